@@ -1,0 +1,101 @@
+# Every target sets up what it needs in .venv, with nothing but Python 3.11 or newer: no root, no uv, no cluster.
+# `make` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The first Python on the PATH that is new enough.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# A set is installed anew when its pins, the package's metadata or the place of the clone change, and only then.
+key = $(shell { pwd; cat pyproject.toml requirements/$(1).txt; } | cksum | cut -d' ' -f1)
+RUN := $(VENV)/.run-$(call key,run)
+DEV := $(VENV)/.dev-$(call key,dev)
+
+define install
+	@echo "installing requirements/$(1).txt into $(VENV)"
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/$(1).txt
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@rm -f $(VENV)/.$(1)-*
+endef
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Ullage needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(RUN): $(BIN)/python
+	$(call install,run)
+	@touch $@
+
+$(DEV): $(BIN)/python
+	$(call install,dev)
+	@rm -f $(VENV)/.run-*; touch $@ $(RUN)
+
+.PHONY: install
+install: $(RUN) ## what `make up` needs: Ullage, its embedded API server, a kubectl
+
+.PHONY: install-dev
+install-dev: $(DEV)
+
+.PHONY: up
+up: install ## start the embedded control plane in the foreground; ARGS="--port 0 --ephemeral" passes options
+	@exec $(BIN)/ullage up $(ARGS)
+
+.PHONY: test
+test: install-dev ## run the tests; ARGS="-k watch" passes options
+	@$(BIN)/python -m pytest -n 2 -p no:randomly $(ARGS)
+
+.PHONY: check
+check: install-dev ## formatting, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+.PHONY: fmt
+fmt: install-dev ## format the code, and mend what the linter can mend
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+# Programs that write committed files. Each is a module that `python -m` runs.
+GENERATORS :=
+
+.PHONY: generate
+generate: install-dev
+	@for module in $(GENERATORS); do $(BIN)/python -m $$module; done
+
+.PHONY: verify
+verify: generate ## regenerate the generated files and assert that git is clean
+	@git diff --exit-code --stat || { echo "generated files are stale: commit what 'make verify' wrote" >&2; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard)" || { git ls-files --others --exclude-standard >&2; echo "these files are not in git" >&2; exit 1; }
+
+.PHONY: bench
+bench: install-dev ## run the benchmarks in bench/
+	@for file in $$(find bench -name 'bench_*.py' | sort); do echo "== $$file"; $(BIN)/python $$file $(ARGS); done
+
+UV = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+
+.PHONY: lock
+lock: $(BIN)/python ## pin the dependencies anew; ARGS=--upgrade takes newer ones
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/lock.txt
+	@$(UV) pyproject.toml --extra standalone --group dev -o requirements/dev.txt
+	@$(UV) pyproject.toml --extra standalone --group tools -c requirements/dev.txt -o requirements/run.txt
+	@$(UV) --group lock -o requirements/lock.txt
+	@! grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt || { echo "a lock file names an address" >&2; exit 1; }
+
+.PHONY: clean
+clean: ## remove the virtual environment and every cache
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

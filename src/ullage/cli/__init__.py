@@ -1,0 +1,1 @@
+"""The command `ullage`, as a person at a terminal meets it."""

@@ -1,0 +1,1 @@
+"""`ullage up`: everything that Ullage needs of a cluster, on one machine."""

@@ -1,0 +1,37 @@
+"""What a handler hands back to the HTTP edge: a whole answer, or a stream of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ullage.standalone.apiserver.status import ApiError, Json
+
+JSON_TYPE = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    body: bytes
+    content_type: str = JSON_TYPE
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A watch. Whoever reads `chunks` waits for the client: a slow one holds back nobody but itself."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str = JSON_TYPE
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+def json_answer(body: Json, code: int = 200) -> Answer:
+    return Answer(code, msgspec.json.encode(body))
+
+
+def error_answer(error: ApiError) -> Answer:
+    return Answer(error.code, msgspec.json.encode(error.status()), JSON_TYPE, error.headers)

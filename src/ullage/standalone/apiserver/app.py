@@ -1,0 +1,148 @@
+"""The ASGI application: from bytes on a connection to a handler's answer, and back.
+
+    read the body → who is it → on whose behalf → may they → which handler → answer
+
+Every failure below becomes a Status body here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
+from ullage.standalone.apiserver.request import MAX_BODY, Request, Target, parse_query, parse_target, verb_of
+from ullage.standalone.apiserver.status import ApiError, internal_error, too_large
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Handle = Callable[[Request, bytes | None], Awaitable[Answer | Stream]]
+
+DRAINED = 64 * 1024 * 1024  # of a body that is too large: read to its end, so that the client gets to see the answer
+
+
+class Disconnected(Exception):
+    """The client went away before its request was complete."""
+
+
+class App:
+    def __init__(self, handle: Handle, *, request_timeout: float) -> None:
+        self._handle = handle
+        self._request_timeout = request_timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"only HTTP is served, not {scope['type']}")
+        warnings: list[str] = []
+        try:
+            answer = await self._answer(scope, receive, warnings)
+        except Disconnected:
+            return
+        if isinstance(answer, Stream):
+            await _stream(answer, receive, send)
+            return
+        await _send(answer, warnings, send, head=scope["method"] == "HEAD")
+
+    async def _answer(self, scope: Scope, receive: Receive, warnings: list[str]) -> Answer | Stream:
+        request: Request | None = None
+        try:
+            body = await _read(receive)
+            request = _request(scope, body)
+            request.warnings = warnings
+            if request.verb == "watch":
+                return await self._handle(request, scope.get("peer_certificate"))
+            async with asyncio.timeout(self._request_timeout):
+                return await self._handle(request, scope.get("peer_certificate"))
+        except ApiError as error:
+            return error_answer(error)
+        except TimeoutError:
+            text = "request did not complete within the allotted timeout"
+            return error_answer(ApiError(504, "Timeout", f"Timeout: {text}", details={}))
+        except Disconnected:
+            raise
+        except Exception as error:
+            logger.exception("request failed", extra={"path": request.path if request else scope.get("path")})
+            return error_answer(internal_error(f"{type(error).__name__}"))
+
+
+def _request(scope: Scope, body: bytes) -> Request:
+    header_list = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    query = parse_query(scope["query_string"])
+    raw = scope.get("raw_path") or scope["path"].encode()
+    path = raw.decode("latin-1")
+    target = parse_target(path) or Target()
+    method = scope["method"]
+    return Request(method, path, query, dict(header_list), header_list, body, target, verb_of(method, target, query))
+
+
+async def _read(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= MAX_BODY:
+            chunks.append(chunk)
+        elif size > DRAINED:
+            break
+        if not message.get("more_body"):
+            break
+    if size > MAX_BODY:
+        raise too_large(f"Request entity too large: limit is {MAX_BODY}")
+    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+
+
+async def _send(answer: Answer, warnings: list[str], send: Send, *, head: bool) -> None:
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in answer.headers]
+    if answer.content_type:
+        headers.append((b"content-type", answer.content_type.encode()))
+    headers.append((b"content-length", str(len(answer.body)).encode()))
+    if not any(name == b"cache-control" for name, _ in headers):
+        headers.append((b"cache-control", b"no-cache, private"))
+    for text in dict.fromkeys(warnings):
+        headers.append((b"warning", _warning(text)))
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else answer.body})
+
+
+def _warning(text: str) -> bytes:
+    """RFC 7234: code, agent, quoted text. What does not fit into a header is left out."""
+    plain = "".join(char for char in text if char.isprintable()).replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{plain}"'.encode("utf-8", "replace")
+
+
+async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
+    """Sends chunks until they end or the client goes. The first byte leaves at once: clients wait for the headers."""
+    headers = [(b"content-type", stream.content_type.encode()), (b"cache-control", b"no-cache, private")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    pump = asyncio.ensure_future(_pump(stream, send))
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((pump, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        pump.cancel()
+        await asyncio.gather(pump, gone, return_exceptions=True)
+    if pump.done() and not pump.cancelled() and pump.exception() is not None:
+        logger.error("watch failed", exc_info=pump.exception())
+
+
+async def _pump(stream: Stream, send: Send) -> None:
+    async for chunk in stream.chunks:
+        if chunk:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,1 @@
+"""Who owns which field: managedFields for every write, and server-side apply."""

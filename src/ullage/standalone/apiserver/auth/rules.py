@@ -1,0 +1,142 @@
+"""One RBAC rule: what it allows, and whether other rules cover it. Pure.
+
+Matching is what kube-apiserver does, not what one may hope for: `*` and `*/scale` are wildcards, `pods/*` is not; a rule
+with resourceNames never matches a request without a name; a URL matches whole, or up to a trailing `*`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ullage.standalone.apiserver.status import Json, json_string
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One question: may somebody do this? `path` is given for requests that are not about a resource."""
+
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str | None = None
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A PolicyRule. The order of each member is kept: reviews and refusals show it."""
+
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+
+    def allows(self, asked: Attributes) -> bool:
+        if asked.verb not in self.verbs and "*" not in self.verbs:
+            return False
+        if asked.path is not None:
+            return _url_matches(self.urls, asked.path)
+        return (
+            (asked.group in self.groups or "*" in self.groups)
+            and _resource_matches(self.resources, asked.full_resource, asked.subresource)
+            and (not self.names or (asked.name != "" and asked.name in self.names))
+        )
+
+    def __str__(self) -> str:
+        """As a refusal shows it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
+        members = (
+            ("APIGroups", self.groups),
+            ("Resources", self.resources),
+            ("ResourceNames", self.names),
+            ("NonResourceURLs", self.urls),
+            ("Verbs", self.verbs),
+        )
+        return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in members if values) + "}"
+
+
+EVERYTHING = (Rule(("*",), groups=("*",), resources=("*",)), Rule(("*",), urls=("*",)))
+
+
+def parse_rules(rules: Sequence[Json] | None) -> tuple[Rule, ...]:
+    """The rules of a Role or ClusterRole."""
+    return tuple(
+        Rule(
+            verbs=tuple(rule.get("verbs") or ()),
+            groups=tuple(rule.get("apiGroups") or ()),
+            resources=tuple(rule.get("resources") or ()),
+            names=tuple(rule.get("resourceNames") or ()),
+            urls=tuple(rule.get("nonResourceURLs") or ()),
+        )
+        for rule in rules or ()
+    )
+
+
+def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+    """The single rights in `wanted` that no one rule in `owned` gives, in the order in which they are wanted."""
+    return [right for rule in wanted for right in _single(rule) if not any(_covers(own, right) for own in owned)]
+
+
+def covers(owned: Sequence[Rule], wanted: Iterable[Rule]) -> bool:
+    """Whether whoever holds `owned` may hand out `wanted`."""
+    return not uncovered(owned, wanted)
+
+
+def compact(rights: Iterable[Rule]) -> list[Rule]:
+    """Single rights that differ only in their verb, as one rule each. URLs stay apart."""
+    merged: dict[tuple[object, ...], Rule] = {}
+    for right in rights:
+        key: tuple[object, ...] = (right.groups, right.resources, right.names) if not right.urls else (right.urls, right.verbs)
+        held = merged.get(key)
+        if held is None:
+            merged[key] = right
+        elif not right.urls:
+            merged[key] = Rule((*held.verbs, *right.verbs), held.groups, held.resources, held.names)
+    return list(merged.values())
+
+
+def quoted(values: Iterable[str]) -> str:
+    """A list of strings as Go prints it: quoted, with spaces between."""
+    return "[" + " ".join(json_string(value) for value in values) + "]"
+
+
+def _resource_matches(resources: tuple[str, ...], full: str, subresource: str) -> bool:
+    return full in resources or "*" in resources or (subresource != "" and f"*/{subresource}" in resources)
+
+
+def _url_matches(urls: tuple[str, ...], path: str) -> bool:
+    return any(url in ("*", path) or (url.endswith("*") and path.startswith(url[:-1])) for url in urls)
+
+
+def _single(rule: Rule) -> Iterator[Rule]:
+    """The rule as rights of one verb on one thing each: what one rule lacks another may give."""
+    names: tuple[tuple[str, ...], ...] = tuple((name,) for name in rule.names) or ((),)
+    for group in rule.groups:
+        for resource in rule.resources:
+            for name in names:
+                for verb in rule.verbs:
+                    yield Rule((verb,), groups=(group,), resources=(resource,), names=name)
+    for url in rule.urls:
+        for verb in rule.verbs:
+            yield Rule((verb,), urls=(url,))
+
+
+def _covers(own: Rule, right: Rule) -> bool:
+    if right.verbs[0] not in own.verbs and "*" not in own.verbs:
+        return False
+    if right.urls:
+        return _url_matches(own.urls, right.urls[0])
+    resource = right.resources[0]
+    return (
+        (right.groups[0] in own.groups or "*" in own.groups)
+        and _resource_matches(own.resources, resource, resource.partition("/")[2])
+        and (not own.names or (bool(right.names) and right.names[0] in own.names))
+    )

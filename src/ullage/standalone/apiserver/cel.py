@@ -1,0 +1,247 @@
+"""CEL, as Kubernetes uses it: the rules of custom resources and the match conditions of webhooks.
+
+The expressions run in the `cel-expr-python` library. This module adds Kubernetes' own functions (see `cel_library`), the
+wording of errors, and what the library cannot take from Python: an optional `oldSelf`.
+
+An expression is checked once with the types of its variables, then compiled a second time with DYN ones, since only the
+checker can be taught that numbers of all types have one order. The library has no types for objects: to the checker, too,
+they are maps of DYN. Whoever knows an object's schema checks its fields' names with `undefined_field` and stands
+typed variables in for its scalar fields (see `schema.cel_values.typed`); what comes out of lists of objects stays DYN, so
+that a wrong type there shows only when the rule runs. The cost of a rule is not estimated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+
+from ullage.standalone.apiserver.cel_library import extension
+
+TYPES: dict[str, Any] = {
+    "bool": cel.Type.BOOL,
+    "int": cel.Type.INT,
+    "double": cel.Type.DOUBLE,
+    "string": cel.Type.STRING,
+    "bytes": cel.Type.BYTES,
+    "timestamp": cel.Type.TIMESTAMP,
+    "duration": cel.Type.DURATION,
+    "list": cel.Type.List(cel.Type.DYN),
+    "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+    "dyn": cel.Type.DYN,
+}
+TYPES |= {f"list<{kind}>": cel.Type.List(TYPES[kind]) for kind in ("bool", "int", "double", "string")}
+TYPES |= {f"map<{kind}>": cel.Type.Map(cel.Type.STRING, TYPES[kind]) for kind in ("bool", "int", "double", "string")}
+_NUMBERS = {"int": cel.Type.INT, "double": cel.Type.DOUBLE, "uint": cel.Type.UINT}
+_ORDER = ("_<_", "_<=_", "_>_", "_>=_")
+CONDITION_VARIABLES = {"object": "dyn", "oldObject": "dyn", "request": "dyn"}
+_OLD = "__old"  # holds the old value, or nothing, where the rule sees an optional
+
+# The library's words on the left, those of kube-apiserver on the right.
+_WORDING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r'Key not found in map : "?(.*?)"?$'), r"no such key: \1"),
+    (re.compile(r"divide by zero"), "division by zero"),
+    (re.compile(r"cannot convert string to int"), "type conversion error from 'string' to 'int'"),
+    (
+        re.compile(r"String to (Timestamp|Duration) conversion failed"),
+        r"type conversion error from 'string' to 'google.protobuf.\1'",
+    ),
+    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
+    (re.compile(r"No matching overloads found.*|Applying SELECT to non-message type"), "no such overload"),
+    (re.compile(r"invalid regular expression: missing \): (.*)"), r"error parsing regexp: missing closing ): `\1`"),
+    (
+        re.compile(r"invalid regular expression: invalid perl operator: (.*)"),
+        r"error parsing regexp: invalid or unsupported Perl syntax: `\1`",
+    ),
+    (re.compile(r"invalid regular expression: (.*?): (.*)"), r"error parsing regexp: \1: `\2`"),
+)
+_COMPILER_WORDING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"expression of type '(.*?)' cannot be the operand of a select operation"),
+        r"type '\1' does not support field selection",
+    ),
+    (re.compile(r"\bgoogle\.protobuf\.Timestamp\b(?=.*'\n)"), "timestamp"),
+    (re.compile(r"\bgoogle\.protobuf\.Duration\b(?=.*'\n)"), "duration"),
+    (re.compile(r"\bnull_type\b"), "null"),
+)
+_STATUS = re.compile(r"^[A-Z_]+: ")
+_LITERAL = re.compile(r"""[rRbB]{0,2}("{3}.*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""", re.DOTALL)
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+RESERVED = frozenset(
+    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace"}
+    | {"null", "package", "return", "true", "var", "void", "while"}
+)
+
+
+class CelError(ValueError):
+    """An expression that does not compile; the text is the compiler's, with the place marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an expression gives when it cannot be evaluated: a value, since one failed rule must not hide the others."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One compiled expression."""
+
+    source: str
+    result: str  # the type that it is known to have: BOOL, STRING, DYN, ...
+    _run: Any
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """The plain value, or a `Failure`. Variables that the expression does not name may be left out."""
+        try:
+            found = self._run(data=variables)
+            if found.type() == cel.Type.ERROR:
+                return Failure(reword(str(found.value())))
+            return found.plain_value()
+        except (RuntimeError, TypeError, ValueError) as error:
+            return Failure(reword(str(error)))
+
+
+def reword(text: str) -> str:
+    text = _STATUS.sub("", text)
+    for pattern, words in _WORDING:
+        if (found := pattern.search(text)) is not None:
+            return found.expand(words)
+    return text
+
+
+@lru_cache(maxsize=256)
+def _environment(variables: tuple[tuple[str, str], ...], *, checking: bool) -> Any:
+    extensions = [ext_strings.ExtStrings(2), ext_optional.ExtOptional()]  # as in Kubernetes: no `math`, no `reverse`
+    if any(name == _OLD for name, _ in variables):
+        extensions.append(ext_bindings.ExtBindings())  # users' rules may not have `cel.bind`; our wrapping of them needs it
+    declared = {name: TYPES[kind] for name, kind in variables}
+    added = [extension(), _comparisons()] if checking else [extension()]
+    return cel.NewEnv(variables=declared, extensions=[*extensions, *added])
+
+
+def _comparisons() -> Any:
+    """Orders between numbers of different types. The runtime has them, but would not hear of them twice."""
+    pairs = [(a, b) for a in _NUMBERS for b in _NUMBERS if a != b]
+    return cel.CelExtension(
+        "comparisons",
+        [
+            cel.FunctionDecl(
+                name, [cel.Overload(f"{name}_{a}_{b}", cel.Type.BOOL, [_NUMBERS[a], _NUMBERS[b]], False) for a, b in pairs]
+            )
+            for name in _ORDER
+        ],
+    )
+
+
+def _compiled(expression: str, variables: Mapping[str, str], *, checking: bool = False) -> Any:
+    try:
+        return _environment(tuple(variables.items()), checking=checking).compile(expression)
+    except RuntimeError as error:
+        text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
+        for pattern, words in _COMPILER_WORDING:
+            text = pattern.sub(words, text)
+        raise CelError(text) from error
+
+
+def check(expression: str, variables: Mapping[str, str]) -> str:
+    """The type of an expression over variables of the kinds in `TYPES`: BOOL, STRING, DYN... Raises `CelError`."""
+    return str(_compiled(expression, variables, checking=True).return_type().name())
+
+
+def compile_rule(expression: str, variables: Mapping[str, str]) -> Program:
+    """An expression over variables of the kinds in `TYPES`. Raises `CelError`."""
+    result = check(expression, variables)
+    return Program(expression, result, _compiled(expression, _loose(variables)).eval)
+
+
+def compile_optional_old(expression: str, variables: Mapping[str, str]) -> Program:
+    """A rule whose `oldSelf` is an optional: evaluate it with `optional_old(...)` among the variables."""
+    result = check(expression, {**variables, "oldSelf": "dyn"})  # the message must not show the wrapping below
+    found = _compiled(f"cel.bind(oldSelf, {_OLD}.?value, ({expression}\n))", {**_loose(variables), _OLD: "map"})
+    return Program(expression, result, found.eval)
+
+
+def _loose(variables: Mapping[str, str]) -> dict[str, str]:
+    """The kinds that values must be declared with to be taken from Python at all; all others run as DYN."""
+    return {name: kind if kind in ("timestamp", "duration") else "dyn" for name, kind in variables.items()}
+
+
+def optional_old(value: Any, *, present: bool) -> dict[str, Any]:
+    return {_OLD: {"value": value} if present else {}}
+
+
+def compile_condition(expression: str) -> Program:
+    """A webhook's match condition: `object`, `oldObject` and `request` are known, an authorizer is not."""
+    program = compile_rule(expression, CONDITION_VARIABLES)
+    if program.result not in ("BOOL", "DYN"):
+        raise CelError("must evaluate to bool")
+    return program
+
+
+def escape(name: str) -> str | None:
+    """A property's name as rules write it (`a__dash__b`), or None where no rule can reach it."""
+    if name in RESERVED:
+        return f"__{name}__"
+    parts = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+    escaped = re.sub(r"__|[.\-/]", lambda found: parts[found[0]], name)
+    return escaped if re.fullmatch(_NAME, escaped) else None
+
+
+def blank_literals(expression: str) -> str:
+    """The expression with its string literals blanked out, all else at its place."""
+    return _LITERAL.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), expression)
+
+
+def mentions(expression: str, variable: str) -> bool:
+    return re.search(rf"(?<![\w.]){variable}\b", blank_literals(expression)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `.field` behind a variable: its name, and where its dot and its last letter stand."""
+
+    name: str
+    start: int
+    end: int
+
+
+def chains(expression: str, variable: str) -> Iterator[tuple[int, list[Step]]]:
+    """Where a variable stands, each with the fields selected from it: `self.a.b.size()` gives a and b."""
+    plain = blank_literals(expression)
+    for found in re.finditer(rf"(?<![\w.]){variable}\b((?:\s*\.\s*\??\s*{_NAME}(?!\w))*)(\s*\()?", plain):
+        offset = found.start(1)
+        steps = [
+            Step(step[1], offset + step.start(), offset + step.end())
+            for step in re.finditer(rf"\.\s*\??\s*({_NAME})", found[1])
+        ]
+        yield found.start(), steps[:-1] if found[2] else steps
+
+
+def fields_used(expression: str, variable: str) -> frozenset[str] | None:
+    """The fields that an expression reads of a variable, or None where it may read the whole."""
+    first = [steps[0].name if steps else None for _, steps in chains(expression, variable)]
+    return None if None in first else frozenset(name for name in first if name)
+
+
+def undefined_field(expression: str, variable: str, *, known: Callable[[list[str]], bool]) -> str | None:
+    """The compiler's complaint on the first field that `known` (asked with the path so far) denies, if any."""
+    for _, steps in chains(expression, variable):
+        for count, step in enumerate(steps, 1):
+            if not known([one.name for one in steps[:count]]):
+                return complaint(expression, step.start, f"undefined field '{step.name}'")
+    return None
+
+
+def complaint(expression: str, place: int, text: str) -> str:
+    """A compiler's message at a place in the expression, laid out as the library lays out its own."""
+    line = expression.count("\n", 0, place)
+    column = place - (expression.rfind("\n", 0, place) + 1)
+    shown = expression.split("\n")[line]
+    return f"ERROR: <input>:{line + 1}:{column + 1}: {text}\n | {shown}\n | {'.' * column}^"

@@ -1,0 +1,268 @@
+"""delete and deletecollection: one state machine for every kind.
+
+live ── something holds it (finalizers, dependents, a grace period) ──> going (deletionTimestamp) ──> gone
+ └───── nothing holds it ────────────────────────────────────────────────────────────────────────────> gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import msgspec
+
+from ullage.standalone.apiserver.answers import Answer, json_answer
+from ullage.standalone.apiserver.auth.users import User
+from ullage.standalone.apiserver.kinds import Kinds
+from ullage.standalone.apiserver.options import META, list_options
+from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.request import Request, decode_body
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.status import (
+    ApiError,
+    FieldError,
+    Json,
+    bad_request,
+    conflict,
+    details_of,
+    invalid,
+    invalid_value,
+    not_found,
+    not_supported,
+)
+from ullage.standalone.apiserver.store import Entry, Stale, Store
+from ullage.standalone.apiserver.tables.negotiate import negotiate
+from ullage.standalone.apiserver.views import dump, rfc3339, view
+from ullage.standalone.apiserver.webhooks.attributes import Attributes
+from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
+from ullage.standalone.apiserver.writes import RETRIES, Source
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+_POLICIES = ("Foreground", "Background", "Orphan")
+_FINALIZER = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
+
+# Kinds whose delete answers with the object even when it is gone at once.
+_RETURNED = frozenset(
+    {
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "podtemplates",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+        "storageclasses.storage.k8s.io",
+    }
+)
+_DEFAULT_GRACE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    policy: str = ""
+    grace: int | None = None
+    dry_run: bool = False
+    uid: str = ""
+    rv: str = ""
+    shown: Json | None = None  # as webhooks see them
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """Options from the body, or from the query where there is no body. Raises 400 or 422."""
+    body: Json = {}
+    if request.body.strip():
+        body = decode_body(request)
+        kind, version = body.get("kind", "DeleteOptions"), body.get("apiVersion", "meta.k8s.io/v1")
+        if kind != "DeleteOptions":
+            raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
+    else:
+        body = _from_query(request)
+    return _checked(body)
+
+
+def _from_query(request: Request) -> Json:
+    found: Json = {}
+    if request.param("propagationPolicy"):
+        found["propagationPolicy"] = request.param("propagationPolicy")
+    if "orphanDependents" in request.query:
+        found["orphanDependents"] = request.flag("orphanDependents")
+    if request.param("gracePeriodSeconds"):
+        text = request.param("gracePeriodSeconds")
+        try:
+            found["gracePeriodSeconds"] = int(text)
+        except ValueError:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if "dryRun" in request.query:
+        found["dryRun"] = request.query["dryRun"]
+    return found
+
+
+def _checked(body: Json) -> DeleteOptions:
+    errors: list[FieldError] = []
+    policy, orphan = body.get("propagationPolicy") or "", body.get("orphanDependents")
+    if policy and policy not in _POLICIES:
+        errors.append(not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
+    if policy and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid_value("propagationPolicy", policy, detail))
+    dry_run = body.get("dryRun") or []
+    if any(value != "All" for value in dry_run):
+        errors.append(not_supported("dryRun", dry_run, ["All"]))
+    if errors:
+        raise invalid(META, "DeleteOptions", "", errors)
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    preconditions = body.get("preconditions") or {}
+    shown = {
+        "kind": "DeleteOptions",
+        "apiVersion": "meta.k8s.io/v1",
+        **{k: v for k, v in body.items() if k not in ("kind", "apiVersion")},
+    }
+    return DeleteOptions(
+        policy=policy,
+        grace=body.get("gracePeriodSeconds"),
+        dry_run=bool(dry_run),
+        uid=preconditions.get("uid") or "",
+        rv=preconditions.get("resourceVersion") or "",
+        shown=shown,
+    )
+
+
+class Deleter:
+    def __init__(self, store: Store, *, webhooks: Webhooks, kinds: Kinds, source: Source, reader: Reader) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._kinds = kinds
+        self._source = source
+        self._reader = reader
+
+    async def delete(self, request: Request, resource: Resource, user: User) -> Answer:
+        want = negotiate(request.headers.get("accept", ""))
+        options = delete_options(request)
+        if request.param("dryRun") and not options.dry_run:
+            options = replace(options, dry_run=_checked({"dryRun": request.query["dryRun"]}).dry_run)
+        entry, gone = await self.remove(
+            resource, request.target.namespace, request.target.name, options=options, user=user, warnings=request.warnings
+        )
+        if not gone or resource.group_resource in _RETURNED:
+            return self._reader.one(request, resource, entry, want=want)
+        obj = msgspec.json.decode(entry.data)
+        status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        status["details"] = details_of(resource.group, resource.plural, entry.key[1], uid=obj["metadata"]["uid"])
+        return json_answer(status)
+
+    async def delete_collection(self, request: Request, resource: Resource, user: User) -> Answer:
+        want = negotiate(request.headers.get("accept", ""))
+        options = delete_options(request)
+        chosen = list_options(request, resource, watch=False)
+        entries, meta = await self._reader.select(resource, chosen)
+        removed: list[Entry] = []
+        for entry in entries:
+            try:
+                last, _ = await self.remove(resource, *entry.key, options=options, user=user, warnings=request.warnings)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+            else:
+                removed.append(last)
+        return Answer(200, dump(view(resource).listed(removed, meta), want), want.media)
+
+    async def remove(
+        self, resource: Resource, namespace: str, name: str, *, options: DeleteOptions, user: User, warnings: list[str]
+    ) -> tuple[Entry, bool]:
+        """Deletes or begins to delete. Returns the object's last state and whether it is gone."""
+        where = namespace if resource.namespaced else ""
+        for _ in range(RETRIES):
+            entry = self._store.head(resource.storage, where, name)
+            if entry is None:
+                raise not_found(resource.group, resource.plural, name)
+            live = view(resource).obj(entry.data, entry.rv)
+            self._check_preconditions(resource, live, options)
+            attrs = Attributes(
+                operation="DELETE",
+                resource=resource,
+                subresource="",
+                namespace=namespace if resource.namespaced else "",
+                name=name,
+                object=None,
+                old=live,
+                options=options.shown or {},
+                user=user,
+                dry_run=options.dry_run,
+            )
+            self._kinds.admit(attrs)
+            warnings += await self._webhooks.mutate(attrs)
+            warnings += await self._webhooks.validate(attrs)
+            try:
+                return await self._step(resource, entry, live, options)
+            except Stale:
+                continue
+        raise conflict(resource.group, resource.plural, name)
+
+    def _check_preconditions(self, resource: Resource, live: Json, options: DeleteOptions) -> None:
+        meta = live["metadata"]
+        if options.uid and options.uid != meta["uid"]:
+            text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {meta['uid']}"
+            raise conflict(resource.group, resource.plural, meta["name"], text)
+        if options.rv and options.rv != meta["resourceVersion"]:
+            text = (
+                f"Precondition failed: ResourceVersion in precondition: {options.rv}, "
+                f"ResourceVersion in object meta: {meta['resourceVersion']}"
+            )
+            raise conflict(resource.group, resource.plural, meta["name"], text)
+
+    async def _step(self, resource: Resource, entry: Entry, live: Json, options: DeleteOptions) -> tuple[Entry, bool]:
+        meta = live["metadata"]
+        before = msgspec.json.encode(live)
+        meta["finalizers"] = self._finalizers(resource, live, options.policy)
+        if not meta["finalizers"]:
+            del meta["finalizers"]
+        self._kinds.begin_delete(resource, live, rfc3339(self._source.now()))
+        grace = self._grace(resource, live, options)
+        held = bool(meta.get("finalizers")) or grace > 0 or not self._kinds.released(resource, live)
+        if held:
+            self._mark(resource, live, grace, forced=options.grace is not None)
+            if msgspec.json.encode(live) == before:
+                return entry, False
+        stored = view(resource).stored(live)
+        if options.dry_run:
+            return Entry(entry.key, entry.rv, msgspec.json.encode(stored)), not held
+        if held:
+            return await self._store.stage(resource.storage, stored, expect=entry.rv), False
+        return await self._store.stage_delete(resource.storage, stored, expect=entry.rv), True
+
+    def _finalizers(self, resource: Resource, live: Json, policy: str) -> list[str]:
+        """The policy's own finalizer joins or replaces the other's; without a policy they stay as they are."""
+        found: Sequence[str] = live["metadata"].get("finalizers") or []
+        if not policy:
+            return list(found)
+        kept = [name for name in found if name not in (FOREGROUND, ORPHAN)]
+        wanted = _FINALIZER.get(policy)
+        return [*kept, wanted] if wanted else kept
+
+    def _grace(self, resource: Resource, live: Json, options: DeleteOptions) -> int:
+        """Seconds a pod on a node is given to stop; nothing else waits."""
+        if resource.group_resource != "pods":
+            return 0
+        if not live.get("spec", {}).get("nodeName") or live.get("status", {}).get("phase") in ("Failed", "Succeeded"):
+            return 0
+        if options.grace is not None:
+            return max(options.grace, 0)
+        given = live["spec"].get("terminationGracePeriodSeconds")
+        return _DEFAULT_GRACE if given is None else int(given)
+
+    def _mark(self, resource: Resource, live: Json, grace: int, *, forced: bool) -> None:
+        """Sets the deletion time once; a shorter grace period moves it forward."""
+        meta = live["metadata"]
+        if "deletionTimestamp" in meta and not (forced and grace < meta.get("deletionGracePeriodSeconds", 0)):
+            return
+        now = self._source.now()
+        counted = self._kinds.strategy(resource).generation
+        if counted and "deletionTimestamp" not in meta:
+            meta["generation"] = meta.get("generation", 0) + 1
+        meta["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace))
+        if resource.group_resource == "namespaces":
+            live.setdefault("status", {})["phase"] = "Terminating"
+        else:
+            meta["deletionGracePeriodSeconds"] = grace

@@ -1,0 +1,121 @@
+"""What differs between kinds on the write path, gathered behind one face.
+
+Most kinds differ by data alone (their `Strategy`); the few that need the store, the policy or another object do so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ullage.standalone.apiserver.auth.escalation import Escalation
+from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
+from ullage.standalone.apiserver.crd_strategy import CRD_STRATEGY, mark_terminating
+from ullage.standalone.apiserver.resources import Resource, dig
+from ullage.standalone.apiserver.services import ClusterIPs
+from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.store import Store
+from ullage.standalone.apiserver.strategies import GENERIC, strategy
+from ullage.standalone.apiserver.strategies.base import Strategy
+from ullage.standalone.apiserver.webhooks.attributes import Attributes
+from ullage.standalone.apiserver.webhooks.builtin_admission import admit as admit_builtin
+
+APIEXTENSIONS = "apiextensions.k8s.io"
+_CUSTOM = replace(GENERIC, generation=True, unstored_status=False)
+_CUSTOM_WITH_STATUS = replace(GENERIC, generation=True, unstored_status=True)
+
+
+class Kinds:
+    def __init__(self, store: Store, escalation: Escalation, addresses: ClusterIPs) -> None:
+        self._store = store
+        self._escalation = escalation
+        self._addresses = addresses
+
+    def strategy(self, resource: Resource) -> Strategy:
+        if resource.custom is not None:
+            return _CUSTOM_WITH_STATUS if resource.has("status") else _CUSTOM
+        if resource.group == APIEXTENSIONS:
+            return CRD_STRATEGY
+        return strategy(resource.group, resource.kind)
+
+    def admit(self, attrs: Attributes) -> None:
+        """The API server's own admission: it may refuse, and may fill in the object."""
+        admit_builtin(attrs, self._store)
+        if attrs.resource.group_resource == "services" and attrs.object is not None and not attrs.subresource:
+            self._addresses.fill(attrs.object, attrs.old)
+
+    def guard(self, attrs: Attributes) -> None:
+        """The last word before the validating webhooks: nobody hands out rights that they do not have."""
+        if attrs.resource.group != RBAC or attrs.object is None:
+            return
+        refusal = self._escalation.check(
+            attrs.user, attrs.resource.plural, new=attrs.object, old=attrs.old, namespace=attrs.namespace
+        )
+        if refusal is not None:
+            raise refusal
+
+    def endpoint(self, resource: Resource, subresource: str, new: Json, live: Json) -> Json:
+        """What of a new version an endpoint may write: the main one no status, `status` nothing else."""
+        rule = _ENDPOINTS.get(subresource, _main_only)
+        return rule(resource, new, live)
+
+    def begin_delete(self, resource: Resource, obj: Json, now: str) -> None:
+        """What a delete leaves on an object beside its deletion time, if the kind has something to do first."""
+        if resource.group == APIEXTENSIONS and not obj["metadata"].get("deletionTimestamp"):
+            mark_terminating(obj, now)
+
+    def released(self, resource: Resource, obj: Json) -> bool:
+        """Whether nothing holds an object that is being deleted."""
+        meta = obj["metadata"]
+        if meta.get("finalizers"):
+            return False
+        if resource.group_resource == "namespaces":
+            return not dig(obj, "spec", "finalizers")
+        if resource.group_resource == "pods" and meta.get("deletionTimestamp"):
+            return not meta.get("deletionGracePeriodSeconds")
+        return True
+
+
+def _main_only(resource: Resource, new: Json, live: Json) -> Json:
+    if not resource.has("status"):
+        return new
+    if "status" in live:
+        return {**new, "status": live["status"]}
+    return {key: value for key, value in new.items() if key != "status"}
+
+
+def _status_only(resource: Resource, new: Json, live: Json) -> Json:
+    found = {**live, "metadata": dict(live["metadata"])}
+    found.pop("status", None)
+    if "status" in new:
+        found["status"] = new["status"]
+    meta, sent = found["metadata"], new["metadata"]
+    meta.pop("managedFields", None)
+    if "managedFields" in sent:
+        meta["managedFields"] = sent["managedFields"]
+    if resource.custom is None:
+        # Built-in kinds let a status update touch labels, annotations and finalizers; custom ones do not.
+        for key in ("labels", "annotations", "finalizers"):
+            meta.pop(key, None)
+            if key in sent:
+                meta[key] = sent[key]
+    return found
+
+
+def _finalizers_only(resource: Resource, new: Json, live: Json) -> Json:
+    spec = {**live.get("spec", {}), "finalizers": dig(new, "spec", "finalizers") or []}
+    return {**live, "spec": spec}
+
+
+def _approval(resource: Resource, new: Json, live: Json) -> Json:
+    conditions = dig(new, "status", "conditions") or []
+    return {**live, "status": {**live.get("status", {}), "conditions": conditions}}
+
+
+_ENDPOINTS: dict[str, Callable[[Resource, Json, Json], Json]] = {
+    "": _main_only,
+    "scale": _main_only,
+    "status": _status_only,
+    "finalize": _finalizers_only,
+    "approval": _approval,
+}

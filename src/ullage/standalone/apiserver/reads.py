@@ -1,0 +1,156 @@
+"""get and list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ullage.clock import Clock
+from ullage.standalone.apiserver.answers import Answer
+from ullage.standalone.apiserver.options import ListOptions, Token, list_options, revision, too_large_version
+from ullage.standalone.apiserver.request import Request
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expired, not_found
+from ullage.standalone.apiserver.store import Compacted, Entry, Key, Store
+from ullage.standalone.apiserver.tables.negotiate import Want, negotiate, parse_include
+from ullage.standalone.apiserver.tables.table import partial, partial_list, render
+from ullage.standalone.apiserver.views import dump, view
+
+_EXPIRED_TOKEN = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted "
+    "between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Reader:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def get(self, request: Request, resource: Resource) -> Answer:
+        want = negotiate(request.headers.get("accept", ""))
+        asked = revision(request.param("resourceVersion"))
+        if asked > self._store.revision:
+            raise too_large_version(asked, self._store.revision)
+        entry = self.find(resource, request.target.namespace, request.target.name)
+        return self.one(request, resource, entry, want=want)
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Entry:
+        entry = self._store.get(resource.storage, namespace if resource.namespaced else "", name)
+        if entry is None:
+            raise not_found(resource.group, resource.plural, name)
+        return entry
+
+    def one(self, request: Request, resource: Resource, entry: Entry, *, want: Want, code: int = 200) -> Answer:
+        """One object, as the client wants it."""
+        if not want.kind:
+            return Answer(code, dump(view(resource).data(entry.data, entry.rv), want), want.media)
+        want.check(resource.kind, is_list=False)
+        obj = view(resource).obj(entry.data, entry.rv)
+        return Answer(code, dump(self.shaped(request, resource, [obj], want, {}), want), want.media)
+
+    def shaped(self, request: Request, resource: Resource, objects: Sequence[Json], want: Want, meta: Json) -> Json:
+        """A Table of the objects, or their metadata alone."""
+        if want.table:
+            include = parse_include(request.param("includeObject"))
+            if not meta and len(objects) == 1:
+                meta = {"resourceVersion": objects[0]["metadata"].get("resourceVersion", "")}
+            table = render(resource, objects, now=self._clock.now(), include=include, headers=True, list_meta=meta)
+            return table | {"apiVersion": want.api_version}
+        if want.kind == "PartialObjectMetadata":
+            return partial(objects[0]) | {"apiVersion": want.api_version}
+        return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
+
+    async def list_objects(self, request: Request, resource: Resource) -> Answer:
+        want = negotiate(request.headers.get("accept", ""))
+        options = list_options(request, resource, watch=False)
+        entries, meta = await self.select(resource, options)
+        if not want.kind:
+            return Answer(200, dump(view(resource).listed(entries, meta), want), want.media)
+        want.check(resource.list_kind, is_list=True)
+        objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
+        return Answer(200, dump(self.shaped(request, resource, objects, want, meta), want), want.media)
+
+    async def select(self, resource: Resource, options: ListOptions) -> tuple[list[Entry], Json]:
+        """The objects that a list shows, and the list's metadata."""
+        at, start = self._position(options)
+        # A list from the cache ("at least this old") is never cut in pages: kube-apiserver serves it whole.
+        limit = 0 if options.rv == "0" and not options.token else options.limit
+        trivial = options.filter.trivial and not options.filter.name
+        if not limit and at == self._store.revision and start == ("", ""):
+            entries = self._all(resource, options)
+            return entries, {"resourceVersion": str(at)}
+        found = await self._page(resource, options, at=at, start=start, want=limit + 1 if limit else 0)
+        more = bool(limit) and len(found) > limit
+        if not more:
+            return found, {"resourceVersion": str(at)}
+        found = found[:limit]
+        meta: Json = {"resourceVersion": str(at), "continue": Token(at, found[-1].key).encode()}
+        if trivial:
+            rest = await self._fetch(resource, options, at=at, start=found[-1].key, limit=0)
+            meta["remainingItemCount"] = len(rest)
+        return found, meta
+
+    def _all(self, resource: Resource, options: ListOptions) -> list[Entry]:
+        chosen = options.filter
+        if chosen.name and (chosen.namespace or not resource.namespaced):
+            entry = self._store.get(resource.storage, chosen.namespace, chosen.name)
+            entries = [entry] if entry else []
+        else:
+            entries = self._store.items(resource.storage, chosen.namespace)
+        if chosen.trivial:
+            return entries
+        shown = view(resource)
+        return [e for e in entries if chosen.has_key(e.key) and chosen.matches(shown.data(e.data, e.rv))]
+
+    def _position(self, options: ListOptions) -> tuple[int, Key]:
+        """Revision and key from which the list reads."""
+        current = self._store.revision
+        if options.token is not None:
+            if options.rv not in ("", "0"):
+                raise bad_request("specifying resource version is not allowed when using continue")
+            return (options.token.rv if options.token.rv >= 0 else current), options.token.start
+        try:
+            asked = revision(options.rv)
+        except ApiError as error:
+            raise bad_request(f"invalid resource version: {error.message}") from None
+        if asked > current:
+            raise too_large_version(asked, current)
+        exact = options.match == "Exact" or (options.limit and asked and not options.match)
+        return (asked if exact else current), ("", "")
+
+    async def _page(self, resource: Resource, options: ListOptions, *, at: int, start: Key, want: int) -> list[Entry]:
+        """Up to `want` matching objects (0: all), reading on where the filter drops some."""
+        found: list[Entry] = []
+        shown = view(resource)
+        while True:
+            missing = want - len(found) if want else 0
+            batch = await self._fetch(resource, options, at=at, start=start, limit=max(missing, 500) if missing else 0)
+            for entry in batch:
+                if options.filter.has_key(entry.key) and options.filter.matches(shown.data(entry.data, entry.rv)):
+                    found.append(entry)
+                    if want and len(found) == want:
+                        return found
+            if not missing or len(batch) < max(missing, 500):
+                return found
+            start = batch[-1].key
+
+    async def _fetch(self, resource: Resource, options: ListOptions, *, at: int, start: Key, limit: int) -> list[Entry]:
+        try:
+            return await self._store.page(resource.storage, at=at, namespace=options.filter.namespace, start=start, limit=limit)
+        except Compacted:
+            if options.token is None:
+                raise expired(f"The resourceVersion for the provided list is too old: {at}") from None
+            raise _expired_token(start) from None
+
+
+def _expired_token(start: Key) -> ApiError:
+    """410, with a token that goes on from the same key at whatever is current then."""
+    error = expired(_EXPIRED_TOKEN)
+    error.list_meta = {"continue": Token(-1, start).encode()}
+    return error

@@ -1,0 +1,211 @@
+"""Which handler answers: the API server's front desk, behind authentication and authorization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
+from ullage.standalone.apiserver.auth import reviews
+from ullage.standalone.apiserver.auth.impersonation import impersonate, requested
+from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
+from ullage.standalone.apiserver.auth.rules import Attributes
+from ullage.standalone.apiserver.auth.tokens import Tokens
+from ullage.standalone.apiserver.auth.users import User, authenticate
+from ullage.standalone.apiserver.builtin import TRANSIENT
+from ullage.standalone.apiserver.deletes import Deleter
+from ullage.standalone.apiserver.discovery import Discovery, root_paths, version_info
+from ullage.standalone.apiserver.document import Document
+from ullage.standalone.apiserver.edits import Editor
+from ullage.standalone.apiserver.openapi.documents import OpenApi
+from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.request import Request, decode_body
+from ullage.standalone.apiserver.resources import Registry, Resource
+from ullage.standalone.apiserver.status import ApiError, not_acceptable
+from ullage.standalone.apiserver.subresources import SPECIAL, Subresources
+from ullage.standalone.apiserver.watches import Watcher
+
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping"})
+_REVIEWS = {
+    "subjectaccessreviews": reviews.subject_access_review,
+    "localsubjectaccessreviews": reviews.local_subject_access_review,
+    "selfsubjectaccessreviews": reviews.self_subject_access_review,
+    "selfsubjectrulesreviews": reviews.self_subject_rules_review,
+    "tokenreviews": reviews.token_review,
+    "selfsubjectreviews": reviews.self_subject_review,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    reader: Reader
+    watcher: Watcher
+    editor: Editor
+    deleter: Deleter
+    subresources: Subresources
+
+
+class Router:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        handlers: Handlers,
+        authorizer: Authorizer,
+        tokens: Tokens,
+        discovery: Discovery,
+        openapi: OpenApi,
+    ) -> None:
+        self._registry = registry
+        self._handlers = handlers
+        self._authorizer = authorizer
+        self._tokens = tokens
+        self._discovery = discovery
+        self._openapi = openapi
+
+    async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream:
+        user = authenticate(request.headers, peer_certificate, tokens=self._tokens, warn=request.warnings.append)
+        asked = _attributes(request)
+        wanted = requested(request.header_list)
+        if wanted is not None:
+            user = impersonate(user, wanted, attributes=asked, authorizer=self._authorizer)
+        decision = self._authorizer.authorize(user, asked)
+        if not decision.allowed:
+            raise denied(user, asked, decision)
+        if request.target.resource:
+            return await self._resource(request, user)
+        return self._path(request)
+
+    # --- objects ---
+
+    async def _resource(self, request: Request, user: User) -> Answer | Stream:
+        target = request.target
+        resource = self._registry.find(target.group, target.version, target.resource)
+        if resource is None or (target.namespace and not resource.namespaced and resource.plural != "namespaces"):
+            raise no_route()
+        if target.subresource:
+            return await self._subresource(request, resource, user)
+        if resource.group in TRANSIENT:
+            return self._review(request, resource, user)
+        whole = resource.namespaced and not target.namespace  # a path over all namespaces
+        if _method_fits(request, resource, whole=whole):
+            return await self._verb(request, resource, user)
+        raise wrong_method()
+
+    async def _verb(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
+        match request.verb:
+            case "get":
+                return self._handlers.reader.get(request, resource)
+            case "list":
+                return await self._handlers.reader.list_objects(request, resource)
+            case "watch":
+                return self._handlers.watcher.watch(request, resource)
+            case "create":
+                return await self._handlers.editor.create(request, resource, user)
+            case "update":
+                return await self._handlers.editor.update(request, resource, user)
+            case "patch":
+                return await self._handlers.editor.patch(request, resource, user)
+            case "delete":
+                return await self._handlers.deleter.delete(request, resource, user)
+            case "deletecollection":
+                return await self._handlers.deleter.delete_collection(request, resource, user)
+        raise wrong_method()
+
+    async def _subresource(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
+        name = request.target.subresource.partition("/")[0]
+        sub = resource.subresources.get(name)
+        if sub is None or (name != request.target.subresource and name != "proxy"):
+            raise no_route()
+        if request.verb not in sub.verbs:
+            raise wrong_method()
+        if name in SPECIAL:
+            return await self._handlers.subresources.answer(request, resource, user)
+        return await self._verb(request, resource, user)
+
+    def _review(self, request: Request, resource: Resource, user: User) -> Answer:
+        if request.verb != "create" or request.target.name:
+            raise wrong_method()
+        body = decode_body(request)
+        asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
+        return json_answer(_REVIEWS[resource.plural](body, asked), 201)
+
+    # --- everything else ---
+
+    def _path(self, request: Request) -> Answer:
+        path = request.path.rstrip("/") or "/"
+        if path in _HEALTH or path.rpartition("/")[0] in ("/healthz", "/livez", "/readyz"):
+            return Answer(200, b"ok", "text/plain; charset=utf-8")
+        if request.method not in ("GET", "HEAD"):
+            raise wrong_method()
+        if path == "/version":
+            return json_answer(version_info())
+        if path == "/":
+            return json_answer(root_paths(self._registry))
+        if path.startswith("/openapi/"):
+            return self._document(
+                self._openapi.answer(
+                    path,
+                    accept=request.headers.get("accept", ""),
+                    if_none_match=request.headers.get("if-none-match", ""),
+                    wanted=request.param("hash"),
+                )
+            )
+        if path == "/api" or path == "/apis" or path.startswith(("/api/", "/apis/")):
+            return self._discover(request, path)
+        return page_not_found()
+
+    def _discover(self, request: Request, path: str) -> Answer:
+        accept = request.headers.get("accept", "")
+        if accept and "json" not in accept and "*" not in accept and "yaml" not in accept:
+            raise not_acceptable(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
+        found = self._discovery.answer(path, accept=accept, if_none_match=request.headers.get("if-none-match", ""))
+        if found is None and len(path.split("/")) > 3:
+            raise no_route()
+        return self._document(found)
+
+    def _document(self, found: Document | None) -> Answer:
+        if found is None:
+            return page_not_found()
+        headers = tuple((name, value) for name, value in found.headers() if name != "content-type")
+        return Answer(found.status, found.body, found.content_type, headers)
+
+
+def _attributes(request: Request) -> Attributes:
+    target = request.target
+    if not target.resource:
+        return Attributes(verb=request.method.lower(), path=request.path)
+    return Attributes(
+        verb=request.verb,
+        group=target.group,
+        version=target.version,
+        resource=target.resource,
+        subresource=target.subresource,
+        namespace=target.namespace,
+        name=target.name,
+    )
+
+
+def _method_fits(request: Request, resource: Resource, *, whole: bool) -> bool:
+    """Whether the resource knows the verb here: over all namespaces only lists and watches make sense."""
+    verb, name = request.verb, request.target.name
+    if verb not in resource.verbs:
+        return False
+    if whole:
+        return verb in ("list", "watch") and not name
+    if verb == "create":
+        return not name
+    if verb in ("update", "patch"):
+        return bool(name)
+    return True
+
+
+def no_route() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def wrong_method() -> ApiError:
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
+
+
+def page_not_found() -> Answer:
+    return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")

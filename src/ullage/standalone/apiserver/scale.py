@@ -1,0 +1,69 @@
+"""The `scale` subresource: a small window on an object's replica counts, the same for every kind that has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.selectors import LabelSelector
+from ullage.standalone.apiserver.resources import Resource, dig
+from ullage.standalone.apiserver.status import Json, invalid, invalid_value
+
+_BUILTIN = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".spec.selector",
+}
+
+
+def _paths(resource: Resource) -> Json:
+    if resource.custom is None:
+        return _BUILTIN
+    version = next(v for v in resource.custom["versions"] if v["name"] == resource.version)
+    found: Json = version["subresources"]["scale"]
+    return found
+
+
+def _at(obj: Json, path: str | None) -> Any:
+    return dig(obj, *path.strip(".").split(".")) if path else None
+
+
+def scale_of(resource: Resource, obj: Json) -> Json:
+    """The Scale that stands for an object."""
+    paths, meta = _paths(resource), obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    spec, status = {}, {"replicas": _at(obj, paths["statusReplicasPath"]) or 0}
+    if replicas := _at(obj, paths["specReplicasPath"]):
+        spec["replicas"] = replicas
+    selector = _at(obj, paths.get("labelSelectorPath"))
+    if isinstance(selector, dict) and resource.custom is None:
+        # A ReplicationController's selector is a plain map of labels.
+        plain = "matchLabels" not in selector and "matchExpressions" not in selector
+        selector = str(LabelSelector.of({"matchLabels": selector} if plain else selector))
+    if isinstance(selector, str) and selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: meta[key] for key in kept if key in meta},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def scaled(resource: Resource, obj: Json, scale: Json) -> Json:
+    """The object with the replicas that a Scale asks for."""
+    replicas = dig(scale, "spec", "replicas") or 0
+    if not isinstance(replicas, int) or replicas < 0:
+        fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("autoscaling", "Scale", obj["metadata"]["name"], [fault])
+    *parents, last = _paths(resource)["specReplicasPath"].strip(".").split(".")
+    found = {**obj, "metadata": dict(obj["metadata"])}
+    inner = found
+    for key in parents:
+        inner[key] = dict(inner.get(key) or {})
+        inner = inner[key]
+    inner[last] = replicas
+    for key in ("resourceVersion", "uid"):
+        if sent := scale.get("metadata", {}).get(key):
+            found["metadata"][key] = sent
+    return found

@@ -1,0 +1,265 @@
+"""The composition of the server: every part is made and joined here, and here alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import secrets
+import socket
+import ssl
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ullage import pki
+from ullage.clock import Clock, SystemClock
+from ullage.standalone.apiserver import definitions
+from ullage.standalone.apiserver.app import App
+from ullage.standalone.apiserver.auth.bootstrap import bootstrap_objects, reconciled
+from ullage.standalone.apiserver.auth.escalation import Escalation
+from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
+from ullage.standalone.apiserver.auth.rbac import Authorizer
+from ullage.standalone.apiserver.auth.tokens import Tokens
+from ullage.standalone.apiserver.auth.users import MASTERS, User
+from ullage.standalone.apiserver.builtin import builtin_resources
+from ullage.standalone.apiserver.crds import Definitions
+from ullage.standalone.apiserver.credentials import Credentials, kubeconfig, prepare
+from ullage.standalone.apiserver.database import Database
+from ullage.standalone.apiserver.deletes import Deleter
+from ullage.standalone.apiserver.discovery import Discovery
+from ullage.standalone.apiserver.edits import Editor
+from ullage.standalone.apiserver.garbage import Garbage
+from ullage.standalone.apiserver.kinds import Kinds
+from ullage.standalone.apiserver.namespaces import Namespaces
+from ullage.standalone.apiserver.openapi.documents import OpenApi
+from ullage.standalone.apiserver.options import WriteOptions
+from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.resources import Registry, Resource
+from ullage.standalone.apiserver.router import Handlers, Router
+from ullage.standalone.apiserver.schema.builtin import compile_builtin
+from ullage.standalone.apiserver.services import ClusterIPs
+from ullage.standalone.apiserver.settings import Settings
+from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.store import Store
+from ullage.standalone.apiserver.subresources import Subresources
+from ullage.standalone.apiserver.watches import Watcher
+from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
+from ullage.standalone.apiserver.writes import Call, Source, Writer
+
+logger = logging.getLogger(__name__)
+
+ADMIN = User("admin", groups=(MASTERS,))
+SELF = User("system:apiserver", groups=(MASTERS,))
+QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
+KEEP_ALIVE = 180  # longer than Go's clients keep an idle connection: they close first, and never write into a closed one
+STOP_SECONDS = 5
+MOST_HISTORY = 100_000  # revisions, however young: the disk is somebody's laptop
+
+
+@dataclass(slots=True)
+class Server:
+    """All parts, joined. `app` answers; `work` keeps house until it is cancelled."""
+
+    settings: Settings
+    store: Store
+    registry: Registry
+    watcher: Watcher
+    webhooks: Webhooks
+    writer: Writer
+    app: App
+    controllers: tuple[Definitions, Garbage, Namespaces]
+    clock: Clock
+
+    async def work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.queue.run())
+            group.create_task(self._forget())
+
+    async def _forget(self) -> None:
+        """Drops history that is older than it has to be."""
+        period = self.settings.history / 5
+        marks = [(self.clock.monotonic(), self.store.revision)]
+        while True:
+            await asyncio.sleep(min(period, 10.0))
+            now = self.clock.monotonic()
+            marks.append((now, self.store.revision))
+            due = self.store.revision - MOST_HISTORY
+            while marks and marks[0][0] < now - self.settings.history:
+                due = max(due, marks.pop(0)[1])
+            if due > self.store.compacted:
+                await self.store.compact(due)
+
+    async def bootstrap(self, port: int) -> None:
+        """Creates what every cluster starts with; policy that lacks something is completed."""
+        for obj in bootstrap_objects(port=port):
+            group, _, version = obj["apiVersion"].rpartition("/")
+            resource = self.registry.by_kind(group, version, obj["kind"])
+            if resource is None:
+                raise AssertionError(f"{obj['kind']} is always served")
+            await self._ensure(resource, obj)
+
+    async def _ensure(self, resource: Resource, obj: Json) -> None:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        found = self.store.get(resource.storage, namespace, name)
+        call = Call(SELF, QUIET, "CreateOptions")
+        if found is None:
+            await self.writer.insert(resource, obj, call, namespace=namespace)
+        elif resource.group == RBAC and (wanted := reconciled(obj, found.obj())) is not None:
+            await self.writer.modify(resource, lambda live: wanted, call, namespace=namespace, name=name)
+
+
+def compose(settings: Settings, credentials: Credentials, store: Store, clock: Clock, *, address: str) -> Server:
+    kinds_known = definitions.load()
+    registry = Registry(builtin_resources(kinds_known, lambda name: compile_builtin(kinds_known, name)))
+    authorizer = Authorizer(store)
+    source = Source(clock, lambda: str(uuid.uuid4()), _suffix)
+    webhooks = _webhooks(store, registry)
+    kinds = Kinds(store, Escalation(authorizer), ClusterIPs(store))
+    reader = Reader(store, clock)
+    writer = Writer(store, webhooks=webhooks, kinds=kinds, source=source)
+    deleter = Deleter(store, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
+    watcher = Watcher(store, clock, lambda resource: _serves(registry, resource))
+    subresources = Subresources(store, reader=reader, writer=writer, deleter=deleter, key=credentials.signing, source=source)
+    tokens = Tokens(credentials.signing, lookup=subresources.lookup, clock=clock, static={credentials.admin_token: ADMIN})
+    editor = Editor(store, registry=registry, writer=writer, reader=reader, source=source)
+    router = Router(
+        registry=registry,
+        handlers=Handlers(reader, watcher, editor, deleter, subresources),
+        authorizer=authorizer,
+        tokens=tokens,
+        discovery=Discovery(registry, address),
+        openapi=OpenApi(registry, kinds_known),
+    )
+    controllers = (
+        Definitions(store, registry=registry, writer=writer, deleter=deleter, source=source),
+        Garbage(store, registry=registry, writer=writer, deleter=deleter),
+        Namespaces(store, registry=registry, writer=writer, deleter=deleter, source=source),
+    )
+    app = App(router.handle, request_timeout=settings.request_timeout)
+    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, clock)
+
+
+def _serves(registry: Registry, resource: Resource) -> bool:
+    """A watch outlives a change of its kind's schema, not the kind."""
+    return registry.find(resource.group, resource.version, resource.plural) is not None
+
+
+def _suffix() -> str:
+    """Five characters without vowels, so that no word comes out."""
+    return "".join(secrets.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
+
+
+def _webhooks(store: Store, registry: Registry) -> Webhooks:
+    group = "admissionregistration.k8s.io"
+    mutating, validating = f"mutatingwebhookconfigurations.{group}", f"validatingwebhookconfigurations.{group}"
+    known: tuple[tuple[int, int], tuple[list[Json], list[Json]]] = ((-1, -1), ([], []))
+
+    def configurations() -> tuple[list[Json], list[Json]]:
+        nonlocal known
+        key = store.touched(mutating), store.touched(validating)
+        if known[0] != key:
+            known = key, ([entry.obj() for entry in store.items(mutating)], [entry.obj() for entry in store.items(validating)])
+        return known[1]
+
+    def namespace_of(name: str) -> Json | None:
+        entry = store.get("namespaces", "", name)
+        return entry.obj() if entry else None
+
+    return Webhooks(configurations, namespace_of, registry)
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1, with the client's certificate handed on: it is part of who asks."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
+
+
+class Quiet(uvicorn.Server):
+    """Signals are ours: watches have to be told before uvicorn waits for them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def hold(settings: Settings) -> Iterator[None]:
+    """The data directory's lock. Raises BlockingIOError while another process has it."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(settings.data_dir / "lock", "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.truncate(0)
+        started = SystemClock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        json.dump({"pid": os.getpid(), "started": started}, file)
+        file.flush()
+        yield
+
+
+def listen(port: int) -> socket.socket:
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", port))
+    except OSError:
+        found.close()
+        raise
+    found.listen(1024)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tuple[Server, asyncio.Task[None]]]:
+    """The server, serving on the socket. The task ends when it has stopped."""
+    clock = SystemClock()
+    port = sock.getsockname()[1]
+    credentials = prepare(settings.pki, clock.now())
+    store = Store(Database(settings.database, durable=not settings.ephemeral))
+    server = compose(settings, credentials, store, clock, address=f"127.0.0.1:{port}")
+    await server.bootstrap(port)
+    work = asyncio.create_task(server.work())
+    pki.write_private(settings.kubeconfig, kubeconfig(credentials, port))
+    authority = settings.pki / "ca.crt"
+    config = uvicorn.Config(
+        server.app,
+        http=Protocol,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ssl_certfile=credentials.certificate,
+        ssl_keyfile=credentials.key,
+        ssl_ca_certs=str(authority),
+        ssl_cert_reqs=ssl.CERT_OPTIONAL,
+    )
+    http = Quiet(config)
+    serving = asyncio.create_task(http.serve(sockets=[sock]))
+    while not http.started and not serving.done():
+        await asyncio.sleep(0.005)
+    try:
+        yield server, serving
+    finally:
+        server.watcher.close()
+        http.should_exit = True
+        await serving
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+        await server.webhooks.close()
+        await store.close()

@@ -1,0 +1,145 @@
+"""Subresources that are not just a part of their object: scale, tokens, evictions, bindings, and streams that nobody serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+
+from ullage.standalone.apiserver.answers import Answer, json_answer
+from ullage.standalone.apiserver.auth.token_requests import Issuing
+from ullage.standalone.apiserver.auth.token_requests import answer as answer_token
+from ullage.standalone.apiserver.auth.tokens import SigningKey
+from ullage.standalone.apiserver.auth.users import User
+from ullage.standalone.apiserver.builtin import CONNECT
+from ullage.standalone.apiserver.deletes import DeleteOptions, Deleter
+from ullage.standalone.apiserver.edits import JSON_PATCH, MERGE_PATCH, STRATEGIC
+from ullage.standalone.apiserver.options import write_options
+from ullage.standalone.apiserver.patch.json_patch import json_patch
+from ullage.standalone.apiserver.patch.merge import merge_patch
+from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.request import Request, decode_body, decode_json
+from ullage.standalone.apiserver.resources import Resource, dig
+from ullage.standalone.apiserver.scale import scale_of, scaled
+from ullage.standalone.apiserver.status import (
+    ApiError,
+    Json,
+    bad_request,
+    conflict,
+    unsupported_media_type,
+)
+from ullage.standalone.apiserver.store import Store
+from ullage.standalone.apiserver.views import view
+from ullage.standalone.apiserver.writes import Call, Source, Writer
+
+SPECIAL = frozenset({"scale", "token", "eviction", "binding"}) | CONNECT
+
+
+class Subresources:
+    def __init__(
+        self, store: Store, *, reader: Reader, writer: Writer, deleter: Deleter, key: SigningKey, source: Source
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._writer = writer
+        self._deleter = deleter
+        self._key = key
+        self._source = source
+
+    async def answer(self, request: Request, resource: Resource, user: User) -> Answer:
+        match request.target.subresource:
+            case "scale":
+                return await self._scale(request, resource, user)
+            case "token":
+                return self._token(request)
+            case "eviction":
+                return await self._evict(request, resource, user)
+            case "binding":
+                return await self._bind(request, resource, user)
+        return self._connect(request, resource)
+
+    async def _scale(self, request: Request, resource: Resource, user: User) -> Answer:
+        target = request.target
+        if request.verb == "get":
+            entry = self._reader.find(resource, target.namespace, target.name)
+            return json_answer(scale_of(resource, view(resource).obj(entry.data, entry.rv)))
+        kind = "UpdateOptions" if request.verb == "update" else "PatchOptions"
+        call = Call(user, write_options(request, kind), kind, subresource="scale", warnings=request.warnings)
+        wanted = self._wanted_scale(request)
+
+        def change(live: Json) -> Json:
+            return deepcopy(scaled(resource, live, wanted(scale_of(resource, live))))
+
+        done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
+        return json_answer(scale_of(resource, view(resource).obj(done.entry.data, done.entry.rv)))
+
+    def _wanted_scale(self, request: Request) -> Callable[[Json], Json]:
+        """The Scale that is asked for, as a function of the present one."""
+        if request.verb == "update":
+            body = decode_body(request)
+            return lambda _: body
+        patch = decode_json(request.body)
+        if request.media_type == JSON_PATCH:
+            return lambda scale: json_patch(scale, patch)
+        if request.media_type in (MERGE_PATCH, STRATEGIC) and isinstance(patch, dict):
+            return lambda scale: merge_patch(scale, patch)
+        raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, STRATEGIC])
+
+    def _token(self, request: Request) -> Answer:
+        target = request.target
+        asked = decode_body(request)
+        found = answer_token(
+            asked,
+            namespace=target.namespace,
+            name=target.name,
+            key=self._key,
+            lookup=self.lookup,
+            issuing=Issuing(self._source.now(), self._source.new_uid()),
+        )
+        return json_answer(found, 201)
+
+    def lookup(self, storage: str, namespace: str, name: str) -> Json | None:
+        """An object by name, for whoever has to know whether it still exists."""
+        entry = self._store.get(storage, namespace, name)
+        return entry.obj() if entry else None
+
+    async def _evict(self, request: Request, resource: Resource, user: User) -> Answer:
+        """An eviction is a delete; there are no disruption budgets to ask, since nothing here counts healthy pods."""
+        body = decode_body(request)
+        options = body.get("deleteOptions") or {}
+        target = request.target
+        asked = DeleteOptions(grace=options.get("gracePeriodSeconds"), dry_run=bool(options.get("dryRun")), shown=options)
+        await self._deleter.remove(resource, target.namespace, target.name, options=asked, user=user, warnings=request.warnings)
+        return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+    async def _bind(self, request: Request, resource: Resource, user: User) -> Answer:
+        """The scheduler's word: this pod runs on that node."""
+        body = decode_body(request)
+        node = dig(body, "target", "name")
+        target = request.target
+        if not node:
+            raise bad_request("target.name: Required value")
+
+        def change(live: Json) -> Json:
+            assigned = dig(live, "spec", "nodeName")
+            if assigned:
+                raise conflict("", "pods/binding", target.name, f'pod {target.name} is already assigned to node "{assigned}"')
+            new = deepcopy(live)
+            new["spec"]["nodeName"] = node
+            return new
+
+        kind = "CreateOptions"
+        call = Call(user, write_options(request, kind), kind, subresource="binding", warnings=request.warnings)
+        await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
+        return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+    def _connect(self, request: Request, resource: Resource) -> Answer:
+        """Streams to a kubelet that does not exist: answered as for a pod that no node has taken."""
+        name, kind = request.target.name, request.target.subresource
+        self._reader.find(resource, request.target.namespace, name)
+        if resource.group_resource != "pods":
+            raise ApiError(503, "ServiceUnavailable", f"{resource.singular} {name} cannot be reached: nothing runs behind it")
+        if kind == "log":
+            return Answer(204, b"", "text/plain")
+        if kind == "proxy":
+            raise bad_request("address not allowed")
+        raise bad_request(f"pod {name} does not have a host assigned")

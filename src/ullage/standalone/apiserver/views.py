@@ -1,0 +1,98 @@
+"""From stored bytes to what the client asked for: another version, a list, a Table, metadata only, YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.store import Entry
+from ullage.standalone.apiserver.tables.negotiate import YAML, Want
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+
+
+def head_of(resource: Resource) -> bytes:
+    """How the JSON of every object begins: `ordered` sees to it, so a version can be told without decoding."""
+    return b'{"apiVersion":' + _encode(resource.api_version) + b',"kind":' + _encode(resource.kind) + b","
+
+
+def ordered(obj: Json, api_version: str, kind: str) -> Json:
+    """The object with its type first, ready to be stored."""
+    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {"apiVersion": api_version, "kind": kind, "metadata": obj.get("metadata") or {}, **rest}
+
+
+class View:
+    """One resource's objects, in the version in which it is served. Made once for each resource."""
+
+    __slots__ = ("_head", "_resource")
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._head = head_of(resource)
+
+    def data(self, data: bytes, rv: int) -> bytes:
+        """The object's JSON in this version: nearly always the stored bytes themselves."""
+        if rv >= self._resource.since and data.startswith(self._head):
+            return data
+        return _encode(self.obj(data, rv))
+
+    def obj(self, data: bytes, rv: int) -> Json:
+        """The object in this version, as a dict of the caller's own."""
+        obj: Json = _decode(data)
+        resource = self._resource
+        stale = rv < resource.since
+        if not data.startswith(self._head):
+            if resource.from_storage is not None:
+                obj = resource.from_storage(obj)
+            obj = ordered(obj, resource.api_version, resource.kind)
+            stale = True
+        if stale and resource.custom is not None and resource.schema is not None:
+            resource.schema.prune(obj)
+            resource.schema.default(obj)
+        return obj
+
+    def stored(self, obj: Json) -> Json:
+        """The way back: this version's object as it is stored."""
+        resource = self._resource
+        if resource.to_storage is not None:
+            obj = resource.to_storage(obj)
+        return ordered(obj, resource.storage_version, resource.kind)
+
+    def listed(self, entries: Sequence[Entry], meta: Json) -> bytes:
+        """The `<Kind>List`. Items of built-in kinds carry no type of their own, as on kube-apiserver."""
+        resource = self._resource
+        items = [self.data(entry.data, entry.rv) for entry in entries]
+        if resource.custom is None:
+            cut = len(self._head)
+            items = [b"{" + item[cut:] for item in items]
+        head = _encode(
+            {"kind": resource.list_kind or f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta}
+        )
+        return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
+
+
+@lru_cache(maxsize=1024)
+def view(resource: Resource) -> View:
+    return View(resource)
+
+
+def dump(body: Json | bytes, want: Want) -> bytes:
+    """The answer's bytes: JSON, or YAML where the client prefers it."""
+    if want.media == YAML:
+        return msgspec.yaml.encode(_decode(body) if isinstance(body, bytes) else body)
+    if want.pretty:
+        raw = body if isinstance(body, bytes) else _encode(body)
+        return msgspec.json.format(raw, indent=2) + b"\n"
+    return body if isinstance(body, bytes) else _encode(body)
+
+
+def rfc3339(now: datetime) -> str:
+    """A timestamp as the API writes them: whole seconds, UTC."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

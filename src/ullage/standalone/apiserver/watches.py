@@ -1,0 +1,162 @@
+"""watch: a position in a storage's history, moving forward.
+
+A watch holds no queue. It remembers the revision it has sent, takes whatever came after it, sends that in one chunk and
+waits for the client to take it. However slow a client is, it costs nobody anything; if it falls behind what is kept, it is told
+so (410) and starts over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.standalone.apiserver.answers import Stream
+from ullage.standalone.apiserver.options import Filter, ListOptions, list_options, revision
+from ullage.standalone.apiserver.request import Request
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.status import Json, expired
+from ullage.standalone.apiserver.store import Compacted, Event, Store
+from ullage.standalone.apiserver.tables.negotiate import Want, negotiate, parse_include
+from ullage.standalone.apiserver.tables.table import partial, render
+from ullage.standalone.apiserver.views import View, view
+
+BOOKMARK_SECONDS = 60.0
+DEFAULT_TIMEOUT = 45 * 60.0  # kube-apiserver picks 30 to 60 minutes
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+
+Line = Callable[[str, bytes, int], bytes]  # event type, object in the served version, its revision
+
+
+class Watcher:
+    def __init__(self, store: Store, clock: Clock, registered: Callable[[Resource], bool]) -> None:
+        self._store = store
+        self._clock = clock
+        self._registered = registered  # a watch ends when its kind is no longer served
+        self._closing = False
+
+    def close(self) -> None:
+        """Ends every watch as if its time were up: the server stops."""
+        self._closing = True
+        self._store.wake()
+
+    def watch(self, request: Request, resource: Resource) -> Stream:
+        want = negotiate(request.headers.get("accept", ""), watch=True)
+        options = list_options(request, resource, watch=True)
+        if want.table:
+            parse_include(request.param("includeObject"))
+        position = revision(options.rv)
+        line = self._lines(request, resource, want)
+        return Stream(self._chunks(resource, options, position, line), f"{want.media}")
+
+    def _lines(self, request: Request, resource: Resource, want: Want) -> Line:
+        """How one event is written: the object itself, or a Table row, or its metadata."""
+        if not want.kind:
+            return lambda kind, data, rv: b'{"type":"' + kind.encode() + b'","object":' + data + b"}\n"
+        include = parse_include(request.param("includeObject")) if want.table else "None"
+        first = True
+
+        def shaped(kind: str, data: bytes, rv: int) -> bytes:
+            nonlocal first
+            obj = _decode(data)
+            if want.table:
+                meta = {"resourceVersion": str(rv)}
+                table = render(resource, [obj], now=self._clock.now(), include=include, headers=first, list_meta=meta)
+                first = False
+                body = table | {"apiVersion": want.api_version}
+            else:
+                body = partial(obj) | {"apiVersion": want.api_version}
+            return _encode({"type": kind, "object": body}) + b"\n"
+
+        return shaped
+
+    async def _chunks(self, resource: Resource, options: ListOptions, position: int, line: Line) -> AsyncIterator[bytes]:
+        shown, chosen = view(resource), options.filter
+        deadline = self._clock.monotonic() + (options.timeout or DEFAULT_TIMEOUT)
+        if options.initial_events or (options.initial_events is None and options.rv in ("", "0")):
+            position = self._store.revision
+            yield self._initial(resource, options, line)
+            if options.initial_events and options.bookmarks:
+                yield _bookmark(resource, position, INITIAL_END)
+        elif options.rv in ("", "0"):
+            position = self._store.revision
+        bookmark_at = self._clock.monotonic() + BOOKMARK_SECONDS
+        while self._registered(resource) and not self._closing:
+            seen = self._store.revision
+            try:
+                events = await self._store.changes(resource.storage, position)
+            except Compacted:
+                yield _error(expired(f"too old resource version: {position} ({self._store.compacted})").status())
+                return
+            if events:
+                position = events[-1].rv
+                chunk = b"".join(_select(events, chosen, shown, line))
+                if chunk:
+                    yield chunk
+                continue
+            position = max(position, seen)
+            now = self._clock.monotonic()
+            if now >= deadline:
+                break
+            if options.bookmarks and now >= bookmark_at:
+                yield _bookmark(resource, position)
+                bookmark_at = now + BOOKMARK_SECONDS
+            wait = min(deadline, bookmark_at if options.bookmarks else deadline) - now
+            await self._store.changed(resource.storage, position, wait)
+        if options.bookmarks:
+            yield _bookmark(resource, position)
+
+    def _initial(self, resource: Resource, options: ListOptions, line: Line) -> bytes:
+        shown, chosen = view(resource), options.filter
+        lines = []
+        for entry in self._store.items(resource.storage, chosen.namespace):
+            if chosen.has_key(entry.key):
+                data = shown.data(entry.data, entry.rv)
+                if chosen.matches(data):
+                    lines.append(line("ADDED", data, entry.rv))
+        return b"".join(lines)
+
+
+def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> list[bytes]:
+    """The events a watch sends: an object that starts or stops matching comes as ADDED or DELETED."""
+    lines = []
+    for event in events:
+        if not chosen.has_key(event.key):
+            continue
+        data = shown.data(event.data, event.rv)
+        if chosen.trivial:
+            lines.append(line(event.type, data, event.rv))
+            continue
+        before = shown.data(event.before, event.rv) if event.before is not None else None
+        matched = before is not None and chosen.matches(before)
+        if event.type == "DELETED":
+            if matched:
+                lines.append(line("DELETED", data, event.rv))
+        elif chosen.matches(data):
+            lines.append(line("MODIFIED" if matched else "ADDED", data, event.rv))
+        elif matched and before is not None:
+            lines.append(line("DELETED", _at(before, event.rv), event.rv))
+    return lines
+
+
+def _at(data: bytes, rv: int) -> bytes:
+    """The object as it was, at the revision at which it left the selection."""
+    obj = _decode(data)
+    obj["metadata"]["resourceVersion"] = str(rv)
+    return _encode(obj)
+
+
+def _bookmark(resource: Resource, rv: int, annotations: Json | None = None) -> bytes:
+    meta: Json = {"resourceVersion": str(rv)}
+    if annotations:
+        meta["annotations"] = annotations
+    body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    return _encode({"type": "BOOKMARK", "object": body}) + b"\n"
+
+
+def _error(status: Json) -> bytes:
+    return _encode({"type": "ERROR", "object": status}) + b"\n"

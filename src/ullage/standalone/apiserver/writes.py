@@ -1,0 +1,344 @@
+"""The one way into the store: what every create, update, patch and apply goes through.
+
+    insert    admit → name and identify → validate → validating webhooks → store, if the name is free
+    modify    read the newest → change → admit → validate → validating webhooks → store, if it is still the newest
+
+Webhooks are slow and the world moves on while they think; so the last step is a compare-and-swap, and a change that does not
+insist on a version is computed again on what came in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.standalone.apiserver.apply.managers import reset_fields, track_update
+from ullage.standalone.apiserver.auth.users import User
+from ullage.standalone.apiserver.definitions import load
+from ullage.standalone.apiserver.kinds import Kinds
+from ullage.standalone.apiserver.names import carry_metadata, validate_metadata, validate_metadata_update
+from ullage.standalone.apiserver.options import WriteOptions
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.shape import Shape
+from ullage.standalone.apiserver.status import (
+    Json,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+)
+from ullage.standalone.apiserver.store import Entry, Stale, Store
+from ullage.standalone.apiserver.views import ordered, rfc3339, view
+from ullage.standalone.apiserver.webhooks.attributes import Attributes
+from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
+
+RETRIES = 5  # of a patch whose object changed under it, as on kube-apiserver
+NAME_TRIES = 8  # of a generated name that is taken
+
+Change = Callable[[Json], Json]  # the live object (not to be changed) to the wanted one
+
+
+@dataclass(slots=True)
+class Call:
+    """One write request, as the pipeline needs to know it."""
+
+    user: User
+    options: WriteOptions
+    kind: str  # CreateOptions, UpdateOptions, PatchOptions
+    subresource: str = ""
+    warnings: list[str] = field(default_factory=list)
+    tracked: bool = False  # apply keeps managedFields itself
+
+    def review_options(self) -> Json:
+        shown: Json = {"kind": self.kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.options.dry_run:
+            shown["dryRun"] = ["All"]
+        if self.options.manager:
+            shown["fieldManager"] = self.options.manager
+        if self.options.force is not None:
+            shown["force"] = self.options.force
+        shown["fieldValidation"] = self.options.validation
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a write: the object as stored, and whether it came into being or went."""
+
+    entry: Entry
+    created: bool = False
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where identity comes from: names, uids and time are arguments, so tests can choose them."""
+
+    clock: Clock
+    new_uid: Callable[[], str]
+    suffix: Callable[[], str]
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+
+class Writer:
+    def __init__(self, store: Store, *, webhooks: Webhooks, kinds: Kinds, source: Source) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._kinds = kinds
+        self._source = source
+
+    # --- create ---
+
+    async def insert(self, resource: Resource, obj: Json, call: Call, *, namespace: str) -> Written:
+        self._fit_namespace(resource, obj["metadata"], namespace)
+        meta = obj["metadata"]
+        if meta.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        strategy = self._kinds.strategy(resource)
+        self._default(resource, obj)
+        if not call.tracked:
+            self._track(resource, None, obj, call)
+        attrs = self._attributes("CREATE", resource, call, namespace=namespace, obj=obj, old=None)
+        self._kinds.admit(attrs)
+        call.warnings += await self._webhooks.mutate(attrs)
+        obj = self._admitted(resource, attrs)
+        generated = not obj["metadata"].get("name") and obj["metadata"].get("generateName")
+        for attempt in range(NAME_TRIES):
+            self._identify(resource, obj, strategy_generation=strategy.generation)
+            if strategy.unstored_status:
+                obj.pop("status", None)
+            strategy.prepare_create(obj)
+            self._validate_new(resource, obj)
+            attrs.object, attrs.name = obj, obj["metadata"]["name"]
+            self._kinds.guard(attrs)
+            call.warnings += await self._webhooks.validate(attrs)
+            try:
+                return await self._store_new(resource, obj, call)
+            except Stale:
+                if not generated or attempt == NAME_TRIES - 1:
+                    raise already_exists(resource.group, resource.plural, obj["metadata"]["name"]) from None
+                del obj["metadata"]["name"]
+        raise AssertionError("unreachable")
+
+    async def _store_new(self, resource: Resource, obj: Json, call: Call) -> Written:
+        stored = view(resource).stored(obj)
+        meta = obj["metadata"]
+        if call.options.dry_run:
+            if self._store.head(resource.storage, meta.get("namespace", ""), meta["name"]) is not None:
+                raise Stale
+            return Written(_unstored(stored), created=True)
+        return Written(await self._store.stage(resource.storage, stored, expect=0), created=True)
+
+    def _fit_namespace(self, resource: Resource, meta: Json, namespace: str) -> None:
+        if not resource.namespaced:
+            return
+        sent = meta.setdefault("namespace", namespace)
+        if not sent:
+            meta["namespace"] = namespace
+        elif sent != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+    def _identify(self, resource: Resource, obj: Json, *, strategy_generation: bool) -> None:
+        """Name, uid and birth: what a create has only from here on."""
+        meta = obj["metadata"]
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = f"{meta['generateName'][:58]}{self._source.suffix()}"
+        for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+            meta.pop(key, None)
+        meta["uid"] = self._source.new_uid()
+        meta["creationTimestamp"] = rfc3339(self._source.now())
+        if strategy_generation:
+            meta["generation"] = 1
+        else:
+            meta.pop("generation", None)
+
+    def _validate_new(self, resource: Resource, obj: Json) -> None:
+        strategy = self._kinds.strategy(resource)
+        meta = obj["metadata"]
+        errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule)
+        errors += strategy.validate(obj)
+        if resource.schema is not None:
+            errors += resource.schema.validate(obj)
+        if errors:
+            raise invalid(resource.group, resource.kind, meta.get("name", ""), errors)
+
+    # --- update ---
+
+    async def modify(
+        self, resource: Resource, change: Change, call: Call, *, namespace: str, name: str, insist: bool = False
+    ) -> Written:
+        """Changes an object that exists. `insist`: an intervening write is a conflict, not a reason to try again."""
+        where = namespace if resource.namespaced else ""
+        for _ in range(RETRIES):
+            entry = self._store.head(resource.storage, where, name)
+            if entry is None:
+                raise not_found(resource.group, resource.plural, name)
+            live = view(resource).obj(entry.data, entry.rv)
+            new = change(live)
+            self._check_preconditions(resource, new, live)
+            new = await self._admit_update(resource, new, live, call)
+            try:
+                return await self._store_changed(resource, entry, new, live, call)
+            except Stale:
+                if insist:
+                    break
+        raise conflict(resource.group, resource.plural, name)
+
+    def _check_preconditions(self, resource: Resource, new: Json, live: Json) -> None:
+        meta, old = new["metadata"], live["metadata"]
+        name = old["name"]
+        if meta.get("uid") and meta["uid"] != old["uid"]:
+            text = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['uid']}"
+            raise conflict(resource.group, resource.plural, name, text)
+        version = meta.get("resourceVersion")
+        if version and version != old["resourceVersion"]:
+            if not version.isdigit():
+                detail = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+                raise invalid(resource.group, resource.kind, name, [invalid_value("metadata.resourceVersion", version, detail)])
+            raise conflict(resource.group, resource.plural, name)
+
+    async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call) -> Json:
+        """The wanted object after defaults, ownership, admission and validation."""
+        strategy = self._kinds.strategy(resource)
+        self._fit_namespace(resource, new["metadata"], live["metadata"].get("namespace", ""))
+        new["metadata"].setdefault("name", live["metadata"]["name"])
+        carry_metadata(new["metadata"], live["metadata"])
+        new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+        self._default(resource, new)
+        new = self._kinds.endpoint(resource, call.subresource, new, live)
+        if not call.tracked:
+            self._track(resource, live, new, call)
+        attrs = self._attributes("UPDATE", resource, call, namespace=live["metadata"].get("namespace", ""), obj=new, old=live)
+        attrs.name = live["metadata"]["name"]
+        self._kinds.admit(attrs)
+        call.warnings += await self._webhooks.mutate(attrs)
+        if attrs.object is not new:
+            new = self._kinds.endpoint(resource, call.subresource, self._admitted(resource, attrs), live)
+            carry_metadata(new["metadata"], live["metadata"])
+            new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+        if not call.subresource:
+            strategy.prepare_update(new, live)
+        self._count_generation(resource, new, live, counted=strategy.generation)
+        self._validate_changed(resource, new, live)
+        attrs.object = new
+        self._kinds.guard(attrs)
+        call.warnings += await self._webhooks.validate(attrs)
+        return new
+
+    def _count_generation(self, resource: Resource, new: Json, live: Json, *, counted: bool) -> None:
+        """`generation` counts changes of what the user asks for: never metadata, never status."""
+        if not counted:
+            return
+        ignored = {"metadata", "status"} if resource.custom is None or resource.has("status") else {"metadata"}
+        wanted = {key: value for key, value in new.items() if key not in ignored}
+        before = {key: value for key, value in live.items() if key not in ignored}
+        generation = live["metadata"].get("generation", 0)
+        new["metadata"]["generation"] = generation + 1 if wanted != before else generation
+
+    def _validate_changed(self, resource: Resource, new: Json, live: Json) -> None:
+        strategy = self._kinds.strategy(resource)
+        errors = validate_metadata_update(new["metadata"], live["metadata"])
+        errors += strategy.validate(new)
+        errors += strategy.validate_update(new, live)
+        if resource.schema is not None:
+            errors += resource.schema.validate(new, live)
+        if errors:
+            raise invalid(resource.group, resource.kind, live["metadata"]["name"], errors)
+
+    async def _store_changed(self, resource: Resource, entry: Entry, new: Json, live: Json, call: Call) -> Written:
+        stored = view(resource).stored(new)
+        leaving = bool(new["metadata"].get("deletionTimestamp")) and self._kinds.released(resource, new)
+        if _same(new, live) and not leaving:
+            return Written(entry)
+        if call.options.dry_run:
+            return Written(_unstored(stored), deleted=leaving)
+        if leaving:
+            return Written(await self._store.stage_delete(resource.storage, stored, expect=entry.rv), deleted=True)
+        return Written(await self._store.stage(resource.storage, stored, expect=entry.rv))
+
+    # --- shared ---
+
+    def _default(self, resource: Resource, obj: Json) -> None:
+        if resource.schema is not None:
+            resource.schema.default(obj)
+        self._kinds.strategy(resource).default(obj)
+
+    def _admitted(self, resource: Resource, attrs: Attributes) -> Json:
+        """The object that came out of the mutating webhooks; what they added is pruned and defaulted like the rest."""
+        obj = attrs.object
+        if obj is None:
+            raise AssertionError("a write has an object")
+        obj = ordered(obj, resource.api_version, resource.kind)
+        if resource.schema is not None:
+            resource.schema.prune(obj)
+        self._default(resource, obj)
+        return obj
+
+    def _track(self, resource: Resource, live: Json | None, new: Json, call: Call) -> None:
+        track_update(
+            live,
+            new,
+            manager=call.options.manager,
+            subresource=call.subresource,
+            api_version=resource.api_version,
+            time=rfc3339(self._source.now()),
+            shape=shape_of(resource),
+            reset=reset_fields(resource, call.subresource),
+        )
+
+    def _attributes(
+        self, operation: str, resource: Resource, call: Call, *, namespace: str, obj: Json, old: Json | None
+    ) -> Attributes:
+        return Attributes(
+            operation=operation,
+            resource=resource,
+            subresource=call.subresource,
+            namespace=namespace if resource.namespaced or resource.plural == "namespaces" else "",
+            name=obj["metadata"].get("name", ""),
+            object=obj,
+            old=old,
+            options=call.review_options(),
+            user=call.user,
+            dry_run=call.options.dry_run,
+        )
+
+
+def _same(new: Json, live: Json) -> bool:
+    """Whether nothing changed but the times in managedFields, which alone are no change."""
+    if new == live:
+        return True
+    new_meta = {key: value for key, value in new["metadata"].items() if key != "managedFields"}
+    live_meta = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
+    if new_meta != live_meta or new | {"metadata": None} != live | {"metadata": None}:
+        return False
+    return _owners(new) == _owners(live)
+
+
+def _owners(obj: Json) -> list[Json]:
+    entries = obj["metadata"].get("managedFields") or []
+    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries]
+
+
+def _unstored(obj: Json) -> Entry:
+    """What a dry run answers with: the object as it would have been, at the version it has."""
+    meta = obj["metadata"]
+    return Entry((meta.get("namespace", ""), meta["name"]), int(meta.get("resourceVersion") or 0), msgspec.json.encode(obj))
+
+
+_shapes: dict[Resource, Shape] = {}
+
+
+def shape_of(resource: Resource) -> Shape:
+    """The shape of a resource's objects, made once."""
+    found = _shapes.get(resource)
+    if found is None:
+        found = _shapes[resource] = Shape.of(resource.raw, load())
+    return found

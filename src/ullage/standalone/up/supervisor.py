@@ -1,0 +1,138 @@
+"""Starts the API server, starts it again when it dies, and stops it when told to.
+
+A first start that fails is told at once: nothing but an edit will help. A server that has served and dies is started again,
+on the same port, after a pause that doubles with each failure and is forgotten once the server has been well for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ullage.clock import Clock
+from ullage.errors import Terminal
+from ullage.standalone.up.datadir import SERVER_LOCK, Held, Holder
+from ullage.standalone.up.narration import Narrator
+from ullage.standalone.up.server import Gone, Ready, Server, last_lines
+
+T = TypeVar("T")
+
+DIRECTORY_HELD = 75  # the server's exit code when another one has its directory
+KILLED = 130
+
+
+class ServerFailed(Terminal):
+    """The server did not come up. Carries the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for what, in seconds."""
+
+    start: float = 120.0  # a large store takes a while to read
+    stop: float = 10.0
+    handover: float = 5.0  # for the server of a killed `ullage up` to notice and leave
+    first_pause: float = 0.5
+    longest_pause: float = 30.0
+    well: float = 60.0  # after so long, a failure is a new one
+
+
+class Supervisor:
+    """One server, kept running. `stop()` may be called at any time: once to stop, again to kill."""
+
+    def __init__(
+        self,
+        command: Callable[[int], Sequence[str]],  # port to the server's command line
+        directory: Path,
+        *,
+        port: int,
+        narrator: Narrator,
+        clock: Clock,
+        patience: Patience | None = None,
+    ) -> None:
+        self._command = command
+        self._directory = directory
+        self._log = directory / "apiserver.log"
+        self._port = port
+        self._narrator = narrator
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._stopping = asyncio.Event()
+        self._hurrying = asyncio.Event()
+
+    def stop(self) -> None:
+        (self._hurrying if self._stopping.is_set() else self._stopping).set()
+
+    async def run(self, announce: Callable[[Ready], Awaitable[None]]) -> int:
+        """Until stopped. `announce` is called when the server is ready for the first time."""
+        served = False
+        pause = self._patience.first_pause
+        while True:
+            began = self._clock.monotonic()
+            server, first = await self._start(began if not served else None)
+            if isinstance(first, Ready):
+                self._port = first.port  # clients have it in their kubeconfig now: the next run must take the same
+                if served:
+                    self._narrator.done(f"Kubernetes API server is back on port {first.port}")
+                else:
+                    await announce(first)
+                served = True
+                first = await self._or_stopping(server.gone())
+            if first is None:
+                return await self._end(server)
+            await server.stop(self._patience.stop)  # already gone: lets go of what we held for it
+            if self._clock.monotonic() - began > self._patience.well:
+                pause = self._patience.first_pause
+            self._narrator.warn(f"the API server {first}; starting it again in {pause:g} s (log: {self._log})")
+            await self._or_stopping(asyncio.sleep(pause))
+            if self._stopping.is_set():
+                return 0
+            pause = min(pause * 2, self._patience.longest_pause)
+
+    async def _start(self, first_since: float | None) -> tuple[Server, Ready | Gone | None]:
+        """A started server and what became of it: ready, dead, or None when we are told to stop meanwhile."""
+        while True:
+            self._narrator.begin("starting the Kubernetes API server")
+            server = await Server.start(self._command(self._port), log=self._log)
+            try:
+                outcome = await self._or_stopping(asyncio.wait_for(server.ready(), self._patience.start))
+            except TimeoutError:
+                outcome = await server.kill()
+            if first_since is None or not isinstance(outcome, Gone):
+                return server, outcome
+            await server.stop(self._patience.stop)
+            if outcome.code != DIRECTORY_HELD:
+                raise ServerFailed("\n".join([f"the API server {outcome}; its log ends:", *last_lines(self._log, 20)]))
+            if self._clock.monotonic() - first_since > self._patience.handover:
+                raise Held(self._directory, Holder.read(self._directory / SERVER_LOCK))
+            await self._or_stopping(asyncio.sleep(self._patience.handover / 10))
+
+    async def _end(self, server: Server) -> int:
+        self._narrator.begin("stopping")
+        stopping = asyncio.ensure_future(server.stop(self._patience.stop))
+        hurrying = asyncio.ensure_future(self._hurrying.wait())
+        await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        if not stopping.done():
+            await server.kill()
+            await stopping
+            self._narrator.warn("killed; what was acknowledged is safe")
+            return KILLED
+        if stopping.result().code != 0:
+            self._narrator.warn(f"the API server {stopping.result()}; what was acknowledged is safe")
+        self._narrator.done("stopped")
+        return 0
+
+    async def _or_stopping(self, work: Awaitable[T]) -> T | None:
+        """The result of some work, or None when we are told to stop first."""
+        task = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            stopping.cancel()
+            task.cancel()

@@ -1,0 +1,36 @@
+"""The requests table: what kube-apiserver 1.36 answers, recorded row by row. The rows are facts, not computed."""
+
+from __future__ import annotations
+
+from . import (
+    access,
+    applies,
+    creates,
+    custom,
+    definitions,
+    deletes,
+    discovery,
+    gets,
+    lists,
+    patches,
+    subresources,
+    updates,
+    validation,
+)
+from .case import Case
+
+CASES: tuple[Case, ...] = (
+    *discovery.CASES,
+    *gets.CASES,
+    *lists.CASES,
+    *creates.CASES,
+    *validation.CASES,
+    *updates.CASES,
+    *patches.CASES,
+    *applies.CASES,
+    *deletes.CASES,
+    *subresources.CASES,
+    *custom.CASES,
+    *definitions.CASES,
+    *access.CASES,
+)

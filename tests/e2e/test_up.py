@@ -1,0 +1,150 @@
+"""`ullage up` with the real server behind it: what a person does in the first five minutes, and what kills do to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import ullage
+
+pytestmark = pytest.mark.skipif(
+    find_spec("ullage.standalone.apiserver.__main__") is None, reason="the embedded API server cannot be started yet"
+)
+
+SOURCE = Path(ullage.__file__).parents[1]
+PATIENCE = 60.0
+
+
+class Up:
+    """`ullage up` as a process, read up to the point where it serves."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ullage", "up", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        assert self.process.stdout is not None
+        self.lines: list[str] = []
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("Ctrl-C stops it"):
+                break
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(self._after("  kubeconfig   "))
+
+    @property
+    def command(self) -> list[str]:
+        """The kubectl command that it printed to try."""
+        return shlex.split(self._after("  try          "))
+
+    @property
+    def port(self) -> int:
+        return int(self._after("Kubernetes API server on https://127.0.0.1:").split()[0])
+
+    @property
+    def server(self) -> int:
+        return int(json.loads(self.kubeconfig.with_name("lock").read_text())["pid"])
+
+    def _after(self, prefix: str) -> str:
+        return next(line.removeprefix(prefix) for line in self.lines if line.startswith(prefix))
+
+    def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [*self.command[:3], *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode
+
+
+@pytest.fixture
+def up() -> Iterator[Callable[..., Up]]:
+    with ExitStack() as stack:
+
+        def start(*options: str) -> Up:
+            running = Up(*options)
+            stack.callback(running.end, signal.SIGKILL)
+            return running
+
+        yield start
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_command_that_it_prints_works_and_the_kubeconfig_is_private(tmp_path: Path, up: Callable[..., Up]) -> None:
+    running = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    done = subprocess.run(running.command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[0] for line in done.stdout.splitlines()[1:]} >= {"default", "kube-system", "kube-public"}
+    assert running.kubeconfig == tmp_path / "data" / "kubeconfig"
+    assert stat.S_IMODE(running.kubeconfig.stat().st_mode) == 0o600
+    assert running.end(signal.SIGINT) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_was_written_is_there_after_the_next_start(tmp_path: Path, up: Callable[..., Up], number: signal.Signals) -> None:
+    first = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    created = first.kubectl("create", "configmap", "kept", "--from-literal=a=b")
+    assert created.returncode == 0, created.stderr
+    assert first.end(number) == (0 if number == signal.SIGTERM else -number)
+    second = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    assert second.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}").stdout == "b"
+
+
+def test_a_server_that_is_killed_comes_back_on_its_port_for_the_same_kubeconfig(tmp_path: Path, up: Callable[..., Up]) -> None:
+    running = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    before = running.server
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: running.server != before and running.kubectl("get", "namespace", "default").returncode == 0)
+    assert running.end(signal.SIGTERM) == 0
+
+
+def test_a_second_one_names_the_holder_and_how_to_use_it_and_changes_nothing(tmp_path: Path, up: Callable[..., Up]) -> None:
+    first = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    before = first.kubeconfig.read_bytes()
+    second = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    _, err = second.process.communicate(timeout=PATIENCE)
+    assert second.process.returncode == 1
+    assert err.count("\n") == 1
+    assert f"{tmp_path}/data is held by process {first.process.pid}, since " in err
+    assert f"KUBECONFIG={first.kubeconfig}" in err
+    assert second.lines == []
+    assert first.kubeconfig.read_bytes() == before
+    assert first.kubectl("get", "namespace", "default").returncode == 0
+
+
+def test_the_default_port_gives_way_when_it_is_taken(tmp_path: Path, up: Callable[..., Up]) -> None:
+    both = [up("--data-dir", str(tmp_path / name)) for name in ("one", "two")]
+    assert both[0].port != both[1].port
+    assert "warning: port 7443 is taken by another program: taking a free one" in both[1].lines
+
+
+def test_an_ephemeral_one_leaves_nothing_behind(up: Callable[..., Up]) -> None:
+    running = up("--ephemeral", "--port", "0", "--no-demo")
+    directory = running.kubeconfig.parent
+    assert directory.is_dir()
+    assert running.end(signal.SIGTERM) == 0
+    assert not directory.exists()
