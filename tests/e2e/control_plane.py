@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -65,9 +65,9 @@ def _write_ca(cluster: Mapping[str, Any], workdir: Path) -> str | None:
 class EmbeddedServer:
     """`python -m ullage.standalone.apiserver` as a child process that can be stopped, killed and started again."""
 
-    def __init__(self, data_dir: Path, *, ephemeral: bool = True) -> None:
+    def __init__(self, data_dir: Path, *, ephemeral: bool = True, options: Sequence[str] = ()) -> None:
         self.data_dir = data_dir
-        self.ephemeral = ephemeral
+        self.options = [*options, *(["--ephemeral"] if ephemeral else [])]
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._parent_end: int | None = None
@@ -88,7 +88,7 @@ class EmbeddedServer:
         parent_child, parent = os.pipe()  # the server ends when this pipe does: a killed test run leaves nothing behind
         command = [sys.executable, "-m", "ullage.standalone.apiserver", "--data-dir", str(self.data_dir)]
         command += ["--port", str(self.port), "--ready-fd", str(ready_child), "--parent-fd", str(parent_child)]
-        command += ["--ephemeral"] if self.ephemeral else []
+        command += self.options
         log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("ab")
         with log:
             self._process = subprocess.Popen(command, pass_fds=(ready_child, parent_child), stdout=log, stderr=log)

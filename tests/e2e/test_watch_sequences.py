@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
@@ -317,15 +317,3 @@ def test_a_definition_that_goes_takes_its_objects_and_its_watches_along(api: Api
     while (code := api.get(path).code) != 404:
         assert time.monotonic() < deadline, f"still {code}"
         time.sleep(0.05)
-
-
-def test_a_version_that_is_too_old_is_gone(api: Api, maps: str) -> None:
-    """kube-apiserver forgets after five minutes or a full window, so there it can only be asked on an old cluster."""
-    api.create(maps, configmap("a"))
-    answer = api.call("GET", f"{maps}?watch=true&resourceVersion=1&timeoutSeconds=1")
-    if not answer.raw or answer.obj.get("type") != "ERROR":
-        pytest.skip("the server still remembers its first version")
-    status: Mapping[str, object] = answer.obj["object"]
-    assert answer.code == 200
-    assert (status["code"], status["reason"]) == (410, "Expired")
-    assert str(status["message"]).startswith("too old resource version: 1 (")

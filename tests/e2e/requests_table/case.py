@@ -67,7 +67,7 @@ class Case:
     headers: Mapping[str, str] = field(default_factory=dict)
     expect: tuple[int, str | None] = (200, "")
     message: str | None = None
-    causes: tuple[tuple[str, str], ...] | None = None  # (field, reason) of each cause, in order
+    causes: tuple[tuple[str, str], ...] | None = None  # (field, reason) of each cause, in any order
     text: str | None = None  # the whole body, where it is not JSON
     has: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] | None = None

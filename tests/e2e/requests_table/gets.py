@@ -79,7 +79,7 @@ CASES = (
         causes=(("", "ResourceVersionTooLarge"),),
     ),
     Case(
-        "a version that is no number is refused",
+        "a get at a version that is no number is refused",
         "GET",
         f"{CONFIGMAPS}/a?resourceVersion=old",
         expect=(500, ""),

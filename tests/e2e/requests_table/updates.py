@@ -80,7 +80,7 @@ CASES = (
         causes=(("metadata.resourceVersion", "FieldValueInvalid"),),
     ),
     Case(
-        "a version that is no number is refused",
+        "an update with a version that is no number is refused",
         "PUT",
         f"{CONFIGMAPS}/a",
         configmap("a", resourceVersion="old"),

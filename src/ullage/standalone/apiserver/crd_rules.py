@@ -24,7 +24,7 @@ from ullage.standalone.apiserver.status import (
     required,
 )
 
-__all__ = ["accept", "default_crd", "resources_of", "validate_crd", "validate_crd_update"]
+__all__ = ["accept", "default_crd", "is_true", "resources_of", "validate_crd", "validate_crd_update"]
 
 Faults = Iterator[FieldError]
 APPROVED = "api-approved.kubernetes.io"

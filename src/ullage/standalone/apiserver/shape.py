@@ -12,7 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ullage.standalone.apiserver.definitions import REF, Definitions
-from ullage.standalone.apiserver.shape_facts import KEY_DEFAULTS, POINTERS, STRUCTS, USUAL_STRUCTS
+from ullage.standalone.apiserver.shape_facts import ALWAYS_WRITTEN, KEY_DEFAULTS, POINTERS, STRUCTS, USUAL_STRUCTS
 from ullage.standalone.apiserver.status import Json
 
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -50,7 +50,7 @@ class Shape:
             body = definitions.resolve(raw)
         self._definitions, self.custom = definitions, custom
         self._properties: dict[str, Json] = body.get("properties") or {}
-        self._required = frozenset(() if custom else body.get("required", ()))
+        self._required = frozenset(() if custom else body.get("required", ())) | ALWAYS_WRITTEN.get(self._name, frozenset())
         self._fields: dict[str, Shape] = {}
         self._implied: dict[str, Any] = {}
         self._items: Json | None = body.get("items")

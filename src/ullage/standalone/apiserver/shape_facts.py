@@ -74,6 +74,14 @@ def _table() -> dict[str, frozenset[str]]:
 
 STRUCTS: Final = _table()
 
+# optional fields that are written even when they are zero, as if they were required
+ALWAYS_WRITTEN: Final[dict[str, frozenset[str]]] = {
+    "io.k8s.api.apps.v1.StatefulSetSpec": frozenset({"serviceName"}),
+    "io.k8s.api.apps.v1.StatefulSetStatus": frozenset({"availableReplicas"}),
+    "io.k8s.api.core.v1.Event": frozenset({"reportingComponent", "reportingInstance"}),
+    "io.k8s.api.core.v1.ReplicationControllerSpec": frozenset({"minReadySeconds"}),
+}
+
 # the only keys of built-in lists that have a default; the published definitions dropped it
 KEY_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "io.k8s.api.core.v1.ContainerPort": {"protocol": "TCP"},

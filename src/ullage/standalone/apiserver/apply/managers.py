@@ -6,8 +6,9 @@ whole of it for create, update and the patches that are not apply; `merge.py` do
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final
 
 from ullage.standalone.apiserver.apply.fieldset import (
@@ -16,13 +17,14 @@ from ullage.standalone.apiserver.apply.fieldset import (
     SELF,
     Fields,
     difference,
+    intersection,
     ordered,
     recursive_difference,
     union,
     well_formed,
 )
 from ullage.standalone.apiserver.apply.ownership import Comparison, compare
-from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.resources import Resource, dig
 from ullage.standalone.apiserver.shape import Shape
 from ullage.standalone.apiserver.status import Json
 
@@ -111,6 +113,24 @@ def track_update(
         owners = capped(owners)
     if entries := encode(owners.values()):
         meta["managedFields"] = entries
+
+
+def track_scale(live: Json, new: Json, *, manager: str, api_version: str, path: Sequence[str] = ("spec", "replicas")) -> None:
+    """The same for a write through the scale endpoint, which sees one field of the object, at `path`, and knows no time.
+
+    As on kube-apiserver, a count that nobody owns stays so: only one that is owned changes hands.
+    """
+    entries = live["metadata"].get("managedFields") or []
+    owners = _decoded_or_none(entries)
+    field = reduce(lambda inner, name: {f"f:{name}": inner}, reversed(path), LEAF)
+    is_owned = any(intersection(owner.fields, field) for owner in owners.values())
+    if is_owned and dig(live, *path) != dig(new, *path):
+        owners = moved(owners, Comparison(field, EMPTY))
+        me = Owner(manager, "Update", api_version, "scale", "", field)
+        owners[me.key] = me
+        entries = encode(capped(owners).values())
+    if entries:
+        new["metadata"]["managedFields"] = entries
 
 
 def touched(old: Json, new: Json, shape: Shape, reset: Fields) -> Comparison:

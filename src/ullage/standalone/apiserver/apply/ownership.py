@@ -122,7 +122,8 @@ def _compare_maps(old: Json, new: Json, shape: Shape) -> Pair:
     for name, value in new.items():
         before = old.get(name, ABSENT)
         if before is ABSENT and (before := shape.implied(name)) is ABSENT:
-            changed["f:" + name] = everything(value, shape.field(name)) if type(value) in CONTAINERS else LEAF
+            if value is not None or shape.custom:  # in built-in structs, null is what was there all the time
+                changed["f:" + name] = everything(value, shape.field(name)) if type(value) in CONTAINERS else LEAF
         elif before is not value:
             _note(_compare(before, value, shape.field(name)), "f:" + name, changed, removed)
     for name, value in old.items():

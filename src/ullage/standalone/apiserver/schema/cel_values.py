@@ -31,6 +31,7 @@ _SECONDS = {
     "d": 86400.0,
     "w": 604800.0,
 }
+_TIMES = ("timestamp", "duration")
 _ELEMENTS = ("bool", "int", "double", "string")
 _ROOT_METADATA = ("name", "generateName")
 
@@ -77,8 +78,11 @@ def converter(node: Node) -> Convert | None:
 
 
 def _object_converter(node: Node) -> Convert | None:
-    table = {name: (cel.escape(name), converter(child)) for name, child in node.properties.items()}
-    table = {name: entry for name, entry in table.items() if entry != (name, None)}
+    table = {
+        name: (escaped, change)
+        for name, child in node.properties.items()
+        if (escaped := cel.escape(name), change := converter(child)) != (name, None) or child.nullable
+    }
     additional = converter(node.additional) if node.additional is not None else None
     if not table and additional is None:
         return None
@@ -89,7 +93,7 @@ def _object_converter(node: Node) -> Convert | None:
         found = {}
         for key, item in value.items():
             name, change = table.get(key, (key, additional))
-            if name is not None:
+            if name is not None and (item is not None or key not in table):  # to a rule a null field is an absent one
                 found[name] = change(item) if change is not None else item
         return found
 
@@ -111,7 +115,11 @@ def variable_maker(node: Node, expression: str, *, variable: str, root: bool = F
     picked = [(name, *by_name.get(name, (name, None))) for name in sorted(used)]
 
     def pick(value: Any) -> Any:
-        found = {name: change(value[key]) if change else value[key] for name, key, change in picked if key in value}
+        found = {}
+        for name, key, change in picked:
+            item = value.get(key)
+            if item is not None or (key in value and key not in node.properties):  # to a rule a null field is an absent one
+                found[name] = change(item) if change else item
         return _root_metadata(found) if root else found
 
     return pick
@@ -177,15 +185,25 @@ def typed(node: Node, expression: str, *, variables: tuple[str, ...]) -> tuple[s
 
 
 def with_times(node: Node, expression: str) -> str:
-    """The expression with `timestamp(...)` and `duration(...)` around the fields that hold such values."""
+    """The expression with `timestamp(...)` and `duration(...)` around the fields that hold such values, or lists of them."""
     wraps: list[tuple[int, int, str]] = []
     for variable in ("self", "oldSelf"):
         for start, steps in cel.chains(expression, variable):
+            if expression[:start].rstrip().endswith("has("):
+                continue
             for count, step in enumerate(steps, 1):
                 found = resolve(node, [one.name for one in steps[:count]])
-                kind = kind_of(found) if found is not None else ""
-                if kind in ("timestamp", "duration") and not expression[:start].rstrip().endswith("has("):
-                    wraps.append((start, step.end, kind))
-    for start, end, kind in sorted(wraps, reverse=True):
-        expression = f"{expression[:start]}{kind}({expression[start:end]}){expression[end:]}"
+                if found is not None and (form := _time_form(found)):
+                    wraps.append((start, step.end, form))
+    for start, end, form in sorted(wraps, reverse=True):
+        expression = f"{expression[:start]}{form.format(expression[start:end])}{expression[end:]}"
     return expression
+
+
+def _time_form(node: Node) -> str:
+    """How the text or the list of texts at a node is written as what it means."""
+    if kind_of(node) in _TIMES:
+        return f"{kind_of(node)}({{}})"
+    if node.type == "array" and node.items is not None and kind_of(node.items) in _TIMES:
+        return f"{{}}.map(one, {kind_of(node.items)}(one))"
+    return ""

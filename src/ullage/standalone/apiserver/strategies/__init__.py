@@ -1,11 +1,51 @@
-"""Placeholder while the kinds' strategies are written."""
+"""What the server does to the built-in kinds beyond their schemas: defaults, first status, validation, what may change.
 
-from dataclasses import replace
-from ullage.standalone.apiserver.names import path_segment
+    strategy(group, kind)        the kind's Strategy; GENERIC for all others and for custom kinds
+    resize_refusal(...)          whether a claim may grow
+    services.lacking_ports       the node ports that somebody must choose
+
+One module for each family of kinds; each ends in a table that is put together here.
+"""
+
+from __future__ import annotations
+
+from ullage.standalone.apiserver.strategies import (
+    basics,
+    claims,
+    jobs,
+    networking,
+    pods,
+    policies,
+    quotas,
+    roles,
+    services,
+    volumes,
+    webhooks,
+    workloads,
+)
 from ullage.standalone.apiserver.strategies.base import Strategy
+from ullage.standalone.apiserver.strategies.claims import resize_refusal
 
 GENERIC = Strategy()
 
+STRATEGIES: dict[tuple[str, str], Strategy] = {
+    **basics.STRATEGIES,
+    **quotas.STRATEGIES,
+    **claims.STRATEGIES,
+    **volumes.STRATEGIES,
+    **pods.STRATEGIES,
+    **workloads.STRATEGIES,
+    **jobs.STRATEGIES,
+    **services.STRATEGIES,
+    **networking.STRATEGIES,
+    **roles.STRATEGIES,
+    **webhooks.STRATEGIES,
+    **policies.STRATEGIES,
+}
+
 
 def strategy(group: str, kind: str) -> Strategy:
-    return replace(GENERIC, name_rule=path_segment)
+    return STRATEGIES.get((group, kind), GENERIC)
+
+
+__all__ = ["GENERIC", "STRATEGIES", "Strategy", "resize_refusal", "strategy"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.quantity import Quantity
 from ullage.selectors import key_faults, value_faults
 from ullage.standalone.apiserver.names import IMMUTABLE, NameRule, subdomain, validate_labels
 from ullage.standalone.apiserver.status import (
@@ -92,6 +93,14 @@ def copied(value: Any) -> Any:
 
 def filler(defaults: Mapping[str, Any]) -> Callable[[Json], None]:
     return lambda obj: fill(obj, defaults)
+
+
+def round_amounts(values: Any) -> None:
+    """Resource lists hold nothing finer than a thousandth; the server rounds up."""
+    if isinstance(values, dict):
+        for name, text in values.items():
+            if (amount := Quantity.parse(text)).nanos % 10**6:
+                values[name] = str(amount.rounded_to_milli())
 
 
 def spec_of(obj: Json) -> Json:

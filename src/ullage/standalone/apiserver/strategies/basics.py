@@ -22,6 +22,7 @@ from ullage.standalone.apiserver.strategies.base import (
     items,
     one_of,
     part,
+    round_amounts,
     spec_of,
 )
 
@@ -167,6 +168,8 @@ def _node_default(obj: Json) -> None:
     empty = dict.fromkeys(_NODE_INFO, "")
     fill(obj, {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": empty}})
     status = obj["status"]
+    for side in ("capacity", "allocatable"):
+        round_amounts(status.get(side))
     if capacity := status.get("capacity"):
         status["allocatable"] = {**capacity, **(status.get("allocatable") or {})}
 

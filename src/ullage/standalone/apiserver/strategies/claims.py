@@ -21,6 +21,7 @@ from ullage.standalone.apiserver.strategies.base import (
     one_of,
     optional_name,
     part,
+    round_amounts,
     spec_of,
 )
 
@@ -40,6 +41,8 @@ _FIELDS = (
 def default_claim_spec(spec: Json) -> None:
     if spec.get("volumeMode") is None:
         spec["volumeMode"] = "Filesystem"
+    for side in ("limits", "requests"):
+        round_amounts(part(spec, "resources").get(side))
 
 
 def _default(obj: Json) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.quantity import Quantity
 from ullage.standalone.apiserver.status import Json
-from ullage.standalone.apiserver.strategies.base import fill, items, part, spec_of
+from ullage.standalone.apiserver.strategies.base import fill, items, part, round_amounts, spec_of
 from ullage.standalone.apiserver.strategies.claims import default_claim_spec
 from ullage.standalone.apiserver.strategies.volumes import default_source
 
@@ -72,6 +72,8 @@ def _default_container(container: Json) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = "Always" if _is_latest(container.get("image") or "") else "IfNotPresent"
     fill(container, CONTAINER)
+    for side in ("limits", "requests"):
+        round_amounts(container["resources"].get(side))
     for port in items(container, "ports"):
         fill(port, {"protocol": "TCP"})
     for name in PROBES:

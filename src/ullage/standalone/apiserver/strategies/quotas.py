@@ -16,6 +16,7 @@ from ullage.standalone.apiserver.strategies.base import (
     immutable,
     items,
     part,
+    round_amounts,
 )
 
 COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -87,9 +88,19 @@ def _scope_faults(obj: Json) -> Faults:
 _OUT_OF_SCOPE = "unsupported scope applied to resource"
 
 
+_SIDES = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+
+def _quota_default(obj: Json) -> None:
+    for block in (part(obj, "spec"), part(obj, "status")):
+        round_amounts(block.get("hard"))
+
+
 def _limits_default(obj: Json) -> None:
     """What a container gets when it says nothing is derived from what it may get at most, or must ask at least."""
     for limit in items(obj, "spec", "limits"):
+        for side in _SIDES:
+            round_amounts(limit.get(side))
         if limit.get("type") != "Container":
             continue
         for target, source in (("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")):
@@ -124,7 +135,7 @@ def _limit_faults(path: str, kind: str, limit: Json) -> Faults:
     if kind == "PersistentVolumeClaim" and not any("storage" in (limit.get(side) or {}) for side in ("min", "max")):
         detail = "either minimum or maximum storage value is required, but neither was provided"
         yield required(f"{path}.limits", detail)
-    amounts = {side: _parsed(limit.get(side)) for side in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")}
+    amounts = {side: _parsed(limit.get(side)) for side in _SIDES}
     for name in dict.fromkeys(name for side in amounts.values() for name in side):
         yield from resource_name(f"{path}.max[{name}]", name)
         yield from _order_faults(path, name, {side: values.get(name) for side, values in amounts.items()})
@@ -160,6 +171,7 @@ def _order_faults(path: str, name: str, amounts: Mapping[str, Quantity | None]) 
 STRATEGIES = {
     ("", "ResourceQuota"): Strategy(
         unstored_status=True,
+        default=_quota_default,
         prepare_create=lambda obj: fill(obj, {"status": {}}),
         validate=collect(_quota_faults),
         validate_update=lambda new, old: list(immutable("spec.scopes")(new, old)),

@@ -1,7 +1,7 @@
 """Services: their defaults and ports, and the addresses that somebody must give them.
 
-Addresses and node ports are a shared good, so this module does not choose them: after `prepare_create` and
-`prepare_update` the caller asks `lacks_address` and `lacking_ports`, and fills in with `set_address` and by hand.
+Addresses and node ports are a shared good, so this module does not choose them: `spec.clusterIP` is set before
+`prepare_create` is called, and the ports that `lacking_ports` finds take the first of `port_candidates` that is free.
 """
 
 from __future__ import annotations
@@ -55,15 +55,9 @@ def _create(obj: Json) -> None:
     fill(obj, {"status": {"loadBalancer": {}}})
     spec = spec_of(obj)
     if address := spec.get("clusterIP"):
-        set_address(spec, address)
+        _set_address(spec, address)
     elif spec.get("type") != "ExternalName":
         fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
-
-
-def lacks_address(obj: Json) -> bool:
-    """Whether somebody must choose a cluster address."""
-    spec = part(obj, "spec")
-    return spec.get("type") != "ExternalName" and not spec.get("clusterIP")
 
 
 def lacking_ports(obj: Json) -> list[Json]:
@@ -75,18 +69,11 @@ def lacking_ports(obj: Json) -> list[Json]:
     return [port for port in items(spec, "ports") if not port.get("nodePort")] if wanted else []
 
 
-def set_address(spec: Json, address: str) -> None:
+def _set_address(spec: Json, address: str) -> None:
     spec["clusterIP"] = address
     spec["clusterIPs"] = [address]
     if spec.get("type") != "ExternalName":
         fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
-
-
-def address_candidates(seed: str) -> Iterator[str]:
-    """Every address of the range but the first ten, from a place that the seed decides: the first free one is taken."""
-    first, count = int(RANGE.network_address) + 10, RANGE.num_addresses - 11
-    start = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) % count
-    return (str(ipaddress.ip_address(first + (start + step) % count)) for step in range(count))
 
 
 def port_candidates(seed: str) -> Iterator[int]:

@@ -28,6 +28,7 @@ from ullage.standalone.apiserver.strategies.base import (
     one_of,
     optional_name,
     part,
+    round_amounts,
     spec_of,
 )
 from ullage.standalone.apiserver.strategies.claims import VOLUME_MODES, access_mode_faults, default_claim_spec
@@ -95,6 +96,7 @@ def _volume_default(obj: Json) -> None:
     default_source(spec)
     fill(spec, {"persistentVolumeReclaimPolicy": "Retain"})
     default_claim_spec(spec)
+    round_amounts(spec.get("capacity"))
 
 
 def _volume_create(obj: Json) -> None:

@@ -133,7 +133,7 @@ def client_faults(config: Json, path: str) -> Faults:
         yield required(path, "exactly one of url or service is required")
     elif url is not None:
         yield from _url_faults(url, f"{path}.url")
-    else:
+    elif service is not None:
         yield from _service_faults(service, f"{path}.service")
 
 

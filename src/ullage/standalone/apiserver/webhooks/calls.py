@@ -65,6 +65,7 @@ class Caller:
                 await session.connector.close(abort_ssl=True)
             await session.close()
         self._sessions.clear()
+        await asyncio.sleep(0)  # sockets of calls that timed out close in the loop's next round
 
     async def post(self, hook: Hook, body: bytes) -> bytes:
         """The answer's body. Raises CallFailure for everything that is not a whole answer with a 2xx code."""
