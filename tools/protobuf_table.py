@@ -33,7 +33,6 @@ _PLAIN_GROUPS = frozenset({"apps", "autoscaling", "batch", "policy"})
 _SPECIAL = {
     "k8s.io.apimachinery.pkg.apis.meta.v1.Time": "time",
     "k8s.io.apimachinery.pkg.apis.meta.v1.MicroTime": "microTime",
-    "k8s.io.apimachinery.pkg.apis.meta.v1.Duration": "duration",
     "k8s.io.apimachinery.pkg.apis.meta.v1.FieldsV1": "json",
     "k8s.io.apimachinery.pkg.runtime.RawExtension": "json",
     "k8s.io.apimachinery.pkg.api.resource.Quantity": "quantity",

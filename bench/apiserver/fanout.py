@@ -55,18 +55,21 @@ async def fan_out(target: Target, path: str, *, watchers: int, rate: int, second
     await _write(target, path, count=count, rate=rate)
     spent = time.perf_counter() - begun
     await connection.call("POST", path, json.dumps({"metadata": {"name": END}}).encode())
-    delays = json.loads(await readers.stdout.readline())
+    told = json.loads(await readers.stdout.readline())
     await readers.wait()
     await connection.close()
+    return FanOut(written_per_second=count / spent, expected=count * watchers, **told)
+
+
+def summary(delays: list[float]) -> dict[str, float]:
+    """What the watchers tell the writer."""
     delays.sort()
-    return FanOut(
-        written_per_second=count / spent,
-        delivered=len(delays),
-        expected=count * watchers,
-        late=sum(delay > LATE for delay in delays),
-        p50=delays[len(delays) // 2] if delays else 0.0,
-        p99=delays[int(len(delays) * 0.99)] if delays else 0.0,
-    )
+    return {
+        "delivered": len(delays),
+        "late": sum(delay > LATE for delay in delays),
+        "p50": delays[len(delays) // 2] if delays else 0.0,
+        "p99": delays[int(len(delays) * 0.99)] if delays else 0.0,
+    }
 
 
 async def _write(target: Target, path: str, *, count: int, rate: int) -> None:
@@ -116,7 +119,7 @@ async def _read_all() -> None:
     done, late = await asyncio.wait(tasks, timeout=settings["seconds"])
     for task in late:
         task.cancel()
-    sys.stdout.write(json.dumps([delay for task in done for delay in task.result()]) + "\n")
+    sys.stdout.write(json.dumps(summary([delay for task in done for delay in task.result()])) + "\n")
     sys.stdout.flush()
 
 

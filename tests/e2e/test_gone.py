@@ -59,17 +59,20 @@ def prepared(api: Api, *, patience: float) -> Iterator[Forgetful]:
     mark = f"gone-{os.getpid()}"
     for name in ("a", "b"):
         api.create(MAPS, configmap(f"{mark}-{name}", labels={"run": mark}))
-    token = api.get(f"{MAPS}?labelSelector=run%3D{mark}&limit=1").obj["metadata"]["continue"]
+    page = api.get(f"{MAPS}?labelSelector=run%3D{mark}&limit=1").obj["metadata"]
+    for name in ("later", "latest"):  # a server may remember its newest version, and how it came to be, for ever
+        api.create(MAPS, configmap(f"{mark}-{name}"))
+    token, version = (page["continue"], page["resourceVersion"]) if api.plane.embedded else (old_token(mark), OLD)
     deadline = time.monotonic() + patience
     try:
-        while api.get(f"{MAPS}?resourceVersion={OLD}&resourceVersionMatch=Exact").code != 410:
+        while api.get(f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact").code != 410:
             if time.monotonic() > deadline:
                 assert not patience, "the server never forgot"
                 pytest.skip("the cluster is too young to have forgotten its first version")
             time.sleep(0.1)
-        yield Forgetful(api, mark, token if api.plane.embedded else old_token(mark))
+        yield Forgetful(api, mark, token)
     finally:
-        for name in ("a", "b"):
+        for name in ("a", "b", "later", "latest"):
             api.call("DELETE", f"{MAPS}/{mark}-{name}")
 
 

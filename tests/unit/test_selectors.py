@@ -78,7 +78,8 @@ NAME = (
         pytest.param("a in (a b)", "unable to parse requirement: found 'b', expected: ',' or ')'", id="no comma between"),
         pytest.param(
             "a>x",
-            "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
+            'unable to parse requirement: values[0]: Invalid value: "x": '
+            "for 'Gt', 'Lt' operators, the value must be an integer",
             id="greater than a word",
         ),
         pytest.param("a>=1", "unable to parse requirement: found '=', expected: identifier", id="greater or equal"),

@@ -247,16 +247,6 @@ CASES = (
         ),
     ),
     Case(
-        "a definition's scope may change until it is established",
-        "PATCH",
-        f"{DEFINITIONS}/{NAME}",
-        {"spec": {"scope": "Cluster"}},
-        headers={"Content-Type": "application/merge-patch+json"},
-        setup=(post(DEFINITIONS, definition()),),
-        cleanup=GONE,
-        expect=(200, ""),
-    ),
-    Case(
         "a definition twice is refused",
         "POST",
         DEFINITIONS,

@@ -73,15 +73,14 @@ class Server:
                 break
         review, path = msgspec.json.decode(body) if body else {}, scope["path"].strip("/")
         self.seen.append((path, review))
-        self.headers.append({key.decode(): value.decode() for key, value in scope["headers"]})
+        headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+        self.headers.append(headers | {"x-test-peer": str(scope["client"])})
         reply = self.behaviours[path](review)
-        code, headers, data = reply if isinstance(reply, tuple) else (200, {}, reply)
+        code, sent, data = reply if isinstance(reply, tuple) else (200, {}, reply)
         if asyncio.iscoroutine(data):
             data = await data
         data = data if isinstance(data, bytes) else msgspec.json.encode(data)
-        raw = [(key.encode(), value.encode()) for key, value in headers.items()] + [
-            (b"content-length", str(len(data)).encode())
-        ]
+        raw = [(key.encode(), value.encode()) for key, value in sent.items()] + [(b"content-length", str(len(data)).encode())]
         await send({"type": "http.response.start", "status": code, "headers": raw})
         await send({"type": "http.response.body", "body": data})
 
@@ -380,21 +379,14 @@ async def test_an_answer_to_another_question_is_a_failure(world: World) -> None:
 
 
 async def test_a_webhook_that_takes_too_long(world: World) -> None:
-    released = threading.Event()
-
-    async def wait(review: Json) -> Json:
-        await asyncio.to_thread(released.wait, 20)
-        return answer(review)
-
-    world.validate_with(world.hook("h", lambda review: (200, {}, wait(review)), timeoutSeconds=1))
-    try:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/h"
+        world.validate_with(world.hook("h", clientConfig={"url": url, "caBundle": world.server.bundle}, timeoutSeconds=1))
         with pytest.raises(ApiError) as raised:
             await world.webhooks.validate(attributes())
-    finally:
-        released.set()
     assert raised.value.message == (
         f'Internal error occurred: failed calling webhook "h.example.com": {CALL}'
-        f'Post "{world.server.url("h")}?timeout=1s": context deadline exceeded'
+        f'Post "{url}?timeout=1s": context deadline exceeded'
     )
 
 
@@ -457,6 +449,21 @@ async def test_a_webhook_that_asks_to_come_back_is_asked_again(world: World) -> 
     world.validate_with(world.hook("h", busy_once))
     await world.webhooks.validate(attributes())
     assert world.asked() == ["h", "h"]
+
+
+async def test_a_moved_webhook_is_followed(world: World) -> None:
+    world.server.behaviours["there"] = deny(message="moved")
+    world.validate_with(world.hook("here", lambda _review: (307, {"Location": world.server.url("there")}, b"")))
+    with pytest.raises(ApiError, match="denied the request: moved"):
+        await world.webhooks.validate(attributes())
+    assert world.asked() == ["here", "there"]
+
+
+async def test_connections_are_kept(world: World) -> None:
+    world.validate_with(world.hook("h", allow))
+    for _ in range(3):
+        await world.webhooks.validate(attributes())
+    assert len({headers["x-test-peer"] for headers in world.server.headers}) == 1
 
 
 async def test_patches_build_on_each_other_in_order(world: World) -> None:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from ullage.standalone.apiserver import protobuf
+from ullage.standalone.apiserver.bodies import duplicate_fields
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.options import WriteOptions
+from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.request import Request, decode_body
-from ullage.standalone.apiserver.resources import Registry, Resource
+from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, json_string
+from ullage.standalone.apiserver.schema.custom import CustomSchema
+from ullage.standalone.apiserver.status import (
+    ApiError,
+    Json,
+    bad_request,
+    invalid,
+    invalid_value,
+    json_string,
+    unrecognized,
+    unsupported_media_type,
+)
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
@@ -15,21 +28,15 @@ _SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
 
 def accept_body(request: Request, resource: Resource, registry: Registry) -> Json:
     """The object in the body, once its type is known to be the one that is served here."""
-    try:
-        obj = decode_body(request)
-    except ApiError as error:
-        if error.code != 400:
-            raise
-        sample = request.body.decode("utf-8", "replace") or "<empty>"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): {error.message} ({_clip(sample)})"
-        ) from None
+    if resource.custom is not None and request.media_type == protobuf.MEDIA_TYPE:
+        raise unsupported_media_type(["application/json", "application/yaml"])
+    obj = decode_body(request, Expected(resource.api_version, resource.kind))
+    if resource.custom is not None and not (obj.get("kind") and obj.get("apiVersion")):
+        lacking = "apiVersion" if obj.get("kind") else "Kind"
+        text = f"Object '{lacking}' is missing in '{request.body.decode('utf-8', 'replace')}'"
+        raise unrecognized(resource.kind, text, request.body)
     check_type(obj, resource, registry)
     return obj
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:100]} ..."
 
 
 def check_type(obj: Json, resource: Resource, registry: Registry) -> None:
@@ -58,24 +65,20 @@ def check_type(obj: Json, resource: Resource, registry: Registry) -> None:
 
 def _wrong_custom_type(obj: Json, resource: Resource) -> ApiError:
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    if not kind:
-        return bad_request(f"Object 'Kind' is missing in '{_clip(str(obj))}'")
-    if not api_version:
-        return bad_request(f"Object 'apiVersion' is missing in '{_clip(str(obj))}'")
-    if kind != resource.kind:
-        return bad_request(
-            f"{kind} in version {json_string(resource.version)} cannot be handled as a {resource.kind}: "
-            f"the kind in the data ({kind}) does not match the expected kind ({resource.kind})"
-        )
+    if api_version == resource.api_version or not api_version:
+        fault = invalid_value("kind", kind, f"must be {resource.kind}")
+        return invalid(resource.group, str(kind), dig(obj, "metadata", "name") or "", [fault])
     return bad_request(
         f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
     )
 
 
-def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings: list[str]) -> None:
-    """Refuses values of the wrong type, and drops unknown fields: silently, with a warning, or with a 400 under Strict."""
-    meta = obj.get("metadata")
-    if meta is None:
+def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings: list[str], *, body: bytes = b"") -> None:
+    """Refuses values of the wrong type, and drops unknown fields: silently, with a warning, or with a 400 under Strict.
+
+    `body` is what the object was read from, if it was JSON: keys that stand in it twice are told like unknown ones.
+    """
+    if obj.get("metadata") is None:
         obj["metadata"] = {}
     problem = _decode_problem(obj, resource)
     if problem is not None:
@@ -85,10 +88,11 @@ def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings
         unknown += resource.schema.prune(obj)
     if resource.custom is not None:
         unknown += [f"metadata.{path}" for path in _meta_schema().prune(obj["metadata"])]
-    if not unknown or options.validation == "Ignore":
+    if options.validation == "Ignore":
         return
-    faults = [f"unknown field {json_string(path)}" for path in unknown]
-    if options.validation == "Strict":
+    faults = [f"duplicate field {json_string(path)}" for path in duplicate_fields(body)] if body else []
+    faults += [f"unknown field {json_string(path)}" for path in unknown]
+    if faults and options.validation == "Strict":
         raise bad_request(f"{_lead(resource)}: strict decoding error: {', '.join(faults)}")
     warnings += faults
 
@@ -100,9 +104,10 @@ def _lead(resource: Resource) -> str:
 def _decode_problem(obj: Json, resource: Resource) -> str | None:
     if isinstance(resource.schema, BuiltinSchema):
         return resource.schema.decode(obj)
-    if not isinstance(obj["metadata"], dict):
-        return "json: cannot unmarshal metadata: it must be an object"
-    return _meta_schema().decode(obj["metadata"])
+    problem = _meta_schema().decode(obj["metadata"])
+    if problem is None and isinstance(resource.schema, CustomSchema):
+        problem = resource.schema.decode(obj)
+    return problem
 
 
 def _meta_schema() -> BuiltinSchema:

@@ -16,7 +16,7 @@ from ullage.standalone.apiserver.answers import Answer, json_answer
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.options import META, list_options
-from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.reads import Reader, wanted
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import (
@@ -32,7 +32,6 @@ from ullage.standalone.apiserver.status import (
     not_supported,
 )
 from ullage.standalone.apiserver.store import Entry, Stale, Store
-from ullage.standalone.apiserver.tables.negotiate import negotiate
 from ullage.standalone.apiserver.views import dump, rfc3339, view
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
 from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
@@ -48,6 +47,7 @@ _RETURNED = frozenset(
     {
         "persistentvolumeclaims",
         "persistentvolumes",
+        "pods",
         "podtemplates",
         "resourcequotas",
         "serviceaccounts",
@@ -138,7 +138,7 @@ class Deleter:
         self._reader = reader
 
     async def delete(self, request: Request, resource: Resource, user: User) -> Answer:
-        want = negotiate(request.headers.get("accept", ""))
+        want = wanted(request, resource)
         options = delete_options(request)
         if request.param("dryRun") and not options.dry_run:
             options = replace(options, dry_run=_checked({"dryRun": request.query["dryRun"]}).dry_run)
@@ -153,7 +153,7 @@ class Deleter:
         return json_answer(status)
 
     async def delete_collection(self, request: Request, resource: Resource, user: User) -> Answer:
-        want = negotiate(request.headers.get("accept", ""))
+        want = wanted(request, resource)
         options = delete_options(request)
         chosen = list_options(request, resource, watch=False)
         entries, meta = await self._reader.select(resource, chosen)
@@ -203,14 +203,17 @@ class Deleter:
     def _check_preconditions(self, resource: Resource, live: Json, options: DeleteOptions) -> None:
         meta = live["metadata"]
         if options.uid and options.uid != meta["uid"]:
-            text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {meta['uid']}"
-            raise conflict(resource.group, resource.plural, meta["name"], text)
+            text = (
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+                "The object might have been deleted and then recreated"
+            )
+            raise conflict(resource.group, resource.kind, meta["name"], text)
         if options.rv and options.rv != meta["resourceVersion"]:
             text = (
-                f"Precondition failed: ResourceVersion in precondition: {options.rv}, "
-                f"ResourceVersion in object meta: {meta['resourceVersion']}"
+                f"the ResourceVersion in the precondition ({options.rv}) does not match the ResourceVersion in record "
+                f"({meta['resourceVersion']}). The object might have been modified"
             )
-            raise conflict(resource.group, resource.plural, meta["name"], text)
+            raise conflict(resource.group, resource.kind, meta["name"], text)
 
     async def _step(self, resource: Resource, entry: Entry, live: Json, options: DeleteOptions) -> tuple[Entry, bool]:
         meta = live["metadata"]
@@ -221,10 +224,10 @@ class Deleter:
         self._kinds.begin_delete(resource, live, rfc3339(self._source.now()))
         grace = self._grace(resource, live, options)
         held = bool(meta.get("finalizers")) or grace > 0 or not self._kinds.released(resource, live)
-        if held:
+        if held or resource.group_resource == "pods":
             self._mark(resource, live, grace, forced=options.grace is not None)
-            if msgspec.json.encode(live) == before:
-                return entry, False
+        if held and msgspec.json.encode(live) == before:
+            return entry, False
         stored = view(resource).stored(live)
         if options.dry_run:
             return Entry(entry.key, entry.rv, msgspec.json.encode(stored)), not held

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
+from functools import partial
 
 from ullage.standalone.apiserver.accept import accept_body, accept_fields, check_type
 from ullage.standalone.apiserver.answers import Answer
+from ullage.standalone.apiserver.apply.managers import reset_fields
 from ullage.standalone.apiserver.apply.merge import apply
+from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
+from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.users import User
+from ullage.standalone.apiserver.bodies import BadBody, parse_json, parse_yaml
+from ullage.standalone.apiserver.go_text import go_text
 from ullage.standalone.apiserver.options import WriteOptions, write_options
 from ullage.standalone.apiserver.patch.json_patch import json_patch
 from ullage.standalone.apiserver.patch.merge import merge_patch
 from ullage.standalone.apiserver.patch.strategic import strategic_merge
-from ullage.standalone.apiserver.reads import Reader
-from ullage.standalone.apiserver.request import Request, decode_json, decode_yaml
-from ullage.standalone.apiserver.resources import Registry, Resource
+from ullage.standalone.apiserver.reads import Reader, wanted
+from ullage.standalone.apiserver.request import Request
+from ullage.standalone.apiserver.resources import Registry, Resource, dig
+from ullage.standalone.apiserver.shape import Shape
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
@@ -27,7 +35,7 @@ from ullage.standalone.apiserver.status import (
     unsupported_media_type,
 )
 from ullage.standalone.apiserver.store import Store
-from ullage.standalone.apiserver.tables.negotiate import negotiate
+from ullage.standalone.apiserver.tables.negotiate import Want
 from ullage.standalone.apiserver.views import rfc3339
 from ullage.standalone.apiserver.writes import Call, Change, Source, Writer, Written, shape_of
 
@@ -53,29 +61,40 @@ _CREATED_BY_UPDATE = frozenset(
     }
 )
 # Kinds beside the custom ones whose update must name the version it replaces.
-_CONDITIONAL = frozenset({"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"})
+_CONDITIONAL = frozenset(
+    {
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "apiservices.apiregistration.k8s.io",
+        "leases.coordination.k8s.io",
+    }
+)
 
 
 class Editor:
-    def __init__(self, store: Store, *, registry: Registry, writer: Writer, reader: Reader, source: Source) -> None:
+    def __init__(
+        self, store: Store, *, registry: Registry, writer: Writer, reader: Reader, authorizer: Authorizer, source: Source
+    ) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._registry = registry
         self._writer = writer
         self._reader = reader
         self._source = source
 
     async def create(self, request: Request, resource: Resource, user: User) -> Answer:
+        want = wanted(request, resource)
         options = write_options(request, "CreateOptions")
         obj = accept_body(request, resource, self._registry)
-        accept_fields(obj, resource, options, request.warnings)
+        accept_fields(obj, resource, options, request.warnings, body=request.body)
         call = Call(user, options, "CreateOptions", warnings=request.warnings)
         done = await self._writer.insert(resource, obj, call, namespace=request.target.namespace)
-        return self._answer(request, resource, done)
+        return self._answer(request, resource, done, want)
 
     async def update(self, request: Request, resource: Resource, user: User) -> Answer:
+        want = wanted(request, resource)
         options = write_options(request, "UpdateOptions")
         obj = accept_body(request, resource, self._registry)
-        accept_fields(obj, resource, options, request.warnings)
+        accept_fields(obj, resource, options, request.warnings, body=request.body)
         target = request.target
         self._check_name(obj, request)
         call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings)
@@ -83,7 +102,7 @@ class Editor:
         if self._store.head(resource.storage, where, target.name) is None and self._may_create(resource, target.subresource):
             obj["metadata"].pop("resourceVersion", None)
             done = await self._writer.insert(resource, obj, call, namespace=target.namespace)
-            return self._answer(request, resource, done)
+            return self._answer(request, resource, done, want)
         if not obj["metadata"].get("resourceVersion") and (
             resource.custom is not None or resource.group_resource in _CONDITIONAL
         ):
@@ -94,7 +113,7 @@ class Editor:
         done = await self._writer.modify(
             resource, lambda live: deepcopy(obj), call, namespace=target.namespace, name=target.name, insist=insist
         )
-        return self._answer(request, resource, done)
+        return self._answer(request, resource, done, want)
 
     def _may_create(self, resource: Resource, subresource: str) -> bool:
         return not subresource and resource.group_resource in _CREATED_BY_UPDATE
@@ -102,68 +121,71 @@ class Editor:
     def _check_name(self, obj: Json, request: Request) -> None:
         name = obj["metadata"].get("name")
         if not name:
-            raise bad_request("the name of the object (based on URL) was undeterminable: name must be provided")
+            raise _nameless(request.target.name)
         if name != request.target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.target.name})")
 
     async def patch(self, request: Request, resource: Resource, user: User) -> Answer:
+        want = wanted(request, resource)
         options = write_options(request, "PatchOptions")
         target = request.target
         media = request.media_type
         call = Call(user, options, "PatchOptions", subresource=target.subresource, warnings=request.warnings)
         if media == APPLY:
-            return await self._apply(request, resource, call)
+            return await self._apply(request, resource, call, want)
         if options.force is not None:
             fault = forbidden_field("force", "may not be specified for non-apply patch")
             raise invalid("meta.k8s.io", "PatchOptions", "", [fault])
         change = self._change(request, resource, options)
         done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
-        return self._answer(request, resource, done)
+        return self._answer(request, resource, done, want)
 
     def _change(self, request: Request, resource: Resource, options: WriteOptions) -> Change:
         """The patch as a function of the live object."""
-        body, media = request.body, request.media_type
+        media = request.media_type
         if media == JSON_PATCH:
-            operations = _patch_body(body)
-            raw: Change = lambda live: json_patch(live, operations)  # noqa: E731  # three of a kind, side by side
+            compute, prefix = json_patch, "error decoding patch: "
         elif media == MERGE_PATCH:
-            patch = _patch_object(body)
-            raw = lambda live: merge_patch(live, patch)  # noqa: E731
+            compute, prefix = merge_patch, "error decoding patch: "
         elif media == STRATEGIC and resource.custom is None:
-            patch = _patch_object(body)
-            raw = lambda live: strategic_merge(live, patch, shape_of(resource))  # noqa: E731
+            compute, prefix = partial(_strategic, shape_of(resource)), ""
         else:
             raise _patch_media(resource)
+        try:
+            patch = parse_json(request.body)
+        except BadBody as error:
+            raise bad_request(f"{prefix}{error}") from None
 
         def change(live: Json) -> Json:
-            new = deepcopy(raw(live))
-            if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
-                raise bad_request("the patched object is not an object of this kind: metadata must be an object")
-            check_type(new, resource, self._registry)
-            accept_fields(new, resource, options, request.warnings)
-            self._check_name(new, request)
+            new = deepcopy(compute(live, patch))
+            self._check_patched(new, resource, options, request, patch)
             return new
 
         return change
 
-    async def _apply(self, request: Request, resource: Resource, call: Call) -> Answer:
+    def _check_patched(self, new: Json, resource: Resource, options: WriteOptions, request: Request, patch: object) -> None:
+        """The outcome is decoded like a body would be; but what is wrong with it, is wrong with the patch."""
+        try:
+            check_type(new, resource, self._registry)
+            accept_fields(new, resource, options, request.warnings)
+        except ApiError as error:
+            if error.code != 400:
+                raise
+            detail = error.message.partition(f" as a {resource.kind}: ")[2] or error.message
+            if request.media_type == STRATEGIC and (restored := _RESTORED.search(detail)):
+                detail = f"cannot restore {restored[2]} from {'slice' if restored[1] == 'array' else restored[1]}"
+            raise invalid("", "", "", [invalid_value("patch", go_text(patch), detail)]) from None
+        self._check_name(new, request)
+
+    async def _apply(self, request: Request, resource: Resource, call: Call, want: Want) -> Answer:
         options, target = call.options, request.target
         if not request.param("fieldManager"):
             raise _required_manager()
-        config = decode_yaml(request.body)
-        if not isinstance(config, dict):
-            raise bad_request("error decoding YAML: the applied configuration must be an object")
-        check_applied(config, resource, self._registry)
-        accept_fields(config, resource, options, request.warnings)
-        meta = config["metadata"]
-        if meta.setdefault("name", target.name) != target.name:
-            raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
-        if resource.namespaced:
-            meta.setdefault("namespace", target.namespace)
+        config = self._applied(request, resource)
         call.tracked = True
 
         def change(live: Json | None) -> Json:
-            return apply(
+            new = apply(
                 live,
                 deepcopy(config),
                 manager=options.manager,
@@ -172,54 +194,79 @@ class Editor:
                 time=rfc3339(self._source.now()),
                 subresource=target.subresource,
                 api_version=resource.api_version,
+                reset=reset_fields(resource, target.subresource),
             )
+            if resource.schema is not None:
+                resource.schema.prune(new)
+            return new
 
         where = target.namespace if resource.namespaced else ""
         if self._store.head(resource.storage, where, target.name) is None and not target.subresource:
+            self._authorize_create(request, resource, call)
             try:
-                done = await self._writer.insert(resource, change(None), call, namespace=target.namespace)
+                created = change(None)
+                created["metadata"].pop("resourceVersion", None)
+                done = await self._writer.insert(resource, created, call, namespace=target.namespace)
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise
             else:
-                return self._answer(request, resource, done)
+                return self._answer(request, resource, done, want)
         done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
-        return self._answer(request, resource, done)
+        return self._answer(request, resource, done, want)
 
-    def _answer(self, request: Request, resource: Resource, done: Written) -> Answer:
-        want = negotiate(request.headers.get("accept", ""))
+    def _applied(self, request: Request, resource: Resource) -> Json:
+        """The configuration in the body. It is a document of its own: it names its type and its object."""
+        try:
+            config = parse_yaml(request.body)
+        except BadBody as error:
+            raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from None
+        if not isinstance(config, dict):
+            raise bad_request("error decoding YAML: the applied configuration is not an object")
+        if (config.get("apiVersion"), config.get("kind")) != (resource.api_version, resource.kind):
+            group, _, version = str(config.get("apiVersion") or "").rpartition("/")
+            raise bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
+        name = dig(config, "metadata", "name")
+        if not name:
+            raise _nameless(request.target.name)
+        if name != request.target.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.target.name})")
+        return config
+
+    def _authorize_create(self, request: Request, resource: Resource, call: Call) -> None:
+        """An apply that finds nothing is a create, and wants the right to it."""
+        target = request.target
+        asked = Attributes(
+            verb="create",
+            group=resource.group,
+            version=resource.version,
+            resource=resource.plural,
+            namespace=target.namespace,
+            name=target.name,
+        )
+        decision = self._authorizer.authorize(call.user, asked)
+        if not decision.allowed:
+            raise denied(call.user, asked, decision)
+
+    def _answer(self, request: Request, resource: Resource, done: Written, want: Want) -> Answer:
         return self._reader.one(request, resource, done.entry, want=want, code=201 if done.created else 200)
 
 
-def check_applied(config: Json, resource: Resource, registry: Registry) -> None:
-    """An applied configuration names its type: it is a document of its own."""
-    if not config.get("apiVersion") or not config.get("kind"):
-        raise bad_request(
-            "Object 'Kind' is missing in the applied configuration"
-            if not config.get("kind")
-            else "Object 'apiVersion' is missing in the applied configuration"
-        )
-    check_type(config, resource, registry)
+def _nameless(name: str) -> ApiError:
+    return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
 
 
-def _patch_body(body: bytes) -> object:
-    try:
-        return decode_json(body)
-    except ApiError as error:
-        detail = error.message.rpartition("json parse error: ")[2]
-        raise bad_request(f"error decoding patch: {detail}") from None
+def _strategic(shape: Shape, live: Json, patch: object) -> Json:
+    return strategic_merge(live, patch, shape)
 
 
-def _patch_object(body: bytes) -> Json:
-    found = _patch_body(body)
-    if not isinstance(found, dict):
-        raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
-    return found
+_RESTORED = re.compile(r"cannot unmarshal (\w+)\b.* of type (map|slice|struct)")
 
 
 def _patch_media(resource: Resource) -> ApiError:
-    accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC] if resource.custom is None else []), APPLY]
-    return unsupported_media_type(accepted)
+    if resource.custom is None:
+        return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    return unsupported_media_type([JSON_PATCH, MERGE_PATCH, APPLY, "application/apply-patch+cbor"])
 
 
 def _required_manager() -> ApiError:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from ullage.selectors import FieldSelector, LabelSelector, SelectorError
+from ullage.standalone.apiserver.bodies import go_char
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import (
@@ -127,16 +127,31 @@ class Token:
 
     @classmethod
     def decode(cls, text: str) -> Token:
-        try:
-            raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        except (binascii.Error, ValueError):
-            raise bad_request(f"invalid continue token: continue key is not valid: {json_string(text)}") from None
+        """Raises a 400 that says what is wrong with it, as Go's decoders would."""
+        bad = next((place for place, char in enumerate(text) if char not in _BASE64), None)
+        if bad is None and len(text) % 4 == 1:
+            bad = len(text) - 1
+        if bad is not None:
+            raise _bad_token(f"illegal base64 data at input byte {bad}")
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        if raw[:1] != b"{":
+            raise _bad_token(f"invalid character {go_char(raw[:1].decode('latin-1'))} looking for beginning of value")
         try:
             body = msgspec.json.decode(raw)
-            namespace, _, name = body["start"].removesuffix("\0").rpartition("/")
-            return cls(int(body["rv"]), (namespace, name))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError):
-            raise bad_request("invalid continue token: continue key is not valid: not a token of this server") from None
+            version, rv, start = body["v"], int(body["rv"]), str(body["start"])
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+            raise _bad_token("json: cannot unmarshal the token") from None
+        if version != "meta.k8s.io/v1":
+            raise _bad_token(f"server does not recognize this encoded version {version}")
+        namespace, _, name = start.removesuffix("\0").rpartition("/")
+        return cls(rv, (namespace, name))
+
+
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def _bad_token(detail: str) -> ApiError:
+    return bad_request(f"invalid continue token: continue key is not valid: {detail}")
 
 
 def list_options(request: Request, resource: Resource, *, watch: bool) -> ListOptions:
@@ -221,10 +236,9 @@ def check_field_labels(fields: FieldSelector, resource: Resource) -> None:
             continue
         if field in own or field in selectable:
             continue
-        if resource.group_resource in _TYPED:
+        if resource.group_resource in _TYPED or selectable:
             raise bad_request(f"field label not supported: {field}")
         known = ['"metadata.name"', *(['"metadata.namespace"'] if resource.namespaced or not resource.custom else [])]
-        known += [json_string(name) for name in selectable]
         raise bad_request(f"{json_string(field)} is not a known field selector: only {', '.join(known)}")
 
 
@@ -306,7 +320,7 @@ def write_options(request: Request, kind: str) -> WriteOptions:
         errors.append(invalid_value("fieldManager", manager, "should only contain printable characters"))
     validation = request.param("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
-        errors.append(not_supported("fieldValidation", validation, ["Ignore", "Strict", "Warn"]))
+        errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
     if errors:
         raise invalid(META, kind, "", errors)
     return WriteOptions(

@@ -10,7 +10,7 @@ from ullage.standalone.apiserver.answers import Answer
 from ullage.standalone.apiserver.options import ListOptions, Token, list_options, revision, too_large_version
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expired, not_found
+from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expired, not_acceptable, not_found
 from ullage.standalone.apiserver.store import Compacted, Entry, Key, Store
 from ullage.standalone.apiserver.tables.negotiate import Want, negotiate, parse_include
 from ullage.standalone.apiserver.tables.table import partial, partial_list, render
@@ -24,6 +24,22 @@ _EXPIRED_TOKEN = (
 )
 
 
+def wanted(request: Request, resource: Resource, *, watch: bool = False) -> Want:
+    """The shape in which the client wants its answer. Raises 406 before anything is done."""
+    accept = request.headers.get("accept", "")
+    try:
+        return negotiate(accept, watch=watch)
+    except ApiError:
+        if resource.custom is not None:
+            raise
+        medias = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
+        if any(media in accept for media in (*medias, "*/*")):
+            raise not_acceptable(medias) from None
+        medias += ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]
+        text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(medias)}"
+        raise ApiError(406, "NotAcceptable", text, details={}) from None
+
+
 class Reader:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -33,7 +49,7 @@ class Reader:
         return self._clock.now()
 
     def get(self, request: Request, resource: Resource) -> Answer:
-        want = negotiate(request.headers.get("accept", ""))
+        want = wanted(request, resource)
         asked = revision(request.param("resourceVersion"))
         if asked > self._store.revision:
             raise too_large_version(asked, self._store.revision)
@@ -67,7 +83,7 @@ class Reader:
         return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
 
     async def list_objects(self, request: Request, resource: Resource) -> Answer:
-        want = negotiate(request.headers.get("accept", ""))
+        want = wanted(request, resource)
         options = list_options(request, resource, watch=False)
         entries, meta = await self.select(resource, options)
         if not want.kind:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote
 
-import msgspec
-
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request
+from ullage.standalone.apiserver import protobuf
+from ullage.standalone.apiserver.bodies import BadBody, parse_json, parse_yaml
+from ullage.standalone.apiserver.protobuf import Expected
+from ullage.standalone.apiserver.status import ApiError, Json, bad_request, unrecognized, unsupported_media_type
 
 MAX_BODY = 3 * 1024 * 1024
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get", "DELETE": "delete"}
@@ -104,23 +105,26 @@ def parse_query(raw: bytes) -> dict[str, list[str]]:
 
 _JSON_TYPES = frozenset({"", "application/json", "text/json", "*/*"})
 _YAML_TYPES = frozenset({"application/yaml", "text/yaml"})
-ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
+ACCEPTED = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 
 
-def decode_body(request: Request) -> Json:
-    """The object in a body: JSON or YAML by content type. Anything else than an object is a 400."""
+def decode_body(request: Request, expected: Expected | None = None) -> Json:
+    """The object in a body, by content type: JSON, YAML or protobuf. Anything else than an object is a 400.
+
+    `expected` is what the URL says the body is. Options, whose faults are worded differently, go without.
+    """
     media = request.media_type
-    if media in _JSON_TYPES:
-        found = decode_json(request.body)
-    elif media in _YAML_TYPES:
-        found = decode_yaml(request.body)
-    else:
-        # Protobuf is refused like any other type that is not served.
-        raise ApiError(
-            415,
-            "UnsupportedMediaType",
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
-        )
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode(request.body, expected)
+    if media not in _JSON_TYPES and media not in _YAML_TYPES:
+        raise unsupported_media_type(ACCEPTED)
+    try:
+        return _object(decode_json(request.body) if media in _JSON_TYPES else decode_yaml(request.body))
+    except ApiError as error:
+        raise (unrecognized(expected.kind, error.message, request.body) if expected else error) from None
+
+
+def _object(found: object) -> Json:
     if not isinstance(found, dict):
         raise bad_request(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
@@ -132,17 +136,18 @@ def decode_body(request: Request) -> Json:
 
 def decode_json(body: bytes) -> object:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found: object = parse_json(body)
+    except BadBody as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    return found
 
 
 def decode_yaml(body: bytes) -> object:
     try:
-        return msgspec.yaml.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        first = str(error).splitlines()[0] if str(error) else "malformed"
-        raise bad_request(f"error converting YAML to JSON: yaml: {first}") from None
+        found: object = parse_yaml(body)
+    except BadBody as error:
+        raise bad_request(f"yaml: {error}") from None
+    return found
 
 
 def _go_type(value: object) -> str:

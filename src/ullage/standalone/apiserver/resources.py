@@ -24,8 +24,11 @@ class Schema(Protocol):
     def prune(self, obj: Json) -> list[str]:
         """Drops fields that the schema does not know, in place; returns their paths (`spec.foo`)."""
 
-    def validate(self, obj: Json, old: Json | None = None) -> list[FieldError]:
-        """Every fault in the object. `old` is given on updates, for transition rules and ratcheting."""
+    def validate(self, obj: Json, old: Json | None = None, *, blocked: bool = False) -> list[FieldError]:
+        """Every fault in the object. `old` is given on updates, for transition rules and ratcheting.
+
+        `blocked`: something else is wrong with the object already, so that its rules are not run but named as not run.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,10 @@ class Registry:
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(tuple(self._by_path.values()))
+
+    def builtin_group(self, group: str) -> bool:
+        """Whether a group is the server's own: paths below it are answered by other machinery than those of custom ones."""
+        return any(resource.group == group and resource.custom is None for resource in self)
 
     def groups(self) -> dict[str, list[str]]:
         """Group name to its versions, both in the order in which they were added."""

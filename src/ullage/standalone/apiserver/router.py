@@ -20,11 +20,12 @@ from ullage.standalone.apiserver.openapi.documents import OpenApi
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource
-from ullage.standalone.apiserver.status import ApiError, not_acceptable
+from ullage.standalone.apiserver.status import ApiError, bad_request, method_not_allowed, not_acceptable, not_found
 from ullage.standalone.apiserver.subresources import SPECIAL, Subresources
 from ullage.standalone.apiserver.watches import Watcher
 
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping"})
+_NAMED = frozenset({"get", "update", "patch", "delete"})
 _REVIEWS = {
     "subjectaccessreviews": reviews.subject_access_review,
     "localsubjectaccessreviews": reviews.local_subject_access_review,
@@ -81,15 +82,33 @@ class Router:
         target = request.target
         resource = self._registry.find(target.group, target.version, target.resource)
         if resource is None or (target.namespace and not resource.namespaced and resource.plural != "namespaces"):
-            raise no_route()
+            if self._registry.builtin_group(target.group):
+                raise no_route()
+            return page_not_found()
+        if request.method == "HEAD":
+            raise wrong_method()
         if target.subresource:
             return await self._subresource(request, resource, user)
         if resource.group in TRANSIENT:
             return self._review(request, resource, user)
         whole = resource.namespaced and not target.namespace  # a path over all namespaces
+        if resource.custom is not None:
+            return await self._custom(request, resource, user, whole=whole)
+        if target.name and not _NAMED.intersection(resource.verbs):
+            raise no_route()
         if _method_fits(request, resource, whole=whole):
             return await self._verb(request, resource, user)
         raise wrong_method()
+
+    async def _custom(self, request: Request, resource: Resource, user: User, *, whole: bool) -> Answer | Stream:
+        """Custom kinds are routed by hand in kube-apiserver, too, and it shows."""
+        if whole and request.verb not in ("list", "watch"):
+            return page_not_found()
+        if request.verb in ("update", "patch") and not request.target.name:
+            raise bad_request("name must be provided")
+        if request.verb not in resource.verbs:
+            raise method_not_allowed(resource.group, resource.plural, request.verb)
+        return await self._verb(request, resource, user)
 
     async def _verb(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         match request.verb:
@@ -115,8 +134,12 @@ class Router:
         name = request.target.subresource.partition("/")[0]
         sub = resource.subresources.get(name)
         if sub is None or (name != request.target.subresource and name != "proxy"):
+            if resource.custom is not None:
+                raise not_found(resource.group, resource.plural, request.target.name)
             raise no_route()
         if request.verb not in sub.verbs:
+            if resource.custom is not None:
+                raise method_not_allowed(resource.group, resource.plural, request.verb)
             raise wrong_method()
         if name in SPECIAL:
             return await self._handlers.subresources.answer(request, resource, user)
@@ -142,14 +165,13 @@ class Router:
         if path == "/":
             return json_answer(root_paths(self._registry))
         if path.startswith("/openapi/"):
-            return self._document(
-                self._openapi.answer(
-                    path,
-                    accept=request.headers.get("accept", ""),
-                    if_none_match=request.headers.get("if-none-match", ""),
-                    wanted=request.param("hash"),
-                )
+            found = self._openapi.answer(
+                path,
+                accept=request.headers.get("accept", ""),
+                if_none_match=request.headers.get("if-none-match", ""),
+                wanted=request.param("hash"),
             )
+            return self._document(found) if found is not None else Answer(404, b"", "")
         if path == "/api" or path == "/apis" or path.startswith(("/api/", "/apis/")):
             return self._discover(request, path)
         return page_not_found()

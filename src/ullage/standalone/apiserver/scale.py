@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.selectors import LabelSelector
 from ullage.standalone.apiserver.resources import Resource, dig
-from ullage.standalone.apiserver.status import Json, invalid, invalid_value
+from ullage.standalone.apiserver.status import FieldError, Json, invalid, invalid_value
 
 _BUILTIN = {
     "specReplicasPath": ".spec.replicas",
@@ -53,7 +53,7 @@ def scale_of(resource: Resource, obj: Json) -> Json:
 def scaled(resource: Resource, obj: Json, scale: Json) -> Json:
     """The object with the replicas that a Scale asks for."""
     replicas = dig(scale, "spec", "replicas") or 0
-    if not isinstance(replicas, int) or replicas < 0:
+    if resource.custom is None and (not isinstance(replicas, int) or replicas < 0):
         fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid("autoscaling", "Scale", obj["metadata"]["name"], [fault])
     *parents, last = _paths(resource)["specReplicasPath"].strip(".").split(".")
@@ -67,3 +67,27 @@ def scaled(resource: Resource, obj: Json, scale: Json) -> Json:
         if sent := scale.get("metadata", {}).get(key):
             found["metadata"][key] = sent
     return found
+
+
+def with_replica_faults(resource: Resource, obj: Json, errors: list[FieldError]) -> list[FieldError]:
+    """The errors, and what is wrong with the replicas of a custom kind that has a scale."""
+    if resource.custom is None or not resource.has("scale"):
+        return errors
+    path = _paths(resource)["specReplicasPath"]
+    found: Any = obj
+    for key in path.strip(".").split("."):
+        if found is not None and not isinstance(found, dict):
+            detail = f"{path} accessor error: {found} is of the type {_go_type(found)}, expected map[string]interface {{}}"
+            fault = invalid_value(path, 0, detail)
+            break
+        found = (found or {}).get(key)
+    else:
+        if not isinstance(found, int) or found >= 0:
+            return errors
+        fault = invalid_value(path, found, "should be a non-negative integer")
+    last = len(errors) - 1 if errors and errors[-1].field == "<nil>" else len(errors)
+    return [*errors[:last], fault, *errors[last:]]
+
+
+def _go_type(value: object) -> str:
+    return "[]interface {}" if isinstance(value, list) else type(value).__name__

@@ -129,7 +129,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     watcher = Watcher(store, clock, lambda resource: _serves(registry, resource))
     subresources = Subresources(store, reader=reader, writer=writer, deleter=deleter, key=credentials.signing, source=source)
     tokens = Tokens(credentials.signing, lookup=subresources.lookup, clock=clock, static={credentials.admin_token: ADMIN})
-    editor = Editor(store, registry=registry, writer=writer, reader=reader, source=source)
+    editor = Editor(store, registry=registry, writer=writer, reader=reader, authorizer=authorizer, source=source)
     router = Router(
         registry=registry,
         handlers=Handlers(reader, watcher, editor, deleter, subresources),

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from ullage.standalone.apiserver.bodies import summary
+
 Json = dict[str, Any]
 
 
@@ -120,6 +122,16 @@ def details_of(group: str, kind: str, name: str = "", **more: Any) -> Json:
 
 def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
+
+
+def unrecognized(kind: str, fault: str, body: bytes) -> ApiError:
+    """A body that cannot be read at all, or does not say what it is."""
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {fault} ({summary(body)})")
+
+
+def cannot_be_handled(kind: str, version: str, expected: str, *, fault: str) -> ApiError:
+    """A body whose type is known and whose content is not of that type, or not of the type that is served here."""
+    return bad_request(f"{kind} in version {json_string(version)} cannot be handled as a {expected}: {fault}")
 
 
 def unauthorized() -> ApiError:

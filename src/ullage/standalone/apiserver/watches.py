@@ -14,11 +14,12 @@ import msgspec
 from ullage.clock import Clock
 from ullage.standalone.apiserver.answers import Stream
 from ullage.standalone.apiserver.options import Filter, ListOptions, list_options, revision
+from ullage.standalone.apiserver.reads import wanted
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import Json, expired
 from ullage.standalone.apiserver.store import Compacted, Event, Store
-from ullage.standalone.apiserver.tables.negotiate import Want, negotiate, parse_include
+from ullage.standalone.apiserver.tables.negotiate import Want, parse_include
 from ullage.standalone.apiserver.tables.table import partial, render
 from ullage.standalone.apiserver.views import View, view
 
@@ -45,7 +46,7 @@ class Watcher:
         self._store.wake()
 
     def watch(self, request: Request, resource: Resource) -> Stream:
-        want = negotiate(request.headers.get("accept", ""), watch=True)
+        want = wanted(request, resource, watch=True)
         options = list_options(request, resource, watch=True)
         if want.table:
             parse_include(request.param("includeObject"))

@@ -10,7 +10,7 @@ insist on a version is computed again on what came in between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
@@ -20,11 +20,14 @@ from ullage.standalone.apiserver.apply.managers import reset_fields, track_updat
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
-from ullage.standalone.apiserver.names import carry_metadata, validate_metadata, validate_metadata_update
+from ullage.standalone.apiserver.names import IMMUTABLE, carry_metadata, validate_metadata, validate_metadata_update
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.scale import with_replica_faults
 from ullage.standalone.apiserver.shape import Shape
 from ullage.standalone.apiserver.status import (
+    ApiError,
+    FieldError,
     Json,
     already_exists,
     bad_request,
@@ -101,7 +104,7 @@ class Writer:
         self._fit_namespace(resource, obj["metadata"], namespace)
         meta = obj["metadata"]
         if meta.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         strategy = self._kinds.strategy(resource)
         self._default(resource, obj)
         if not call.tracked:
@@ -124,9 +127,16 @@ class Writer:
                 return await self._store_new(resource, obj, call)
             except Stale:
                 if not generated or attempt == NAME_TRIES - 1:
-                    raise already_exists(resource.group, resource.plural, obj["metadata"]["name"]) from None
+                    raise self._taken(resource, obj["metadata"]) from None
                 del obj["metadata"]["name"]
         raise AssertionError("unreachable")
+
+    def _taken(self, resource: Resource, meta: Json) -> ApiError:
+        error = already_exists(resource.group, resource.plural, meta["name"])
+        holder = self._store.head(resource.storage, meta.get("namespace", ""), meta["name"])
+        if holder is not None and holder.obj()["metadata"].get("deletionTimestamp"):
+            error.message = f"object is being deleted: {error.message}"
+        return error
 
     async def _store_new(self, resource: Resource, obj: Json, call: Call) -> Written:
         stored = view(resource).stored(obj)
@@ -139,6 +149,7 @@ class Writer:
 
     def _fit_namespace(self, resource: Resource, meta: Json, namespace: str) -> None:
         if not resource.namespaced:
+            meta.pop("namespace", None)
             return
         sent = meta.setdefault("namespace", namespace)
         if not sent:
@@ -166,7 +177,8 @@ class Writer:
         errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule)
         errors += strategy.validate(obj)
         if resource.schema is not None:
-            errors += resource.schema.validate(obj)
+            errors += resource.schema.validate(obj, blocked=bool(errors))
+        errors = with_replica_faults(resource, obj, errors)
         if errors:
             raise invalid(resource.group, resource.kind, meta.get("name", ""), errors)
 
@@ -183,7 +195,7 @@ class Writer:
                 raise not_found(resource.group, resource.plural, name)
             live = view(resource).obj(entry.data, entry.rv)
             new = change(live)
-            self._check_preconditions(resource, new, live)
+            self._check_preconditions(resource, new, live, call.kind)
             new = await self._admit_update(resource, new, live, call)
             try:
                 return await self._store_changed(resource, entry, new, live, call)
@@ -192,17 +204,24 @@ class Writer:
                     break
         raise conflict(resource.group, resource.plural, name)
 
-    def _check_preconditions(self, resource: Resource, new: Json, live: Json) -> None:
+    def _check_preconditions(self, resource: Resource, new: Json, live: Json, kind: str) -> None:
         meta, old = new["metadata"], live["metadata"]
         name = old["name"]
         if meta.get("uid") and meta["uid"] != old["uid"]:
-            text = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['uid']}"
+            if kind != "UpdateOptions":
+                fault = invalid_value("metadata.uid", meta["uid"], IMMUTABLE)
+                raise invalid(resource.group, resource.kind, name, [fault] if resource.custom else [fault, fault])
+            place = "/".join(part for part in (resource.group if resource.custom else "", resource.plural) if part)
+            key = "/".join(part for part in ("/registry", place, old.get("namespace", ""), name) if part)
+            text = (
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['uid']}"
+            )
             raise conflict(resource.group, resource.plural, name, text)
         version = meta.get("resourceVersion")
         if version and version != old["resourceVersion"]:
             if not version.isdigit():
-                detail = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-                raise invalid(resource.group, resource.kind, name, [invalid_value("metadata.resourceVersion", version, detail)])
+                raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
             raise conflict(resource.group, resource.plural, name)
 
     async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call) -> Json:
@@ -227,7 +246,7 @@ class Writer:
         if not call.subresource:
             strategy.prepare_update(new, live)
         self._count_generation(resource, new, live, counted=strategy.generation)
-        self._validate_changed(resource, new, live)
+        self._validate_changed(resource, new, live, call.subresource)
         attrs.object = new
         self._kinds.guard(attrs)
         call.warnings += await self._webhooks.validate(attrs)
@@ -243,13 +262,20 @@ class Writer:
         generation = live["metadata"].get("generation", 0)
         new["metadata"]["generation"] = generation + 1 if wanted != before else generation
 
-    def _validate_changed(self, resource: Resource, new: Json, live: Json) -> None:
+    def _validate_changed(self, resource: Resource, new: Json, live: Json, subresource: str) -> None:
         strategy = self._kinds.strategy(resource)
         errors = validate_metadata_update(new["metadata"], live["metadata"])
+        if resource.custom is None:
+            errors += errors  # kube-apiserver checks them in two places, and tells them twice
         errors += strategy.validate(new)
-        errors += strategy.validate_update(new, live)
+        if subresource != "binding":  # it sets what nobody else may
+            errors += strategy.validate_update(new, live)
         if resource.schema is not None:
-            errors += resource.schema.validate(new, live)
+            errors += resource.schema.validate(new, live, blocked=bool(errors))
+        if subresource == "status":
+            errors = [_within_status(error) for error in errors]
+        else:
+            errors = with_replica_faults(resource, new, errors)
         if errors:
             raise invalid(resource.group, resource.kind, live["metadata"]["name"], errors)
 
@@ -309,6 +335,11 @@ class Writer:
             user=call.user,
             dry_run=call.options.dry_run,
         )
+
+
+def _within_status(error: FieldError) -> FieldError:
+    """A status is validated as a document of its own, and its messages say so."""
+    return replace(error, body=error.body.replace(f"{error.field} in body", f"{error.field.removeprefix('status.')} in body"))
 
 
 def _same(new: Json, live: Json) -> bool:

@@ -105,14 +105,22 @@ def track_update(
         return  # ownership was reset, and stays off until somebody applies
     diff = touched(live or {}, new, shape, reset)
     if diff.changed or diff.removed:
+        me = Owner(manager, "Update", api_version, subresource, time, diff.changed)
+        mine = owners.get(me.key)
         owners = moved(owners, diff)
         if diff.changed:
-            me = Owner(manager, "Update", api_version, subresource, time, diff.changed)
-            mine = owners.get(me.key)
-            owners[me.key] = me if mine is None else replace(me, fields=ordered(union(mine.fields, diff.changed)))
+            owners[me.key] = (
+                me if mine is None else replace(me, fields=_grown(difference(mine.fields, diff.removed), diff.changed))
+            )
         owners = capped(owners)
     if entries := encode(owners.values()):
         meta["managedFields"] = entries
+
+
+def _grown(fields: Fields, more: Fields) -> Fields:
+    """The union, in order. A manager that writes its own fields again, the usual case, costs no sorting."""
+    found = union(fields, more)
+    return fields if found is fields else ordered(found)
 
 
 def track_scale(live: Json, new: Json, *, manager: str, api_version: str, path: Sequence[str] = ("spec", "replicas")) -> None:

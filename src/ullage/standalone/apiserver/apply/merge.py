@@ -17,7 +17,6 @@ from ullage.standalone.apiserver.apply.fieldset import (
     Fields,
     difference,
     intersection,
-    ordered,
     recursive_difference,
     show_path,
     union,
@@ -201,7 +200,7 @@ def _finished(request: _Apply, result: Json, owners: Owners) -> Json:
     if request.me.manager == KUBECTL and LAST_APPLIED in annotations:
         # keeps a later client-side apply from undoing this one
         meta["annotations"] = {**annotations, LAST_APPLIED: go_json(_bare(request.config)) + "\n"}
-    entries = encode(replace(owner, fields=ordered(owner.fields)) for owner in owners.values())
+    entries = encode(owners.values())
     if entries:
         meta["managedFields"] = entries
     return {**result, "metadata": meta}

@@ -40,7 +40,7 @@ class BuiltinSchema:
     def default(self, obj: Json) -> None:
         """Nothing: the defaults of built-in kinds are no part of the published definitions."""
 
-    def validate(self, obj: Json, old: Json | None = None) -> list[FieldError]:
+    def validate(self, obj: Json, old: Json | None = None, *, blocked: bool = False) -> list[FieldError]:
         """Nothing: what the definitions say is checked by `decode`."""
         return []
 
@@ -116,6 +116,9 @@ def _prune_struct(shape: Shape, value: Json, place: Place, unknown: list[str]) -
             gone = [*(gone or ()), key]
         elif type(item) is dict or type(item) is list:
             _prune(child, item, (place, key), unknown)
+            # Go does not write empty lists and maps, but for those that a kind cannot do without.
+            if not item and (child.kind == "list" or child.kind == "map") and key not in shape.required:
+                gone = [*(gone or ()), key]
         elif child.kind == "quantity":
             value[key] = _canonical(item)
     for key in gone or ():

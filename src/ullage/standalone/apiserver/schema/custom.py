@@ -55,7 +55,7 @@ class CustomSchema:
             prune(self.node, value, None, unknown, metadata=None)
         return unknown
 
-    def validate(self, obj: Any, old: Json | None = None) -> list[FieldError]:
+    def validate(self, obj: Any, old: Json | None = None, *, blocked: bool = False) -> list[FieldError]:
         faults: list[Fault] = []
         self._check(obj, None, faults)
         if self._embedded is not None:
@@ -65,7 +65,7 @@ class CustomSchema:
         faults += self._duplicates(obj, old)
         if self._rules is None:
             return [fault.error for fault in faults]
-        if any(fault.error.kind in _BLOCKING for fault in faults):
+        if blocked or any(fault.error.kind in _BLOCKING for fault in faults):
             return [*(fault.error for fault in faults), _NOT_CHECKED]
         return [fault.error for fault in faults + self._broken_rules(obj, old)]
 

@@ -51,6 +51,7 @@ class Shape:
     name: str = ""  # of a struct, without its package
     element: Shape | None = None  # of a list or map
     exact: type | None = None  # a value of this Python type needs no further look
+    required: frozenset[str] = frozenset()  # of a struct: fields that are written even when they are empty
     _fields: Callable[[], dict[str, Shape]] | None = None
     _known: dict[str, Shape] | None = field(default=None, repr=False)
 
@@ -89,7 +90,13 @@ class Shapes:
             return Shape("any", f"{package}.{short}") if "additionalProperties" not in schema else self._inline(schema)
         if "properties" not in schema:
             return self._inline(schema)
-        return Shape("struct", f"{package}.{short}", name=short, _fields=lambda: self._fields(schema))
+        return Shape(
+            "struct",
+            f"{package}.{short}",
+            name=short,
+            required=frozenset(schema.get("required", ())),
+            _fields=lambda: self._fields(schema),
+        )
 
     def _fields(self, schema: Json) -> dict[str, Shape]:
         return {key: self._inline(value) for key, value in schema["properties"].items()}

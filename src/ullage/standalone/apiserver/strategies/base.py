@@ -209,11 +209,24 @@ def immutable(*paths: str) -> UpdateCheck:
     return check
 
 
+# Fields whose values are maps or keep their JSON names in the server's memory, too.
+_PLAIN = frozenset({"limits", "requests", "capacity", "selector", "labelSelector", "nodeSelector", "volumeAttributes"})
+_SPELT = {"apiGroup": "APIGroup", "dnsPolicy": "DNSPolicy", "csi": "CSI", "nfs": "NFS", "iscsi": "ISCSI", "rbd": "RBD"}
+
+
 def go_names(value: Any) -> Any:
     """An object with its fields named as in the server's memory, which is what its messages show."""
     if isinstance(value, dict):
-        return {key[:1].upper() + key[1:]: go_names(item) for key, item in value.items()}
+        return {
+            _SPELT.get(key) or key[:1].upper() + key[1:]: item if key in _PLAIN else go_names(item)
+            for key, item in value.items()
+        }
     return [go_names(item) for item in value] if isinstance(value, list) else value
+
+
+def in_order(values: Mapping[str, Any] | None) -> Json | None:
+    """A map as messages show it: sorted, and nothing at all where it is empty."""
+    return dict(sorted(values.items())) if values else None
 
 
 def changes(old: Any, new: Any) -> str:

@@ -25,6 +25,7 @@ from ullage.standalone.apiserver.strategies.base import (
     round_amounts,
     spec_of,
 )
+from ullage.standalone.apiserver.strategies.networking import BAD_CIDR, is_cidr
 
 MAX_DATA = 1024 * 1024
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -190,6 +191,9 @@ def _node_faults(obj: Json) -> Faults:
     for index, taint in enumerate(items(obj, "spec", "taints")):
         effects = ("NoSchedule", "PreferNoSchedule", "NoExecute")
         yield from one_of(f"metadata.taints[{index}].effect", taint.get("effect", ""), effects)
+    cidr = part(obj, "spec").get("podCIDR")
+    if cidr and not is_cidr(cidr):
+        yield invalid_value("spec.podCIDRs[0]", cidr, BAD_CIDR)
 
 
 def _lease_faults(obj: Json) -> Faults:

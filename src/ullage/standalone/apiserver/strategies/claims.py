@@ -118,6 +118,7 @@ def _source_faults(spec: Json, path: str) -> Faults:
 
 
 _SOURCES = ("dataSource", "dataSourceRef")
+_SOURCE_FIELDS = ("apiGroup", "kind", "name", "namespace")
 
 
 def _faults(obj: Json) -> Faults:
@@ -148,6 +149,9 @@ def _comparable(spec: Json) -> Json:
     found: Json = {key: spec.get(key) for key in _FIELDS}
     found["resources"] = {side: part(spec, "resources").get(side) or None for side in ("limits", "requests")}
     found["volumeName"] = found["volumeName"] or ""
+    for name, keys in (("dataSource", _SOURCE_FIELDS[:3]), ("dataSourceRef", _SOURCE_FIELDS)):
+        if source := found[name]:
+            found[name] = {key: source.get(key) for key in keys}
     return found
 
 

@@ -13,6 +13,7 @@ from ullage.standalone.apiserver.strategies.base import (
     collect_update,
     fill,
     immutable,
+    in_order,
     items,
     label_selector,
     one_of,
@@ -105,7 +106,7 @@ def _faults(obj: Json) -> Faults:
     if not spec.get("manualSelector"):
         yield from _generated_faults(selector or {}, labels or {}, meta)
     if not LabelSelector.of(selector).matches(labels):
-        yield invalid_value("spec.template.metadata.labels", labels or None, MISMATCH)
+        yield invalid_value("spec.template.metadata.labels", in_order(labels), MISMATCH)
     yield from job_spec_faults(spec, "spec")
 
 
@@ -114,7 +115,7 @@ def _generated_faults(selector: Json, labels: Json, meta: Json) -> Faults:
     uid, name = meta.get("uid", ""), meta.get("name", "")
     for key, value in ((UID_LABEL, uid), (OLD_UID_LABEL, uid), (NAME_LABEL, name), (OLD_NAME_LABEL, name)):
         if key in labels and labels[key] != value:
-            yield invalid_value(f"spec.template.metadata.labels[{key}]", labels, f"must be '{value}'")
+            yield invalid_value(f"spec.template.metadata.labels[{key}]", in_order(labels), f"must be '{value}'")
     if selector not in ({"matchLabels": {UID_LABEL: uid}}, {"matchLabels": {OLD_UID_LABEL: uid}}):
         yield invalid_value("spec.selector", selector, "`selector` not auto-generated")
 

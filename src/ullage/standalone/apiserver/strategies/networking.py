@@ -51,7 +51,9 @@ def _endpoints_faults(obj: Json) -> Faults:
 def _address_faults(address: str, path: str) -> Faults:
     faults = names.ip_address(address)
     yield from (invalid_value(path, address, fault) for fault in faults)
-    if not faults and ipaddress.ip_address(address).is_loopback:
+    if faults:
+        yield invalid_value(path, address, "must be a valid IP address")
+    elif ipaddress.ip_address(address).is_loopback:
         yield invalid_value(path, address, LOOPBACK)
 
 
@@ -130,11 +132,11 @@ def _peer_faults(peer: Json, path: str) -> Faults:
         cidr = block.get("cidr") or ""
         if not cidr:
             yield required(f"{path}.ipBlock.cidr")
-        elif not _is_cidr(cidr):
+        elif not is_cidr(cidr):
             yield invalid_value(f"{path}.ipBlock.cidr", cidr, BAD_CIDR)
 
 
-def _is_cidr(text: str) -> bool:
+def is_cidr(text: str) -> bool:
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:

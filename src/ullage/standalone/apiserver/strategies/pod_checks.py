@@ -31,7 +31,7 @@ from ullage.standalone.apiserver.strategies.volumes import source_faults
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 POD_SOURCES = (
-    *("hostPath", "emptyDir", "gcePersistentDisk", "awsElasticBlockStore", "gitRepo", "secret", "nfs", "iscsi", "glusterfs"),
+    *("emptyDir", "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "gitRepo", "secret", "nfs", "iscsi", "glusterfs"),
     *("persistentVolumeClaim", "rbd", "flexVolume", "cinder", "cephfs", "flocker", "downwardAPI", "fc", "azureFile"),
     *("configMap", "vsphereVolume", "quobyte", "azureDisk", "photonPersistentDisk", "projected", "portworxVolume"),
     *("scaleIO", "storageos", "csi", "ephemeral", "image"),

@@ -83,6 +83,9 @@ def _scaler_faults(obj: Json) -> Faults:
         yield required("spec.maxReplicas", "must be set and greater than 0")
     if least is not None and most < least:
         yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+    if least == 0:
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield forbidden_field("spec.metrics", detail)
     for field in ("kind", "name"):
         yield from named(f"spec.scaleTargetRef.{field}", target.get(field), path_segment)
     if not target.get("apiVersion") and not target.get("kind"):

@@ -22,7 +22,9 @@ from ullage.standalone.apiserver.strategies.base import (
     collect_update,
     fill,
     filler,
+    go_names,
     immutable,
+    in_order,
     items,
     named,
     one_of,
@@ -128,7 +130,7 @@ def _capacity_faults(spec: Json) -> Faults:
     if not capacity:
         yield required("spec.capacity")
     if not capacity or list(capacity) != ["storage"]:
-        yield not_supported("spec.capacity", capacity or None, ("storage",))
+        yield not_supported("spec.capacity", in_order(capacity), ("storage",))
     for name, text in (capacity or {}).items():
         amount = Quantity.parse(text)
         if amount < ZERO:
@@ -204,6 +206,22 @@ def _driver_faults(obj: Json) -> Faults:
         yield from one_of("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
 
 
+def _driver_update_faults(new: Json, old: Json) -> Faults:
+    before, after = part(old, "spec"), part(new, "spec")
+    if after.get("attachRequired") != before.get("attachRequired"):
+        yield invalid_value("spec.attachedRequired", after.get("attachRequired"), IMMUTABLE)  # the server's own spelling
+    yield from immutable("spec.volumeLifecycleModes")(new, old)
+
+
+def _csi_node_update_faults(new: Json, old: Json) -> Faults:
+    """A driver on a node may come and go, but not change."""
+    known = {driver.get("name"): driver for driver in items(old, "spec", "drivers")}
+    for driver in items(new, "spec", "drivers"):
+        if driver != known.get(driver.get("name"), driver):
+            shown = {key: driver.get(key) for key in ("name", "nodeID", "topologyKeys", "allocatable")}
+            yield invalid_value("spec.drivers", go_names(shown), IMMUTABLE)
+
+
 def _csi_node_faults(obj: Json) -> Faults:
     seen: set[str] = set()
     for index, driver in enumerate(items(obj, "spec", "drivers")):
@@ -228,6 +246,14 @@ def _attachment_faults(obj: Json) -> Faults:
         if not volume:
             yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
         yield from (invalid_value("spec.source.persistentVolumeName", volume, fault) for fault in subdomain(volume))
+
+
+def _attachment_update_faults(new: Json, old: Json) -> Faults:
+    after = part(new, "spec")
+    if after != part(old, "spec"):
+        source = {key: part(after, "source").get(key) for key in ("persistentVolumeName", "inlineVolumeSpec")}
+        shown = {"attacher": after.get("attacher"), "source": source, "nodeName": after.get("nodeName")}
+        yield invalid_value("spec", go_names(shown), IMMUTABLE)
 
 
 def _capacity_object_faults(obj: Json) -> Faults:
@@ -268,9 +294,9 @@ STRATEGIES = {
     (STORAGE, "CSIDriver"): Strategy(
         default=filler(DRIVER_DEFAULTS),
         validate=collect(_driver_faults),
-        validate_update=collect_update(immutable("spec.attachRequired", "spec.volumeLifecycleModes")),
+        validate_update=collect_update(_driver_update_faults),
     ),
-    (STORAGE, "CSINode"): Strategy(validate=collect(_csi_node_faults)),
+    (STORAGE, "CSINode"): Strategy(validate=collect(_csi_node_faults), validate_update=collect_update(_csi_node_update_faults)),
     (STORAGE, "CSIStorageCapacity"): Strategy(
         validate=collect(_capacity_object_faults), validate_update=collect_update(immutable("nodeTopology", "storageClassName"))
     ),
@@ -278,6 +304,6 @@ STRATEGIES = {
         unstored_status=True,
         prepare_create=lambda obj: fill(obj, {"status": {"attached": False}}),
         validate=collect(_attachment_faults),
-        validate_update=collect_update(immutable("spec")),
+        validate_update=collect_update(_attachment_update_faults),
     ),
 }

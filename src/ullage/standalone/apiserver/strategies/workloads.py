@@ -17,6 +17,7 @@ from ullage.standalone.apiserver.strategies.base import (
     fill,
     go_names,
     immutable,
+    in_order,
     int_or_percent,
     items,
     label_selector,
@@ -130,7 +131,7 @@ def selection_faults(spec: Json, kind: str, *, needed: bool = True) -> Faults:
         return
     labels = part(spec, "template", "metadata").get("labels")
     if not parsed.matches(labels):
-        yield invalid_value("spec.template.metadata.labels", labels or None, MISMATCH)
+        yield invalid_value("spec.template.metadata.labels", in_order(labels), MISMATCH)
 
 
 def _common(spec: Json, kind: str, *, needed: bool = True) -> Faults:
@@ -225,7 +226,7 @@ def _controller_faults(obj: Json) -> Faults:
     if not selector:
         yield required("spec.selector")
     elif not LabelSelector.of({"matchLabels": selector}).matches(part(template, "metadata").get("labels")):
-        yield invalid_value("spec.template.metadata.labels", part(template, "metadata").get("labels") or None, MISMATCH)
+        yield invalid_value("spec.template.metadata.labels", in_order(part(template, "metadata").get("labels")), MISMATCH)
     yield from template_faults(template, "spec.template")
     yield from restart_faults(template, "spec.template")
     for field in ("replicas", "minReadySeconds"):
