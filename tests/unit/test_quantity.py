@@ -157,12 +157,14 @@ def test_equal_amounts_are_equal_however_they_are_written() -> None:
 def test_order_is_of_amounts() -> None:
     texts = ["1Gi", "1G", "-1", "1m", "0", "2e9"]
     assert sorted(texts, key=Quantity.parse) == ["-1", "0", "1m", "1G", "1Gi", "2e9"]
-    assert Quantity.parse("1Gi") >= Quantity.parse("1024Mi") and Quantity.parse("1Gi") <= Quantity.parse("1024Mi")
+    assert Quantity.parse("1Gi") >= Quantity.parse("1024Mi")
+    assert Quantity.parse("1Gi") <= Quantity.parse("1024Mi")
 
 
 def test_sign_negation_and_format() -> None:
     assert [Quantity.parse(text).sign for text in ("-1n", "0", "1n")] == [-1, 0, 1]
-    assert str(-Quantity.parse("1Gi")) == "-1Gi" and -ZERO == ZERO
+    assert str(-Quantity.parse("1Gi")) == "-1Gi"
+    assert -ZERO == ZERO
     assert [Quantity.parse(text).format for text in ("1", "1Ki", "1e0", "0.5")] == [
         Format.DECIMAL_SI,
         Format.BINARY_SI,

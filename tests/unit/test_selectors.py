@@ -174,7 +174,8 @@ def test_bad_field_selector(text: str, message: str) -> None:
 def test_field_selector_tells_its_fields_and_exact_values() -> None:
     selector = FieldSelector.parse(r"spec.nodeName!=x,metadata.name=a\,b")
     assert selector.fields == ("metadata.name", "spec.nodeName")
-    assert selector.exact("metadata.name") == "a,b" and selector.exact("spec.nodeName") is None
+    assert selector.exact("metadata.name") == "a,b"
+    assert selector.exact("spec.nodeName") is None
     assert str(selector) == r"metadata.name=a\,b,spec.nodeName!=x"
 
 
@@ -193,6 +194,7 @@ def test_label_keys(key: str, faults: list[str]) -> None:
 
 
 def test_label_values() -> None:
-    assert value_faults("") == [] and value_faults("A_b.c-1") == []
+    assert value_faults("") == []
+    assert value_faults("A_b.c-1") == []
     assert value_faults("-a")[0].startswith("a valid label must be an empty string or consist of")
     assert value_faults("a\n") != []

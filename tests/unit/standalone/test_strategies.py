@@ -137,7 +137,8 @@ def test_a_created_object_is_valid_and_defaults_settle(row: Json) -> None:
 def test_an_update_that_changes_nothing_is_valid_and_changes_nothing(row: Json) -> None:
     old = created(row["input"])
     new, faults = update_faults(old, old)
-    assert faults == [] and new == old
+    assert faults == []
+    assert new == old
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=sentence(row)) for row in golden("creates")])
@@ -242,7 +243,8 @@ def test_a_service_keeps_what_it_was_given() -> None:
     old = created(BASES["a node port service"]["input"])
     bare = changed(old, [[["spec", "clusterIP"]], [["spec", "clusterIPs"]], [["spec", "ports", 0, "nodePort"]]])
     new, faults = update_faults(bare, old)
-    assert faults == [] and new == old
+    assert faults == []
+    assert new == old
 
 
 def test_a_new_template_of_a_daemon_set_is_counted() -> None:
@@ -268,5 +270,7 @@ def test_a_kind_without_rules_of_its_own_is_generic() -> None:
     obj: Json = {"metadata": {"name": "x"}, "spec": {"any": "thing"}}
     rules.default(obj)
     assert obj == {"metadata": {"name": "x"}, "spec": {"any": "thing"}}
-    assert rules.validate(obj) == [] and rules.validate_update(obj, {}) == [] and not rules.generation
+    assert rules.validate(obj) == []
+    assert rules.validate_update(obj, {}) == []
+    assert not rules.generation
     assert ("example.com", "Widget") not in STRATEGIES

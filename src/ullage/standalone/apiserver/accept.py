@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.standalone.apiserver import protobuf
-from ullage.standalone.apiserver.bodies import duplicate_fields
+from ullage.standalone.apiserver.bodies import BadNumber, duplicate_fields
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.protobuf import Expected
@@ -30,7 +30,10 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
     """The object in the body, once its type is known to be the one that is served here."""
     if resource.custom is not None and request.media_type == protobuf.MEDIA_TYPE:
         raise unsupported_media_type(["application/json", "application/yaml"])
-    obj = decode_body(request, Expected(resource.api_version, resource.kind))
+    try:
+        obj = decode_body(request, Expected(resource.api_version, resource.kind))
+    except BadNumber as error:
+        raise bad_request(f"{_lead(resource)}: {error}") from None
     if resource.custom is not None and not (obj.get("kind") and obj.get("apiVersion")):
         lacking = "apiVersion" if obj.get("kind") else "Kind"
         text = f"Object '{lacking}' is missing in '{request.body.decode('utf-8', 'replace')}'"
@@ -76,7 +79,7 @@ def _wrong_custom_type(obj: Json, resource: Resource) -> ApiError:
 def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings: list[str], *, body: bytes = b"") -> None:
     """Refuses values of the wrong type, and drops unknown fields: silently, with a warning, or with a 400 under Strict.
 
-    `body` is what the object was read from, if it was JSON: keys that stand in it twice are told like unknown ones.
+    `body` is what the object was read from: keys that stand in it twice are told like unknown ones.
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
@@ -90,7 +93,8 @@ def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings
         unknown += [f"metadata.{path}" for path in _meta_schema().prune(obj["metadata"])]
     if options.validation == "Ignore":
         return
-    faults = [f"duplicate field {json_string(path)}" for path in duplicate_fields(body)] if body else []
+    twice = duplicate_fields(body, in_yaml=body.lstrip()[:1] != b"{") if body else []
+    faults = [f"duplicate field {json_string(path)}" for path in twice]
     faults += [f"unknown field {json_string(path)}" for path in unknown]
     if faults and options.validation == "Strict":
         raise bad_request(f"{_lead(resource)}: strict decoding error: {', '.join(faults)}")

@@ -13,8 +13,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
+from ullage.standalone.apiserver.bodies import BadNumber
 from ullage.standalone.apiserver.request import MAX_BODY, Request, Target, parse_query, parse_target, verb_of
-from ullage.standalone.apiserver.status import ApiError, internal_error, too_large
+from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
+from ullage.standalone.apiserver.webhooks.dispatch import warning_headers
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class App:
                 return await self._handle(request, scope.get("peer_certificate"))
         except ApiError as error:
             return error_answer(error)
+        except BadNumber as error:
+            return error_answer(bad_request(str(error)))
         except TimeoutError:
             text = "request did not complete within the allotted timeout"
             return error_answer(ApiError(504, "Timeout", f"Timeout: {text}", details={}))
@@ -101,22 +105,15 @@ async def _read(receive: Receive) -> bytes:
 
 
 async def _send(answer: Answer, warnings: list[str], send: Send, *, head: bool) -> None:
-    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in answer.headers]
+    headers = [(name.encode(), value.encode()) for name, value in answer.headers]
     if answer.content_type:
         headers.append((b"content-type", answer.content_type.encode()))
     headers.append((b"content-length", str(len(answer.body)).encode()))
     if not any(name == b"cache-control" for name, _ in headers):
         headers.append((b"cache-control", b"no-cache, private"))
-    for text in dict.fromkeys(warnings):
-        headers.append((b"warning", _warning(text)))
+    headers += [(name.encode(), value.encode()) for name, value in warning_headers(warnings)]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else answer.body})
-
-
-def _warning(text: str) -> bytes:
-    """RFC 7234: code, agent, quoted text. What does not fit into a header is left out."""
-    plain = "".join(char for char in text if char.isprintable()).replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{plain}"'.encode("utf-8", "replace")
 
 
 async def _stream(stream: Stream, receive: Receive, send: Send) -> None:

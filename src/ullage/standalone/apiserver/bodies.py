@@ -12,11 +12,16 @@ import yaml
 
 MAX_DEPTH = 10_000  # as deep as Go's JSON decoder goes
 
+_HUGE = re.compile(rb"-?\d+(\.\d+)?[eE][+-]?\d{3,}")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
 class BadBody(ValueError):
     """The text behind `json parse error:` or `yaml:`."""
+
+
+class BadNumber(BadBody):
+    """A number that no type can hold: to Go the body was read, and could not be decoded."""
 
 
 def parse_json(body: bytes) -> Any:
@@ -28,6 +33,8 @@ def parse_json(body: bytes) -> Any:
     except RecursionError:
         raise BadBody("exceeded max depth") from None
     except msgspec.DecodeError as error:
+        if "out of range" in str(error) and (number := _HUGE.search(body)):
+            raise BadNumber(f"json: cannot unmarshal number {number[0].decode()} into Go value of type float64") from None
         raise BadBody(_json_complaint(body, str(error))) from None
 
 
@@ -84,15 +91,19 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _yaml_complaint(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None)
     if problem:
-        return f"line {mark.line + 1}: {problem}" if mark else str(problem)
+        marks = (getattr(error, "context_mark", None), getattr(error, "problem_mark", None))
+        line = next((mark.line for mark in marks if mark and mark.line), 0)
+        line += bool(line) and isinstance(error, yaml.scanner.ScannerError)
+        return f"line {line}: {problem}" if line else str(problem)
     return next(iter(str(error).splitlines()), "malformed")
 
 
-def duplicate_fields(body: bytes) -> list[str]:
-    """Paths of keys that stand twice in one JSON object. Only the last value of such a key counts."""
+def duplicate_fields(body: bytes, *, in_yaml: bool = False) -> list[str]:
+    """Paths of keys that stand twice in one object. Only the last value of such a key counts."""
+    if in_yaml:
+        return list(_yaml_duplicates(body))
     twice: list[tuple[int, str]] = []
     kept: list[dict[str, Any]] = []  # so that no two objects have one id
 
@@ -126,6 +137,30 @@ def _paths(value: Any, prefix: str, twice: set[tuple[int, str]]) -> Iterator[str
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _paths(item, f"{prefix}[{index}]", twice)
+
+
+def _yaml_duplicates(body: bytes) -> Iterator[str]:
+    stack: list[tuple[str, set[str] | None]] = []  # path of each open collection; its keys so far, if it is a mapping
+    key: str | None = None
+    for event in yaml.parse(body, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionEndEvent):
+            stack.pop()
+            key = None
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        prefix, keys = stack[-1] if stack else ("", None)
+        if keys is not None and key is None:
+            key = getattr(event, "value", "")
+            path = f"{prefix}.{key}" if prefix else key
+            if key in keys:
+                yield path
+            keys.add(key)
+            continue
+        path = f"{prefix}.{key}" if prefix and key else key or prefix
+        if isinstance(event, yaml.CollectionStartEvent):
+            stack.append((path, set() if isinstance(event, yaml.MappingStartEvent) else None))
+        key = None
 
 
 def summary(body: bytes) -> str:

@@ -11,7 +11,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 def _begin(crd: Json) -> None:
     """A new definition's status: nothing is accepted yet, and only one version can have been stored."""
-    stored = [version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")]
+    stored = [version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")][:1]
     crd["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from copy import deepcopy
+from collections.abc import Callable
 from functools import partial
+
+import msgspec
 
 from ullage.standalone.apiserver.accept import accept_body, accept_fields, check_type
 from ullage.standalone.apiserver.answers import Answer
@@ -16,6 +18,7 @@ from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.bodies import BadBody, parse_json, parse_yaml
 from ullage.standalone.apiserver.go_text import go_text
 from ullage.standalone.apiserver.options import WriteOptions, write_options
+from ullage.standalone.apiserver.patch.form import json_type
 from ullage.standalone.apiserver.patch.json_patch import json_patch
 from ullage.standalone.apiserver.patch.merge import merge_patch
 from ullage.standalone.apiserver.patch.strategic import strategic_merge
@@ -111,7 +114,7 @@ class Editor:
             raise _invalid_by_resource(resource, target.name, fault)
         insist = bool(obj["metadata"].get("resourceVersion"))
         done = await self._writer.modify(
-            resource, lambda live: deepcopy(obj), call, namespace=target.namespace, name=target.name, insist=insist
+            resource, lambda live: copied(obj), call, namespace=target.namespace, name=target.name, insist=insist
         )
         return self._answer(request, resource, done, want)
 
@@ -143,6 +146,7 @@ class Editor:
     def _change(self, request: Request, resource: Resource, options: WriteOptions) -> Change:
         """The patch as a function of the live object."""
         media = request.media_type
+        compute: Callable[[Json, object], Json]
         if media == JSON_PATCH:
             compute, prefix = json_patch, "error decoding patch: "
         elif media == MERGE_PATCH:
@@ -157,7 +161,7 @@ class Editor:
             raise bad_request(f"{prefix}{error}") from None
 
         def change(live: Json) -> Json:
-            new = deepcopy(compute(live, patch))
+            new = copied(compute(live, patch))
             self._check_patched(new, resource, options, request, patch)
             return new
 
@@ -187,7 +191,7 @@ class Editor:
         def change(live: Json | None) -> Json:
             new = apply(
                 live,
-                deepcopy(config),
+                config,
                 manager=options.manager,
                 force=bool(options.force),
                 shape=shape_of(resource),
@@ -196,6 +200,7 @@ class Editor:
                 api_version=resource.api_version,
                 reset=reset_fields(resource, target.subresource),
             )
+            new = copied(new)
             if resource.schema is not None:
                 resource.schema.prune(new)
             return new
@@ -221,8 +226,14 @@ class Editor:
             config = parse_yaml(request.body)
         except BadBody as error:
             raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from None
+        if config is None:
+            config = {}
         if not isinstance(config, dict):
-            raise bad_request("error decoding YAML: the applied configuration is not an object")
+            found = json_type(config)
+            raise bad_request(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+                f"{found} into Go value of type map[string]interface {{}}"
+            )
         if (config.get("apiVersion"), config.get("kind")) != (resource.api_version, resource.kind):
             group, _, version = str(config.get("apiVersion") or "").rpartition("/")
             raise bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
@@ -252,6 +263,12 @@ class Editor:
         return self._reader.one(request, resource, done.entry, want=want, code=201 if done.created else 200)
 
 
+def copied(obj: Json) -> Json:
+    """A copy that shares nothing with the original; by way of JSON, which is what it is made of, and quicker than deepcopy."""
+    found: Json = msgspec.json.decode(msgspec.json.encode(obj))
+    return found
+
+
 def _nameless(name: str) -> ApiError:
     return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
 
@@ -266,7 +283,7 @@ _RESTORED = re.compile(r"cannot unmarshal (\w+)\b.* of type (map|slice|struct)")
 def _patch_media(resource: Resource) -> ApiError:
     if resource.custom is None:
         return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    return unsupported_media_type([JSON_PATCH, MERGE_PATCH, APPLY, "application/apply-patch+cbor"])
+    return unsupported_media_type([JSON_PATCH, MERGE_PATCH, APPLY])
 
 
 def _required_manager() -> ApiError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote
 
 from ullage.standalone.apiserver import protobuf
-from ullage.standalone.apiserver.bodies import BadBody, parse_json, parse_yaml
+from ullage.standalone.apiserver.bodies import BadBody, BadNumber, parse_json, parse_yaml
 from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.status import ApiError, Json, bad_request, unrecognized, unsupported_media_type
 
@@ -60,7 +60,8 @@ class Request:
 
 def parse_target(path: str) -> Target | None:
     """The target of a resource path; None for paths that are not of the API (`/healthz`, `/openapi`)."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    # Decoded as a whole, as Go does: an escaped slash is a slash, and no name can climb out of its place.
+    parts = unquote(path).strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 2:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 3:
@@ -116,7 +117,8 @@ def decode_body(request: Request, expected: Expected | None = None) -> Json:
     media = request.media_type
     if media == protobuf.MEDIA_TYPE:
         return protobuf.decode(request.body, expected)
-    if media not in _JSON_TYPES and media not in _YAML_TYPES:
+    unreadable = not media and request.headers.get("content-type")
+    if unreadable or (media not in _JSON_TYPES and media not in _YAML_TYPES):
         raise unsupported_media_type(ACCEPTED)
     try:
         return _object(decode_json(request.body) if media in _JSON_TYPES else decode_yaml(request.body))
@@ -125,6 +127,8 @@ def decode_body(request: Request, expected: Expected | None = None) -> Json:
 
 
 def _object(found: object) -> Json:
+    if found is None:  # `null` is an object with nothing in it
+        return {}
     if not isinstance(found, dict):
         raise bad_request(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
@@ -137,6 +141,8 @@ def _object(found: object) -> Json:
 def decode_json(body: bytes) -> object:
     try:
         found: object = parse_json(body)
+    except BadNumber:
+        raise
     except BadBody as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     return found

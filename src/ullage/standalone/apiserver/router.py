@@ -16,11 +16,13 @@ from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.discovery import Discovery, root_paths, version_info
 from ullage.standalone.apiserver.document import Document
 from ullage.standalone.apiserver.edits import Editor
+from ullage.standalone.apiserver.names import path_segment
 from ullage.standalone.apiserver.openapi.documents import OpenApi
+from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource
-from ullage.standalone.apiserver.status import ApiError, bad_request, method_not_allowed, not_acceptable, not_found
+from ullage.standalone.apiserver.status import ApiError, bad_request, json_string, method_not_allowed, not_acceptable, not_found
 from ullage.standalone.apiserver.subresources import SPECIAL, Subresources
 from ullage.standalone.apiserver.watches import Watcher
 
@@ -89,6 +91,8 @@ class Router:
             raise wrong_method()
         if target.subresource:
             return await self._subresource(request, resource, user)
+        if target.name and (faults := path_segment(target.name)):
+            raise bad_request(f"Name parameter invalid: {json_string(target.name)}: {faults[0]}")
         if resource.group in TRANSIENT:
             return self._review(request, resource, user)
         whole = resource.namespaced and not target.namespace  # a path over all namespaces
@@ -148,7 +152,7 @@ class Router:
     def _review(self, request: Request, resource: Resource, user: User) -> Answer:
         if request.verb != "create" or request.target.name:
             raise wrong_method()
-        body = decode_body(request)
+        body = decode_body(request, Expected(resource.api_version, resource.kind))
         asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
         return json_answer(_REVIEWS[resource.plural](body, asked), 201)
 

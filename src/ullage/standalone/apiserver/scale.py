@@ -23,6 +23,10 @@ def _paths(resource: Resource) -> Json:
     return found
 
 
+def replicas_path(resource: Resource) -> tuple[str, ...]:
+    return tuple(_paths(resource)["specReplicasPath"].strip(".").split("."))
+
+
 def _at(obj: Json, path: str | None) -> Any:
     return dig(obj, *path.strip(".").split(".")) if path else None
 
@@ -56,7 +60,7 @@ def scaled(resource: Resource, obj: Json, scale: Json) -> Json:
     if resource.custom is None and (not isinstance(replicas, int) or replicas < 0):
         fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid("autoscaling", "Scale", obj["metadata"]["name"], [fault])
-    *parents, last = _paths(resource)["specReplicasPath"].strip(".").split(".")
+    *parents, last = replicas_path(resource)
     found = {**obj, "metadata": dict(obj["metadata"])}
     inner = found
     for key in parents:

@@ -60,6 +60,8 @@ SELF = User("system:apiserver", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
 KEEP_ALIVE = 180  # longer than Go's clients keep an idle connection: they close first, and never write into a closed one
 STOP_SECONDS = 5
+LONG_URL = 32_000
+MOST_HEADERS = 1 << 20  # bytes, as in Go
 MOST_HISTORY = 100_000  # revisions, however young: the disk is somebody's laptop
 
 
@@ -127,7 +129,15 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     writer = Writer(store, webhooks=webhooks, kinds=kinds, source=source)
     deleter = Deleter(store, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
     watcher = Watcher(store, clock, lambda resource: _serves(registry, resource))
-    subresources = Subresources(store, reader=reader, writer=writer, deleter=deleter, key=credentials.signing, source=source)
+    subresources = Subresources(
+        store,
+        registry=registry,
+        reader=reader,
+        writer=writer,
+        deleter=deleter,
+        key=credentials.signing,
+        source=source,
+    )
     tokens = Tokens(credentials.signing, lookup=subresources.lookup, clock=clock, static={credentials.admin_token: ADMIN})
     editor = Editor(store, registry=registry, writer=writer, reader=reader, authorizer=authorizer, source=source)
     router = Router(
@@ -186,7 +196,24 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._header_bytes = 0
         self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
+
+    def on_headers_complete(self) -> None:
+        path, mark, query = self.url.partition(b"?")
+        if not mark or len(self.url) < LONG_URL:
+            super().on_headers_complete()
+            return
+        # The parser counts in 16 bits, and selectors may be longer.
+        self.url = path
+        super().on_headers_complete()
+        self.scope["query_string"] = query
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MOST_HEADERS:
+            raise ValueError("headers are too large")  # the parser's caller answers 400 and hangs up
+        super().on_header(name, value)
 
 
 class Quiet(uvicorn.Server):

@@ -152,7 +152,10 @@ def forbidden_path(message: str) -> ApiError:
 
 def not_found(group: str, resource: str, name: str) -> ApiError:
     return ApiError(
-        404, "NotFound", f'{group_resource(group, resource)} "{name}" not found', details=details_of(group, resource, name)
+        404,
+        "NotFound",
+        f"{group_resource(group, resource)} {go_quoted(name)} not found",
+        details=details_of(group, resource, name),
     )
 
 
@@ -281,3 +284,10 @@ def wrong_shape(message: str) -> ApiError:
 
 def json_string(text: str) -> str:
     return msgspec.json.encode(text).decode()
+
+
+def go_quoted(text: str) -> str:
+    """A name in quotes, as Go's %q writes it: control characters show as what they are."""
+    if text.isprintable():
+        return json_string(text)
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in f'"{text}"')

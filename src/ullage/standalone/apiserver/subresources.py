@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 
+from ullage.standalone.apiserver.accept import check_type
 from ullage.standalone.apiserver.answers import Answer, json_answer
 from ullage.standalone.apiserver.auth.token_requests import Issuing
 from ullage.standalone.apiserver.auth.token_requests import answer as answer_token
@@ -16,9 +17,10 @@ from ullage.standalone.apiserver.edits import JSON_PATCH, MERGE_PATCH, STRATEGIC
 from ullage.standalone.apiserver.options import write_options
 from ullage.standalone.apiserver.patch.json_patch import json_patch
 from ullage.standalone.apiserver.patch.merge import merge_patch
+from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.request import Request, decode_body, decode_json
-from ullage.standalone.apiserver.resources import Resource, dig
+from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.scale import scale_of, scaled
 from ullage.standalone.apiserver.status import (
     ApiError,
@@ -31,14 +33,29 @@ from ullage.standalone.apiserver.store import Store
 from ullage.standalone.apiserver.views import view
 from ullage.standalone.apiserver.writes import Call, Source, Writer
 
+_SCALE = Expected("autoscaling/v1", "Scale")
+_SCALE_KIND = Resource("autoscaling", "v1", "scales", "scale", "Scale", namespaced=True)
+_TOKEN_REQUEST = Expected("authentication.k8s.io/v1", "TokenRequest")
+_EVICTION = Expected("policy/v1", "Eviction")
+_BINDING = Expected("v1", "Binding")
+
 SPECIAL = frozenset({"scale", "token", "eviction", "binding"}) | CONNECT
 
 
 class Subresources:
     def __init__(
-        self, store: Store, *, reader: Reader, writer: Writer, deleter: Deleter, key: SigningKey, source: Source
+        self,
+        store: Store,
+        *,
+        registry: Registry,
+        reader: Reader,
+        writer: Writer,
+        deleter: Deleter,
+        key: SigningKey,
+        source: Source,
     ) -> None:
         self._store = store
+        self._registry = registry
         self._reader = reader
         self._writer = writer
         self._deleter = deleter
@@ -75,7 +92,8 @@ class Subresources:
     def _wanted_scale(self, request: Request) -> Callable[[Json], Json]:
         """The Scale that is asked for, as a function of the present one."""
         if request.verb == "update":
-            body = decode_body(request)
+            body = decode_body(request, _SCALE)
+            check_type(body, _SCALE_KIND, self._registry)
             return lambda _: body
         patch = decode_json(request.body)
         if request.media_type == JSON_PATCH:
@@ -86,7 +104,7 @@ class Subresources:
 
     def _token(self, request: Request) -> Answer:
         target = request.target
-        asked = decode_body(request)
+        asked = decode_body(request, _TOKEN_REQUEST)
         found = answer_token(
             asked,
             namespace=target.namespace,
@@ -104,7 +122,7 @@ class Subresources:
 
     async def _evict(self, request: Request, resource: Resource, user: User) -> Answer:
         """An eviction is a delete; there are no disruption budgets to ask, since nothing here counts healthy pods."""
-        body = decode_body(request)
+        body = decode_body(request, _EVICTION)
         options = body.get("deleteOptions") or {}
         target = request.target
         asked = DeleteOptions(grace=options.get("gracePeriodSeconds"), dry_run=bool(options.get("dryRun")), shown=options)
@@ -113,7 +131,7 @@ class Subresources:
 
     async def _bind(self, request: Request, resource: Resource, user: User) -> Answer:
         """The scheduler's word: this pod runs on that node."""
-        body = decode_body(request)
+        body = decode_body(request, _BINDING)
         node = dig(body, "target", "name")
         target = request.target
         if not node:

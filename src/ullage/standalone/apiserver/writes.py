@@ -16,14 +16,15 @@ from datetime import datetime
 import msgspec
 
 from ullage.clock import Clock
-from ullage.standalone.apiserver.apply.managers import reset_fields, track_update
+from ullage.standalone.apiserver.apply.managers import reset_fields, track_scale, track_update
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.names import IMMUTABLE, carry_metadata, validate_metadata, validate_metadata_update
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.resources import Resource
-from ullage.standalone.apiserver.scale import with_replica_faults
+from ullage.standalone.apiserver.scale import replicas_path, with_replica_faults
+from ullage.standalone.apiserver.schema.custom import BLOCKING
 from ullage.standalone.apiserver.shape import Shape
 from ullage.standalone.apiserver.status import (
     ApiError,
@@ -58,8 +59,9 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     tracked: bool = False  # apply keeps managedFields itself
 
-    def review_options(self) -> Json:
-        shown: Json = {"kind": self.kind, "apiVersion": "meta.k8s.io/v1"}
+    def review_options(self, kind: str) -> Json:
+        """The options as webhooks see them: a patch is an update to them, or a create."""
+        shown: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if self.options.dry_run:
             shown["dryRun"] = ["All"]
         if self.options.manager:
@@ -177,7 +179,7 @@ class Writer:
         errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule)
         errors += strategy.validate(obj)
         if resource.schema is not None:
-            errors += resource.schema.validate(obj, blocked=bool(errors))
+            errors += resource.schema.validate(obj, blocked=any(error.kind in BLOCKING for error in errors))
         errors = with_replica_faults(resource, obj, errors)
         if errors:
             raise invalid(resource.group, resource.kind, meta.get("name", ""), errors)
@@ -271,7 +273,7 @@ class Writer:
         if subresource != "binding":  # it sets what nobody else may
             errors += strategy.validate_update(new, live)
         if resource.schema is not None:
-            errors += resource.schema.validate(new, live, blocked=bool(errors))
+            errors += resource.schema.validate(new, live, blocked=any(error.kind in BLOCKING for error in errors))
         if subresource == "status":
             errors = [_within_status(error) for error in errors]
         else:
@@ -287,7 +289,10 @@ class Writer:
         if call.options.dry_run:
             return Written(_unstored(stored), deleted=leaving)
         if leaving:
-            return Written(await self._store.stage_delete(resource.storage, stored, expect=entry.rv), deleted=True)
+            # The last change is never stored: watchers see the object as it was, the caller as it would have been.
+            gone = await self._store.stage_delete(resource.storage, view(resource).stored(live), expect=entry.rv)
+            stored["metadata"]["resourceVersion"] = str(gone.rv)
+            return Written(Entry(gone.key, gone.rv, msgspec.json.encode(stored)), deleted=True)
         return Written(await self._store.stage(resource.storage, stored, expect=entry.rv))
 
     # --- shared ---
@@ -309,6 +314,10 @@ class Writer:
         return obj
 
     def _track(self, resource: Resource, live: Json | None, new: Json, call: Call) -> None:
+        if call.subresource == "scale" and live is not None:
+            path = replicas_path(resource)
+            track_scale(live, new, manager=call.options.manager, api_version=resource.api_version, path=path)
+            return
         track_update(
             live,
             new,
@@ -331,7 +340,7 @@ class Writer:
             name=obj["metadata"].get("name", ""),
             object=obj,
             old=old,
-            options=call.review_options(),
+            options=call.review_options("CreateOptions" if operation == "CREATE" else "UpdateOptions"),
             user=call.user,
             dry_run=call.options.dry_run,
         )

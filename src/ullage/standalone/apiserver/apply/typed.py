@@ -103,4 +103,5 @@ def where(config: Json, *, api_version: str) -> str:
     """`ns/name; apps/v1, Kind=Deployment`: how the server names the configuration that it refuses."""
     meta = config.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
-    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {api_version}, Kind={config.get('kind', '')}"
+    group_version = api_version if "/" in api_version else f"/{api_version}"
+    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {group_version}, Kind={config.get('kind', '')}"

@@ -73,7 +73,8 @@ def decode(body: bytes, expected: Expected | None = None) -> Json:
         raise _refusal(found, expected, shown)
     obj: Json = {"apiVersion": found.api_version, "kind": found.kind}
     try:
-        message.fill(obj, body, *envelope.get("raw", (0, 0)), 0)
+        start, stop = envelope.get("raw", (0, 0))
+        message.fill(obj, body, start, stop, 0)
     except Garbled as error:
         raise _refusal(found, expected, str(error)) from None
     return obj

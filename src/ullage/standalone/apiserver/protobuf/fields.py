@@ -26,7 +26,11 @@ TABLE = Path(__file__).with_name("fields.txt")
 # Kinds of the requests themselves: clients name them under the group and version of whatever the request is about.
 OPTIONS = frozenset({"CreateOptions", "DeleteOptions", "PatchOptions", "UpdateOptions"})
 _META = "meta.k8s.io/v1"
-_SCHEMA = "apiextensions.k8s.io/v1.JSONSchemaProps"
+
+
+def _schema() -> Message:
+    return message("apiextensions.k8s.io/v1.JSONSchemaProps")
+
 
 _NUMBERS: dict[str, Callable[[int], int]] = {"int32": wire.int32, "int64": wire.int64, "bool": bool}
 _READS: dict[str, Read] = {
@@ -37,9 +41,9 @@ _READS: dict[str, Read] = {
     "quantity": values.quantity,
     "intOrString": values.int_or_string,
     "json": values.json,
-    "schemaOrArray": values.schema_or_array(lambda: message(_SCHEMA)),
-    "schemaOrBool": values.schema_or_bool(lambda: message(_SCHEMA)),
-    "schemaOrStrings": values.schema_or_strings(lambda: message(_SCHEMA)),
+    "schemaOrArray": values.schema_or_array(_schema),
+    "schemaOrBool": values.schema_or_bool(_schema),
+    "schemaOrStrings": values.schema_or_strings(_schema),
 }
 
 

@@ -91,7 +91,9 @@ def json(data: bytes, start: int, stop: int, depth: int) -> Any:
 
 def schema_or_array(schema: Callable[[], Message]) -> Read:
     """`items` of a schema: one schema for all, or a list of them."""
-    choice = Message("JSONSchemaPropsOrArray", [(1, "Schema", _one(schema)), (2, "JSONSchemas", wire.values("many", _any(schema)))])
+    choice = Message(
+        "JSONSchemaPropsOrArray", [(1, "Schema", _one(schema)), (2, "JSONSchemas", wire.values("many", _any(schema)))]
+    )
 
     def read(data: bytes, start: int, stop: int, depth: int) -> Any:
         found = choice.read(data, start, stop, depth)

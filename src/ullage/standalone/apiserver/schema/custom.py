@@ -18,7 +18,7 @@ from ullage.standalone.apiserver.status import FieldError, Json
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 # With one of these the types that rules count on are not given, so no rule is run.
-_BLOCKING = frozenset(
+BLOCKING = frozenset(
     ("FieldValueTypeInvalid", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueNotSupported")
 )
 _NOT_CHECKED = FieldError(
@@ -65,7 +65,7 @@ class CustomSchema:
         faults += self._duplicates(obj, old)
         if self._rules is None:
             return [fault.error for fault in faults]
-        if blocked or any(fault.error.kind in _BLOCKING for fault in faults):
+        if blocked or any(fault.error.kind in BLOCKING for fault in faults):
             return [*(fault.error for fault in faults), _NOT_CHECKED]
         return [fault.error for fault in faults + self._broken_rules(obj, old)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ullage.quantity import ZERO, Quantity
-from ullage.standalone.apiserver.names import IMMUTABLE, subdomain
+from ullage.standalone.apiserver.names import IMMUTABLE
 from ullage.standalone.apiserver.status import Json, forbidden_field, invalid_value, required
 from ullage.standalone.apiserver.strategies.base import (
     Faults,
@@ -17,7 +17,6 @@ from ullage.standalone.apiserver.strategies.base import (
     fill,
     items,
     label_selector,
-    named,
     one_of,
     optional_name,
     part,
@@ -173,11 +172,6 @@ def resize_refusal(new: Json, old: Json, *, storage_class: Callable[[str], Json 
     name = part(old, "spec").get("storageClassName")
     found = storage_class(name) if name else None
     return None if found is not None and found.get("allowVolumeExpansion") else NOT_RESIZABLE
-
-
-def claim_template_faults(template: Json, path: str) -> Faults:
-    yield from named(f"{path}.metadata.name", part(template, "metadata").get("name"), subdomain)
-    yield from claim_spec_faults(part(template, "spec"), f"{path}.spec")
 
 
 STRATEGIES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.selectors import LabelSelector
+from ullage.selectors import LabelSelector, SelectorError
 from ullage.standalone.apiserver.names import IMMUTABLE, short_subdomain
 from ullage.standalone.apiserver.status import Json, invalid_value, required
 from ullage.standalone.apiserver.strategies.base import (
@@ -105,7 +105,11 @@ def _faults(obj: Json) -> Faults:
         yield from label_selector("spec.selector", selector)
     if not spec.get("manualSelector"):
         yield from _generated_faults(selector or {}, labels or {}, meta)
-    if not LabelSelector.of(selector).matches(labels):
+    try:
+        parsed = LabelSelector.of(selector)
+    except SelectorError:
+        parsed = None  # its faults are told above
+    if parsed is not None and not parsed.matches(labels):
         yield invalid_value("spec.template.metadata.labels", in_order(labels), MISMATCH)
     yield from job_spec_faults(spec, "spec")
 

@@ -6,7 +6,7 @@ import ipaddress
 import re
 
 from ullage.standalone.apiserver import names
-from ullage.standalone.apiserver.status import Json, duplicate, invalid_value, required
+from ullage.standalone.apiserver.status import Json, duplicate, invalid_value, not_supported, required
 from ullage.standalone.apiserver.strategies.base import (
     Faults,
     Strategy,
@@ -28,6 +28,7 @@ BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 LOOPBACK = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
 _CONTROLLER = re.compile(r"[a-z0-9][-a-z0-9.]*/[^/\s].*")
 NETWORKING = "networking.k8s.io"
+PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 
 
 def _endpoints_default(obj: Json) -> None:
@@ -166,6 +167,8 @@ def _rule_faults(rule: Json, path: str) -> Faults:
         kind, where = entry.get("pathType"), entry.get("path") or ""
         if kind is None:
             yield required(f"{place}.pathType", "pathType must be specified")
+        elif kind not in PATH_TYPES:
+            yield not_supported(f"{place}.pathType", kind, PATH_TYPES)
         elif (kind in ("Exact", "Prefix") or where) and not where.startswith("/"):
             yield invalid_value(f"{place}.path", where, "must be an absolute path")
         yield from _backend_faults(part(entry, "backend"), f"{place}.backend")
@@ -184,7 +187,9 @@ def _backend_faults(backend: Json, path: str) -> Faults:
 
 def _class_faults(obj: Json) -> Faults:
     controller = part(obj, "spec").get("controller") or ""
-    if not _CONTROLLER.fullmatch(controller):
+    if not controller:
+        yield required("spec.controller")
+    elif not _CONTROLLER.fullmatch(controller):
         yield invalid_value("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
 
 

@@ -9,6 +9,7 @@ from ullage.standalone.apiserver.names import label, validate_labels
 from ullage.standalone.apiserver.status import (
     Json,
     duplicate,
+    forbidden_field,
     invalid_value,
     not_found_value,
     required,
@@ -25,7 +26,7 @@ from ullage.standalone.apiserver.strategies.base import (
 )
 from ullage.standalone.apiserver.strategies.claims import claim_spec_faults
 from ullage.standalone.apiserver.strategies.pod_defaults import CONTAINER_LISTS, PROBES
-from ullage.standalone.apiserver.strategies.quotas import COMPUTE, amount, resource_name
+from ullage.standalone.apiserver.strategies.quotas import COMPUTE, HUGE, amount, resource_name
 from ullage.standalone.apiserver.strategies.volumes import source_faults
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -134,9 +135,9 @@ def _one_container_faults(container: Json, path: str) -> Faults:
 def _mount_faults(container: Json, path: str, volumes: set[str | None]) -> Faults:
     for index, mount in enumerate(items(container, "volumeMounts")):
         place = f"{path}.volumeMounts[{index}]"
-        if not (name := mount.get("name")):
+        if not (name := mount.get("name") or ""):
             yield required(f"{place}.name")
-        elif name not in volumes:
+        if name not in volumes:
             yield not_found_value(f"{place}.name", name)
         if not mount.get("mountPath"):
             yield required(f"{place}.mountPath")
@@ -162,6 +163,8 @@ def _probe_faults(probe: Json, path: str) -> Faults:
         port = part(probe, name).get("port")
         if isinstance(port, int):
             yield from port_number(f"{path}.{name}.port", port)
+        elif isinstance(port, str):
+            yield from port_name(f"{path}.{name}.port", port)
 
 
 def _resource_faults(resources: Json, path: str) -> Faults:
@@ -170,9 +173,14 @@ def _resource_faults(resources: Json, path: str) -> Faults:
         for name, text in values.items():
             place = f"{path}.{side}[{name}]"
             yield from resource_name(place, name)
-            if "/" not in name and name not in COMPUTE and not name.startswith("hugepages-"):
+            if "/" not in name and name not in COMPUTE and not name.startswith(HUGE):
                 yield invalid_value(place, name, "must be a standard resource for containers")
-            yield from amount(place, text)
+            yield from amount(place, text, whole="/" in name)
+    asked = limits.keys() | requests.keys()
+    if any("/" in name and name not in limits for name in requests):
+        yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+    if any(name.startswith(HUGE) for name in asked) and not asked & {"cpu", "memory"}:
+        yield forbidden_field(path, "HugePages require cpu or memory")
     for name, text in requests.items():
         if name in limits and Quantity.parse(text) > Quantity.parse(limits[name]):
             yield invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limits[name]}")

@@ -27,12 +27,10 @@ COUNTED = frozenset(
     }
 )
 QUOTA_NAMES = (
-    COMPUTE
-    | COUNTED
-    | {f"{side}.{name}" for side in ("requests", "limits") for name in COMPUTE}
-    | {"requests.storage", "storage"}
+    COMPUTE | COUNTED | {f"{side}.{name}" for side in ("requests", "limits") for name in COMPUTE} | {"requests.storage"}
 )
 STANDARD = QUOTA_NAMES | {"storage"}
+HUGE = "hugepages-"
 SCOPES = frozenset(
     {
         *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"),
@@ -47,7 +45,7 @@ def resource_name(path: str, name: str) -> Faults:
     """The name of something that can be counted: a standard one, or one with a domain."""
     faults = key_faults(name)
     yield from (invalid_value(path, name, fault) for fault in faults)
-    if not faults and "/" not in name and name not in STANDARD:
+    if not faults and "/" not in name and name not in STANDARD and not name.removeprefix("requests.").startswith(HUGE):
         yield invalid_value(path, name, "must be a standard resource type or fully qualified")
 
 
@@ -65,7 +63,7 @@ def _quota_faults(obj: Json) -> Faults:
         for name, text in (block.get("hard") or {}).items():
             path = f"{field}[{name}]"
             yield from resource_name(path, name)
-            if "/" not in name and name not in QUOTA_NAMES:
+            if "/" not in name and name not in QUOTA_NAMES and not name.removeprefix("requests.").startswith(HUGE):
                 yield invalid_value(path, name, "must be a standard resource for quota")
             yield from amount(path, text, whole=name in COUNTED or name.startswith("count/"))
     yield from _scope_faults(obj)

@@ -26,6 +26,7 @@ from ullage.standalone.apiserver.strategies.base import (
     port_number,
     spec_of,
 )
+from ullage.standalone.apiserver.strategies.networking import BAD_CIDR, is_cidr
 from ullage.standalone.apiserver.strategies.pod_checks import PROTOCOLS
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")
@@ -71,7 +72,8 @@ def lacking_ports(obj: Json) -> list[Json]:
 
 def _set_address(spec: Json, address: str) -> None:
     spec["clusterIP"] = address
-    spec["clusterIPs"] = [address]
+    if (spec.get("clusterIPs") or [""])[0] != address:
+        spec["clusterIPs"] = [address]
     if spec.get("type") != "ExternalName":
         fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
 
@@ -128,6 +130,9 @@ def _faults(obj: Json) -> Faults:
     yield from one_of("spec.type", kind, TYPES)
     for index, address in enumerate(items(spec, "externalIPs")):
         yield from (invalid_value(f"spec.externalIPs[{index}]", address, fault) for fault in ip_address(address))
+    for index, cidr in enumerate(items(spec, "loadBalancerSourceRanges")):
+        if not is_cidr(cidr):
+            yield invalid_value(f"spec.LoadBalancerSourceRanges[{index}]", cidr, BAD_CIDR)
     if (policy := spec.get("externalTrafficPolicy")) and kind not in EXTERNAL and not spec.get("externalIPs"):
         yield invalid_value("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services")
 
@@ -138,7 +143,11 @@ def _address_faults(spec: Json) -> Faults:
         if spec.get("clusterIP") or spec.get("clusterIPs"):
             yield forbidden_field("spec.clusterIPs", "may not be set for ExternalName services")
         return
-    for index, address in enumerate(items(spec, "clusterIPs")):
+    addresses = items(spec, "clusterIPs")
+    families = [":" in address for address in addresses]
+    if len(set(families)) < len(families):
+        yield invalid_value("spec.clusterIPs", addresses, "may specify no more than one IP for each IP family")
+    for index, address in enumerate(addresses):
         path = f"spec.clusterIPs[{index}]"
         if address == "None":
             if kind in EXTERNAL:

@@ -130,7 +130,7 @@ def _capacity_faults(spec: Json) -> Faults:
     if not capacity:
         yield required("spec.capacity")
     if not capacity or list(capacity) != ["storage"]:
-        yield not_supported("spec.capacity", in_order(capacity), ("storage",))
+        yield not_supported("spec.capacity", in_order(capacity) or {}, ("storage",))
     for name, text in (capacity or {}).items():
         amount = Quantity.parse(text)
         if amount < ZERO:
@@ -158,12 +158,7 @@ def _source(spec: Json) -> Json:
 
 
 def _class_faults(obj: Json) -> Faults:
-    provisioner = obj.get("provisioner") or ""
-    if not provisioner:
-        yield required("provisioner")
-    else:
-        lowered = provisioner.lower()
-        yield from (invalid_value("provisioner", lowered, fault) for fault in key_faults(lowered))
+    yield from _driver_name_faults("provisioner", obj.get("provisioner") or "")
     yield from _parameter_faults(obj.get("parameters") or {})
     yield from one_of("reclaimPolicy", obj.get("reclaimPolicy"), ("Delete", "Retain"))
     yield from one_of("volumeBindingMode", obj.get("volumeBindingMode"), ("Immediate", "WaitForFirstConsumer"))
@@ -171,6 +166,13 @@ def _class_faults(obj: Json) -> Faults:
         for at, term in enumerate(items(topology, "matchLabelExpressions")):
             if not term.get("values"):
                 yield required(f"allowedTopologies[{index}].matchLabelExpressions[{at}].values")
+
+
+def _driver_name_faults(path: str, name: str) -> Faults:
+    if not name:
+        yield required(path)
+    else:
+        yield from (invalid_value(path, name.lower(), fault) for fault in key_faults(name.lower()))
 
 
 def _parameter_faults(parameters: Json) -> Faults:
@@ -183,7 +185,7 @@ def _parameter_faults(parameters: Json) -> Faults:
 
 
 def _attributes_class_faults(obj: Json) -> Faults:
-    yield from named("driverName", obj.get("driverName"), subdomain)
+    yield from _driver_name_faults("driverName", obj.get("driverName") or "")
     if not obj.get("parameters"):
         yield required("parameters", "must contain at least one key/value pair")
 
@@ -257,7 +259,8 @@ def _attachment_update_faults(new: Json, old: Json) -> Faults:
 
 
 def _capacity_object_faults(obj: Json) -> Faults:
-    yield from named("storageClassName", obj.get("storageClassName"), subdomain)
+    name = obj.get("storageClassName") or ""
+    yield from (invalid_value("storageClassName", name, fault) for fault in subdomain(name))
     for field in ("capacity", "maximumVolumeSize"):
         if (text := obj.get(field)) is not None and Quantity.parse(text) < ZERO:
             yield invalid_value(field, text, "must be greater than or equal to 0")

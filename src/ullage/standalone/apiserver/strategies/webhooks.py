@@ -140,8 +140,10 @@ def client_faults(config: Json, path: str) -> Faults:
 def _url_faults(url: str, path: str) -> Faults:
     try:
         parts = urlsplit(url)
+        _ = parts.port  # read for its check
     except ValueError:
-        yield required(path, f"url must be a valid URL: parse {url}; {FORMAT}")
+        port = url.rpartition(":")[2].partition("/")[0]
+        yield required(path, f'url must be a valid URL: parse "{url}": invalid port ":{port}" after host; {FORMAT}')
         return
     if parts.scheme != "https":
         yield invalid_value(path, parts.scheme, f"'https' is the only allowed URL scheme; {FORMAT}")
@@ -212,6 +214,26 @@ def _policy_default(field: str) -> Any:
     return apply
 
 
+def _policy_faults(obj: Json) -> Faults:
+    """What a policy needs beside expressions that compile."""
+    spec = part(obj, "spec")
+    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
+    if not spec.get("validations") and not spec.get("auditAnnotations"):
+        detail = "validations or auditAnnotations must contain at least one item"
+        yield from (required(f"spec.{field}", detail) for field in ("validations", "auditAnnotations"))
+
+
+def _binding_faults(*, actions: bool) -> Check:
+    def check(obj: Json) -> Faults:
+        spec = part(obj, "spec")
+        if not spec.get("policyName"):
+            yield required("spec.policyName")
+        if actions and not spec.get("validationActions"):
+            yield required("spec.validationActions", "at least one validation action is required")
+
+    return check
+
+
 STRATEGIES = {
     (GROUP, "ValidatingWebhookConfiguration"): Strategy(
         generation=True, default=_default(mutating=False), validate=collect(_faults(mutating=False))
@@ -224,8 +246,13 @@ STRATEGIES = {
         unstored_status=True,
         default=_policy_default("matchConstraints"),
         prepare_create=lambda obj: fill(obj, {"status": {}}),
+        validate=collect(_policy_faults),
     ),
-    (GROUP, "ValidatingAdmissionPolicyBinding"): Strategy(generation=True, default=_policy_default("matchResources")),
+    (GROUP, "ValidatingAdmissionPolicyBinding"): Strategy(
+        generation=True, default=_policy_default("matchResources"), validate=collect(_binding_faults(actions=True))
+    ),
     (GROUP, "MutatingAdmissionPolicy"): Strategy(generation=True, default=_policy_default("matchConstraints")),
-    (GROUP, "MutatingAdmissionPolicyBinding"): Strategy(generation=True, default=_policy_default("matchResources")),
+    (GROUP, "MutatingAdmissionPolicyBinding"): Strategy(
+        generation=True, default=_policy_default("matchResources"), validate=collect(_binding_faults(actions=False))
+    ),
 }

@@ -104,7 +104,10 @@ def _replicated_default(obj: Json) -> None:
 
 def _controller_default(obj: Json) -> None:
     """The oldest of these kinds takes its selector and labels from its pods."""
-    spec = _spec_with_template(obj, {"replicas": 1})
+    spec = spec_of(obj)
+    fill(spec, {"replicas": 1})
+    if isinstance(spec.get("template"), dict):
+        default_template(spec["template"])
     if labels := part(spec, "template", "metadata").get("labels"):
         fill(spec, {"selector": {}})
         if not spec["selector"]:
@@ -225,12 +228,21 @@ def _controller_faults(obj: Json) -> Faults:
     template, selector = part(spec, "template"), spec.get("selector")
     if not selector:
         yield required("spec.selector")
-    elif not LabelSelector.of({"matchLabels": selector}).matches(part(template, "metadata").get("labels")):
+    if not template:
+        yield required("spec.template")
+        return
+    if selector and not LabelSelector.of({"matchLabels": selector}).matches(part(template, "metadata").get("labels")):
         yield invalid_value("spec.template.metadata.labels", in_order(part(template, "metadata").get("labels")), MISMATCH)
     yield from template_faults(template, "spec.template")
     yield from restart_faults(template, "spec.template")
     for field in ("replicas", "minReadySeconds"):
         yield from at_least(f"spec.{field}", spec.get(field))
+
+
+def _revision_faults(obj: Json) -> Faults:
+    if obj.get("data") is None:
+        yield required("data", "data is mandatory")
+    yield from at_least("revision", obj.get("revision"))
 
 
 def _counted(**status: Any) -> Any:
@@ -281,7 +293,7 @@ STRATEGIES = {
         validate=collect(_controller_faults),
     ),
     (APPS, "ControllerRevision"): Strategy(
-        validate=collect(lambda obj: at_least("revision", obj.get("revision"))),
+        validate=collect(_revision_faults),
         validate_update=collect_update(immutable("data")),
     ),
 }
