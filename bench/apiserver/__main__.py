@@ -132,19 +132,32 @@ def embedded(workdir: Path, *, ephemeral: bool) -> Iterator[Target]:
         server.stop()
 
 
+def peer(workdir: Path) -> Target | None:
+    given = os.environ.get("E2E_KUBECONFIG")
+    return target_of(ControlPlane.from_kubeconfig(Path(given), embedded=False, workdir=workdir)) if given else None
+
+
+async def answers(target: Target) -> None:
+    connection = await Connection(target).open(target.context())
+    await connection.json("GET", "/version")
+    await connection.close()
+
+
 def main() -> None:
     options = arguments()
     with tempfile.TemporaryDirectory() as place:
         workdir = Path(place)
+        other = peer(workdir)
+        if other is not None:
+            asyncio.run(answers(other))  # a peer that is down is told now, not after minutes
         say("the embedded server")
         with embedded(workdir, ephemeral=options.ephemeral) as target:
             ours = asyncio.run(measure(target, options))
-        peer = None
-        if given := os.environ.get("E2E_KUBECONFIG"):
+        theirs = None
+        if other is not None:
             say("the peer")
-            plane = ControlPlane.from_kubeconfig(Path(given), embedded=False, workdir=workdir)
-            peer = asyncio.run(measure(target_of(plane), options))
-    print(render(ours, peer))
+            theirs = asyncio.run(measure(other, options))
+    print(render(ours, theirs))
 
 
 if __name__ == "__main__":

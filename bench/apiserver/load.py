@@ -131,11 +131,17 @@ async def whole_list(target: Target, path: str, *, page: int = 0) -> Listing:
     while True:
         body = await connection.call("GET", f"{path}{query}")
         size += len(body)
-        head = body[: body.find(b'"items"')]
-        token = head.partition(b'"continue":"')[2].partition(b'"')[0].decode() if page else ""
+        token = _continue(body) if page else ""
         if not token:
             break
         query = f"?limit={page}&continue={token}"
     seconds = time.perf_counter() - begun
     await connection.close()
     return Listing(seconds, size / 1e6)
+
+
+def _continue(body: bytes) -> str:
+    """The list's token, without decoding the objects: it stands before them or behind them, and no sample has such a field."""
+    mark = b'"continue":"'
+    place = body.find(mark)
+    return body[place + len(mark) :].partition(b'"')[0].decode() if place >= 0 else ""

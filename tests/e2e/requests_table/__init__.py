@@ -15,7 +15,7 @@ from . import (
     patches,
     subresources,
     updates,
-    validation,
+    small_kinds, storage_kinds, workload_kinds,
 )
 from .case import Case
 
@@ -24,7 +24,9 @@ CASES: tuple[Case, ...] = (
     *gets.CASES,
     *lists.CASES,
     *creates.CASES,
-    *validation.CASES,
+    *small_kinds.CASES,
+    *storage_kinds.CASES,
+    *workload_kinds.CASES,
     *updates.CASES,
     *patches.CASES,
     *applies.CASES,

@@ -93,7 +93,8 @@ def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings
         unknown += [f"metadata.{path}" for path in _meta_schema().prune(obj["metadata"])]
     if options.validation == "Ignore":
         return
-    twice = duplicate_fields(body, in_yaml=body.lstrip()[:1] != b"{") if body else []
+    text = b"" if body.startswith(protobuf.MAGIC) else body  # protobuf has no keys that could stand there twice
+    twice = duplicate_fields(text, in_yaml=text.lstrip()[:1] != b"{") if text else []
     faults = [f"duplicate field {json_string(path)}" for path in twice]
     faults += [f"unknown field {json_string(path)}" for path in unknown]
     if faults and options.validation == "Strict":

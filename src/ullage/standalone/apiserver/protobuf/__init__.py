@@ -3,6 +3,6 @@
 Answers stay JSON: these clients take either.
 """
 
-from ullage.standalone.apiserver.protobuf.envelope import MEDIA_TYPE, Expected, decode
+from ullage.standalone.apiserver.protobuf.envelope import MAGIC, MEDIA_TYPE, Expected, decode
 
-__all__ = ["MEDIA_TYPE", "Expected", "decode"]
+__all__ = ["MAGIC", "MEDIA_TYPE", "Expected", "decode"]
