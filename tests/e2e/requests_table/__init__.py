@@ -13,9 +13,11 @@ from . import (
     gets,
     lists,
     patches,
+    small_kinds,
+    storage_kinds,
     subresources,
     updates,
-    small_kinds, storage_kinds, workload_kinds,
+    workload_kinds,
 )
 from .case import Case
 

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..kinds import configmap, deployment
 from .case import (
     BINDINGS,
@@ -19,29 +17,8 @@ from .case import (
     SECRETS,
     SERVICES,
     Case,
-    Json,
-    Step,
     post,
 )
-
-
-def claim(name: str = "a", **spec: Any) -> Json:
-    whole = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": whole}
-
-
-def volume(**spec: Any) -> Json:
-    whole = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}, **spec}
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-{ns}"}, "spec": whole}
-
-
-def containers(*items: Json) -> Json:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": list(items)}}
-
-
-VOLUMES = "/api/v1/persistentvolumes"
-VOLUME = "/api/v1/persistentvolumes/pv-{ns}"
-GONE = (Step("DELETE", VOLUME),)
 
 CASES = (
     Case(

@@ -4,45 +4,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..kinds import configmap, deployment, pod
+from ..kinds import deployment, pod
 from .case import (
-    BINDINGS,
-    CLAIMS,
-    CONFIGMAPS,
     DEPLOYMENTS,
-    LEASES,
     MERGE_PATCH,
-    NAMESPACE,
     PODS,
-    ROLES,
-    SECRETS,
-    SERVICES,
     Case,
     Json,
-    Step,
     post,
 )
-
-
-def claim(name: str = "a", **spec: Any) -> Json:
-    whole = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": whole}
-
-
-def volume(**spec: Any) -> Json:
-    whole = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}, **spec}
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-{ns}"}, "spec": whole}
 
 
 def containers(*items: Json) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": list(items)}}
 
-
-VOLUMES = "/api/v1/persistentvolumes"
-VOLUME = "/api/v1/persistentvolumes/pv-{ns}"
-GONE = (Step("DELETE", VOLUME),)
 
 CASES = (
     Case(
