@@ -12,7 +12,7 @@ from typing import Any
 
 from .control_plane import ControlPlane
 
-SECONDS = 60
+SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)

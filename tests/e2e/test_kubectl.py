@@ -441,7 +441,7 @@ def test_background_deletion_collects_dependents(kubectl: Kubectl, api: Api) -> 
 def test_delete_a_namespace_with_content(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=gauge("a"))
     kubectl("create", "-f", "-", stdin=deployment("web"))
-    kubectl("delete", "namespace", kubectl.namespace, "--timeout=40s")
+    kubectl("delete", "namespace", kubectl.namespace, "--timeout=100s")
     assert "NotFound" in kubectl.fails("get", "namespace", kubectl.namespace)
 
 

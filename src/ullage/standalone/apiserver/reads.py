@@ -161,7 +161,7 @@ class Reader:
             return await self._store.page(resource.storage, at=at, namespace=options.filter.namespace, start=start, limit=limit)
         except Compacted:
             if options.token is None:
-                raise expired(f"The resourceVersion for the provided list is too old: {at}") from None
+                raise expired("The resourceVersion for the provided list is too old.") from None
             raise _expired_token(start) from None
 
 

@@ -16,6 +16,7 @@ from ullage.standalone.apiserver.status import Json
 VARINT, FIXED64, DELIMITED, GROUP, GROUP_END, FIXED32 = range(6)
 MAX_DEPTH = 100  # of messages in messages; the deepest that anybody writes by hand are schemas of a dozen levels
 _END_OF_BYTES = "unexpected EOF"
+_EXPONENT = 1e21  # from here on JSON shows whole numbers as powers of ten
 
 Put = Callable[[Json, bytes, int, int, int], int]  # (into, data, position, end, depth) -> next position
 Read = Callable[[bytes, int, int, int], Any]  # (data, start, stop, depth) -> value
@@ -172,7 +173,8 @@ def double(name: str, *, keep: bool) -> list[Keyed]:
         (found,) = struct.unpack_from("<d", data, pos)
         if not math.isfinite(found):
             raise Garbled(f"json: unsupported value: {found}")
-        _set(into, name, found, keep=keep)
+        whole = found.is_integer() and abs(found) < _EXPONENT
+        _set(into, name, int(found) if whole else found, keep=keep)
         return pos + 8
 
     return [(FIXED64, put)]

@@ -1,0 +1,111 @@
+"""API types: what a kind looks like here, and where it lives in the API.
+
+A kind's fields are a msgspec Struct derived from `Object`; only the fields that it names are decoded, so a cache of 30,000
+objects holds what decisions need and nothing else. `Kind` joins the Struct to its group, version and plural. CRDs, `kubectl
+explain` and columns are generated from both (`crds.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+    """Anything inside an API object. Names are written in Python's way and read and sent in Kubernetes' way.
+
+    Values are never changed: a new state is a new value (`msgspec.structs.replace`). They hold no cycles, hence `gc=False`.
+    """
+
+
+class OwnerReference(Value):
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class Meta(Value):
+    """The metadata that decisions need. What is not named here (managedFields, selfLink) is dropped on decoding."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    generate_name: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Object(Value):
+    """What every kind has. Subclasses add `spec`, `status` or whatever else the kind carries."""
+
+    metadata: Meta = Meta()
+
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of `kubectl get`. With `priority` 1 it shows only with `-o wide`."""
+
+    name: str
+    json_path: str
+    type: str = "string"  # string, integer, number, boolean, date
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A CEL rule on an object, or on the part of it at `path` (`spec`, `spec.source`)."""
+
+    rule: str
+    message: str
+    path: str = ""
+    reason: str = ""  # FieldValueInvalid unless another is named
+    field_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind, as one version of it is read and written."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    type: type[T]
+    namespaced: bool = True
+    whole: bool = True  # False: a foreign kind, decoded partly; it can be patched, never PUT
+    status: bool = True  # has the status subresource
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def name(self) -> str:
+        """`snapshots.longhorn.io`: how a resource is named in messages, metrics and ledger keys."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The resource's path on the API server. Names are checked by the client before they get here."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        place = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return "/".join(part for part in (f"{root}{place}/{self.plural}", name, subresource) if part)
