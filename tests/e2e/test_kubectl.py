@@ -124,7 +124,9 @@ def test_get_raw(kubectl: Kubectl) -> None:
 def test_describe_a_built_in(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=configmap("a", {"key": "value"}, labels={"x": "y"}))
     text = kubectl("describe", "configmap", "a").out
-    assert "Name:         a" in text and "Labels:       x=y" in text and "key:\n----\nvalue" in text
+    assert "Name:         a" in text
+    assert "Labels:       x=y" in text
+    assert "key:\n----\nvalue" in text
     kubectl("create", "-f", "-", stdin=pod("web"))
     assert "Status:" in kubectl("describe", "pod", "web").out
     kubectl("create", "-f", "-", stdin=deployment("web"))
@@ -134,7 +136,9 @@ def test_describe_a_built_in(kubectl: Kubectl) -> None:
 def test_describe_a_custom_object(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=gauge("a", capacity=7))
     text = kubectl("describe", "gauge", "a").out
-    assert "API Version:  e2e.example.com/v1" in text and "Capacity:  7" in text and "Events:" in text
+    assert "API Version:  e2e.example.com/v1" in text
+    assert "Capacity:  7" in text
+    assert "Events:" in text
 
 
 def test_describe_shows_events_of_the_object(kubectl: Kubectl, api: Api) -> None:
@@ -160,17 +164,22 @@ def test_describe_shows_events_of_the_object(kubectl: Kubectl, api: Api) -> None
 
 def test_explain_a_built_in(kubectl: Kubectl) -> None:
     text = kubectl("explain", "deployment.spec.strategy").out
-    assert "KIND:       Deployment" in text and "FIELD: strategy <DeploymentStrategy>" in text and "rollingUpdate" in text
+    assert "KIND:       Deployment" in text
+    assert "FIELD: strategy <DeploymentStrategy>" in text
+    assert "rollingUpdate" in text
     assert "containers\t<[]Container> -required-" in kubectl("explain", "pod.spec", "--recursive").out
 
 
 def test_explain_a_definition(kubectl: Kubectl) -> None:
     text = kubectl("explain", "gauge").out
-    assert "GROUP:      e2e.example.com" in text and "Gauge measures how full a tank is." in text
+    assert "GROUP:      e2e.example.com" in text
+    assert "Gauge measures how full a tank is." in text
     field = kubectl("explain", "gauge.spec.capacity").out
-    assert "FIELD: capacity <integer>" in field and "How much fits into the tank." in field
+    assert "FIELD: capacity <integer>" in field
+    assert "How much fits into the tank." in field
     deep = kubectl("explain", "gauge.spec", "--recursive").out
-    assert "capacity\t<integer> -required-" in deep and "ports\t<[]Object>" in deep
+    assert "capacity\t<integer> -required-" in deep
+    assert "ports\t<[]Object>" in deep
     assert "ENUM:\n    Strict\n    Loose\n" in kubectl("explain", "gauge.spec.mode").out
     assert 'field "nothing" does not exist' in kubectl.fails("explain", "gauge.spec.nothing")
 
@@ -310,9 +319,11 @@ def test_diff_shows_what_would_change(kubectl: Kubectl) -> None:
     assert kubectl.run("diff", "-f", "-", stdin=gauge("a")).code == 0
     changed = kubectl.run("diff", "-f", "-", stdin=gauge("a", capacity=11))
     assert changed.code == 1
-    assert "-  capacity: 10" in changed.out and "+  capacity: 11" in changed.out
+    assert "-  capacity: 10" in changed.out
+    assert "+  capacity: 11" in changed.out
     server = kubectl.run("diff", "--server-side", "--force-conflicts", "-f", "-", stdin=gauge("a", capacity=12))
-    assert server.code == 1 and "+  capacity: 12" in server.out
+    assert server.code == 1
+    assert "+  capacity: 12" in server.out
 
 
 def test_edit_changes_the_object(kubectl: Kubectl, tmp_path: Path) -> None:

@@ -295,7 +295,8 @@ def test_a_namespace_terminates_before_the_eyes_of_its_watchers(api: Api, namesp
         if events and events[-1]["type"] == "DELETED":
             break
     kinds = [event["type"] for event in events]
-    assert kinds[0] == "MODIFIED" and kinds[-1] == "DELETED"
+    assert kinds[0] == "MODIFIED"
+    assert kinds[-1] == "DELETED"
     assert events[0]["object"]["status"]["phase"] == "Terminating"
     assert api.get(maps).obj["items"] == []
 

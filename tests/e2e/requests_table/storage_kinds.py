@@ -140,7 +140,7 @@ CASES = (
         VOLUMES,
         volume(capacity={}),
         expect=(422, "Invalid"),
-        message='PersistentVolume "pv-{ns}" is invalid: [spec.capacity: Required value, spec.capacity: Unsupported value: {}: supported values: "storage"]',
+        message='PersistentVolume "pv-{ns}" is invalid: [spec.capacity: Required value, spec.capacity: Unsupported value: …: supported values: "storage"]',
         causes=(
             ("spec.capacity", "FieldValueRequired"),
             ("spec.capacity", "FieldValueNotSupported"),

@@ -1,7 +1,7 @@
 """Services: their defaults and ports, and the addresses that somebody must give them.
 
-Addresses and node ports are a shared good, so this module does not choose them: `spec.clusterIP` is set before
-`prepare_create` is called, and the ports that `lacking_ports` finds take the first of `port_candidates` that is free.
+Addresses and node ports are a shared good, so this module does not choose them: the address is set before `prepare_create` or
+after `prepare_update`, and the ports that `lacking_ports` finds take the first of `port_candidates` that is free.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from ullage.standalone.apiserver.names import ip_address, label, subdomain, validate_labels
+from ullage.standalone.apiserver.names import IMMUTABLE, ip_address, label, subdomain, validate_labels
 from ullage.standalone.apiserver.status import Json, duplicate, forbidden_field, invalid_value, required
 from ullage.standalone.apiserver.strategies.base import (
     Faults,
@@ -57,8 +57,7 @@ def _create(obj: Json) -> None:
     spec = spec_of(obj)
     if address := spec.get("clusterIP"):
         _set_address(spec, address)
-    elif spec.get("type") != "ExternalName":
-        fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
+    _set_families(spec)
 
 
 def lacking_ports(obj: Json) -> list[Json]:
@@ -74,8 +73,20 @@ def _set_address(spec: Json, address: str) -> None:
     spec["clusterIP"] = address
     if (spec.get("clusterIPs") or [""])[0] != address:
         spec["clusterIPs"] = [address]
-    if spec.get("type") != "ExternalName":
-        fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
+
+
+def _set_families(spec: Json) -> None:
+    """One family, as the cluster has. A Service without addresses and without pods says nothing against two."""
+    if spec.get("type") == "ExternalName":
+        return
+    if spec.get("clusterIP") == "None" and not spec.get("selector") and not spec.get("ipFamilyPolicy"):
+        fill(spec, {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"})
+    fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
+
+
+def wants_health_port(spec: Json) -> bool:
+    """Whether a load balancer has to ask each node if it has an endpoint."""
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def port_candidates(seed: str) -> Iterator[int]:
@@ -101,12 +112,27 @@ def _update(new: Json, old: Json) -> None:
     if spec.get("type") != "ExternalName":
         fill(spec, {key: before[key] for key in ("ipFamilies", "ipFamilyPolicy") if key in before})
     _carry_ports(spec, before)
+    _set_families(spec)
+    _drop_unused(spec, before)
+
+
+def _drop_unused(spec: Json, before: Json) -> None:
+    """What only load balancers have goes with the type, unless the update sets it anew."""
+    if wants_health_port(spec):
+        if not spec.get("healthCheckNodePort") and wants_health_port(before):
+            fill(spec, {"healthCheckNodePort": before.get("healthCheckNodePort")})
+    elif spec.get("healthCheckNodePort") == before.get("healthCheckNodePort"):
+        spec.pop("healthCheckNodePort", None)
+    if spec.get("type") != "LoadBalancer" and before.get("type") == "LoadBalancer":
+        for key in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(key) == before.get(key):
+                spec.pop(key, None)
 
 
 def _carry_ports(spec: Json, before: Json) -> None:
-    held = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in items(before, "ports")}
+    held = {port.get("name") or "": port.get("nodePort") for port in items(before, "ports")}
     for port in items(spec, "ports"):
-        mine = held.get((port.get("port"), port.get("protocol")))
+        mine = held.get(port.get("name") or "")
         if spec.get("type") in EXTERNAL and not port.get("nodePort") and mine:
             port["nodePort"] = mine
         elif spec.get("type") not in EXTERNAL and port.get("nodePort") == mine:
@@ -133,6 +159,10 @@ def _faults(obj: Json) -> Faults:
     for index, cidr in enumerate(items(spec, "loadBalancerSourceRanges")):
         if not is_cidr(cidr):
             yield invalid_value(f"spec.LoadBalancerSourceRanges[{index}]", cidr, BAD_CIDR)
+    yield from _family_faults(spec)
+    if (port := spec.get("healthCheckNodePort")) and not wants_health_port(spec):
+        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield invalid_value("spec.healthCheckNodePort", port, detail)
     if (policy := spec.get("externalTrafficPolicy")) and kind not in EXTERNAL and not spec.get("externalIPs"):
         yield invalid_value("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services")
 
@@ -144,6 +174,8 @@ def _address_faults(spec: Json) -> Faults:
             yield forbidden_field("spec.clusterIPs", "may not be set for ExternalName services")
         return
     addresses = items(spec, "clusterIPs")
+    if addresses and not spec.get("clusterIP"):
+        yield invalid_value("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
     families = [":" in address for address in addresses]
     if len(set(families)) < len(families):
         yield invalid_value("spec.clusterIPs", addresses, "may specify no more than one IP for each IP family")
@@ -153,14 +185,18 @@ def _address_faults(spec: Json) -> Faults:
             if kind in EXTERNAL:
                 yield invalid_value(path, address, f"may not be set to 'None' for {kind} services")
             continue
-        faults = ip_address(address)
-        yield from (invalid_value(path, address, fault) for fault in faults)
-        if not faults and ipaddress.ip_address(address) not in RANGE:
-            detail = (
-                f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
-                f"The range of valid IPs is {RANGE}"
-            )
-            yield invalid_value("spec.clusterIPs", [address], detail)
+        yield from (invalid_value(path, address, fault) for fault in ip_address(address))
+
+
+def _family_faults(spec: Json) -> Faults:
+    """The cluster has IPv4 alone; a Service without addresses and pods may say what it likes."""
+    if spec.get("clusterIP") == "None" and not spec.get("selector"):
+        return
+    if (policy := spec.get("ipFamilyPolicy")) == "RequireDualStack":
+        yield invalid_value("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+    for index, family in enumerate(items(spec, "ipFamilies")):
+        if family != "IPv4":
+            yield invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
 
 
 def _ports_faults(ports: list[Json], kind: str) -> Faults:
@@ -200,6 +236,9 @@ def _update_faults(new: Json, old: Json) -> Faults:
     was, now = items(before, "clusterIPs"), items(after, "clusterIPs")
     if was and now[:1] != was[:1]:
         yield invalid_value("spec.clusterIPs[0]", now, "may not change once set")
+    ports = [spec.get("healthCheckNodePort") for spec in (before, after)]
+    if wants_health_port(before) and wants_health_port(after) and ports[0] != ports[1]:
+        yield forbidden_field("spec.healthCheckNodePort", IMMUTABLE)
 
 
 STRATEGIES = {

@@ -130,7 +130,7 @@ def _capacity_faults(spec: Json) -> Faults:
     if not capacity:
         yield required("spec.capacity")
     if not capacity or list(capacity) != ["storage"]:
-        yield not_supported("spec.capacity", in_order(capacity) or {}, ("storage",))
+        yield not_supported("spec.capacity", in_order(capacity), ("storage",))
     for name, text in (capacity or {}).items():
         amount = Quantity.parse(text)
         if amount < ZERO:
