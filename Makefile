@@ -81,8 +81,9 @@ verify: generate ## regenerate the generated files and assert that git is clean
 	@test -z "$$(git ls-files --others --exclude-standard)" || { git ls-files --others --exclude-standard >&2; echo "these files are not in git" >&2; exit 1; }
 
 .PHONY: bench
-bench: install-dev ## run the benchmarks in bench/
-	@for file in $$(find bench -name 'bench_*.py' | sort); do echo "== $$file"; $(BIN)/python $$file $(ARGS); done
+bench: install-dev ## run the benchmarks, each a package in bench/; BENCH=apiserver runs one, ARGS="--objects 1000" passes options
+	@for main in bench/$(or $(BENCH),*)/__main__.py; do \
+		module=$$(dirname $$main | tr / .); echo "== $$module"; $(BIN)/python -m $$module $(ARGS); done
 
 UV = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)

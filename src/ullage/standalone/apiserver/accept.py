@@ -43,17 +43,17 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
 
 
 def check_type(obj: Json, resource: Resource, registry: Registry) -> None:
-    """The body's apiVersion and kind. Built-in kinds may leave both out, custom ones may not."""
+    """The body's apiVersion and kind. Built-in kinds may leave them out, custom ones may not."""
+    if resource.custom is None:
+        obj["apiVersion"] = obj.get("apiVersion") or resource.api_version
+        obj["kind"] = obj.get("kind") or resource.kind
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    if resource.custom is None and not api_version and not kind:
-        obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
-        return
     if (api_version, kind) == (resource.api_version, resource.kind):
         return
     if resource.custom is not None:
         raise _wrong_custom_type(obj, resource)
-    group, _, version = str(api_version or resource.api_version).rpartition("/")
-    kind = str(kind or resource.kind)
+    group, _, version = str(api_version).rpartition("/")
+    kind = str(kind)
     if registry.by_kind(group, version, kind) is None:
         shown = f"{group}/{version}" if group else version
         tail = f"no kind {json_string(kind)} is registered for version {json_string(shown)} in {_SCHEME}"

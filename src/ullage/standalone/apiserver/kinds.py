@@ -12,13 +12,14 @@ from ullage.standalone.apiserver.auth.escalation import Escalation
 from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
 from ullage.standalone.apiserver.crd_strategy import CRD_STRATEGY, mark_terminating
 from ullage.standalone.apiserver.resources import Resource, dig
-from ullage.standalone.apiserver.services import ClusterIPs
+from ullage.standalone.apiserver.services import SERVICES, ServiceAddresses
 from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.store import Store
 from ullage.standalone.apiserver.strategies import GENERIC, strategy
 from ullage.standalone.apiserver.strategies.base import Strategy
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
 from ullage.standalone.apiserver.webhooks.builtin_admission import admit as admit_builtin
+from ullage.standalone.apiserver.webhooks.builtin_admission import judge
 
 APIEXTENSIONS = "apiextensions.k8s.io"
 _CUSTOM = replace(GENERIC, generation=True, unstored_status=False)
@@ -26,7 +27,7 @@ _CUSTOM_WITH_STATUS = replace(GENERIC, generation=True, unstored_status=True)
 
 
 class Kinds:
-    def __init__(self, store: Store, escalation: Escalation, addresses: ClusterIPs) -> None:
+    def __init__(self, store: Store, escalation: Escalation, addresses: ServiceAddresses) -> None:
         self._store = store
         self._escalation = escalation
         self._addresses = addresses
@@ -41,11 +42,15 @@ class Kinds:
     def admit(self, attrs: Attributes) -> None:
         """The API server's own admission: it may refuse, and may fill in the object."""
         admit_builtin(attrs, self._store)
-        if attrs.resource.group_resource == "services" and attrs.object is not None and not attrs.subresource:
-            self._addresses.fill(attrs.object, attrs.old)
+
+    def allocate(self, resource: Resource, obj: Json) -> None:
+        """What is given out once in a cluster: an object gets it when its content is settled, and before it is validated."""
+        if resource.storage == SERVICES:
+            self._addresses.allocate(obj)
 
     def guard(self, attrs: Attributes) -> None:
         """The last word before the validating webhooks: nobody hands out rights that they do not have."""
+        judge(attrs, self._store)
         if attrs.resource.group != RBAC or attrs.object is None:
             return
         refusal = self._escalation.check(

@@ -44,7 +44,7 @@ from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.resources import Registry, Resource
 from ullage.standalone.apiserver.router import Handlers, Router
 from ullage.standalone.apiserver.schema.builtin import compile_builtin
-from ullage.standalone.apiserver.services import ClusterIPs
+from ullage.standalone.apiserver.services import ServiceAddresses
 from ullage.standalone.apiserver.settings import Settings
 from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.store import Store
@@ -124,7 +124,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     authorizer = Authorizer(store)
     source = Source(clock, lambda: str(uuid.uuid4()), _suffix)
     webhooks = _webhooks(store, registry)
-    kinds = Kinds(store, Escalation(authorizer), ClusterIPs(store))
+    kinds = Kinds(store, Escalation(authorizer), ServiceAddresses(store))
     reader = Reader(store, clock)
     writer = Writer(store, webhooks=webhooks, kinds=kinds, source=source)
     deleter = Deleter(store, webhooks=webhooks, kinds=kinds, source=source, reader=reader)

@@ -125,6 +125,7 @@ class Subresources:
         body = decode_body(request, _EVICTION)
         options = body.get("deleteOptions") or {}
         target = request.target
+        _check_name(body, request, "Eviction")
         asked = DeleteOptions(grace=options.get("gracePeriodSeconds"), dry_run=bool(options.get("dryRun")), shown=options)
         await self._deleter.remove(resource, target.namespace, target.name, options=asked, user=user, warnings=request.warnings)
         return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
@@ -134,6 +135,7 @@ class Subresources:
         body = decode_body(request, _BINDING)
         node = dig(body, "target", "name")
         target = request.target
+        _check_name(body, request, "Binding")
         if not node:
             raise bad_request("target.name: Required value")
 
@@ -161,3 +163,9 @@ class Subresources:
         if kind == "proxy":
             raise bad_request("address not allowed")
         raise bad_request(f"pod {name} does not have a host assigned")
+
+
+def _check_name(body: Json, request: Request, kind: str) -> None:
+    name = dig(body, "metadata", "name")
+    if name and name != request.target.name:
+        raise bad_request(f"name in URL does not match name in {kind} object")

@@ -120,6 +120,7 @@ class Writer:
             self._identify(resource, obj, strategy_generation=strategy.generation)
             if strategy.unstored_status:
                 obj.pop("status", None)
+            self._kinds.allocate(resource, obj)
             strategy.prepare_create(obj)
             self._validate_new(resource, obj)
             attrs.object, attrs.name = obj, obj["metadata"]["name"]
@@ -247,22 +248,30 @@ class Writer:
             new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         if not call.subresource:
             strategy.prepare_update(new, live)
-        self._count_generation(resource, new, live, counted=strategy.generation)
+            self._kinds.allocate(resource, new)
+        self._count_generation(resource, new, live, subresource=call.subresource)
         self._validate_changed(resource, new, live, call.subresource)
         attrs.object = new
         self._kinds.guard(attrs)
         call.warnings += await self._webhooks.validate(attrs)
         return new
 
-    def _count_generation(self, resource: Resource, new: Json, live: Json, *, counted: bool) -> None:
-        """`generation` counts changes of what the user asks for: never metadata, never status."""
-        if not counted:
+    def _count_generation(self, resource: Resource, new: Json, live: Json, *, subresource: str) -> None:
+        """`generation` counts changes of what the user asks for: never status, and of metadata only what the kind counts."""
+        strategy, meta, old = self._kinds.strategy(resource), new["metadata"], live["metadata"]
+        if not strategy.generation and not strategy.late_generation:
             return
         ignored = {"metadata", "status"} if resource.custom is None or resource.has("status") else {"metadata"}
         wanted = {key: value for key, value in new.items() if key not in ignored}
         before = {key: value for key, value in live.items() if key not in ignored}
-        generation = live["metadata"].get("generation", 0)
-        new["metadata"]["generation"] = generation + 1 if wanted != before else generation
+        changed = wanted != before or (
+            not subresource and any((meta.get(part) or {}) != (old.get(part) or {}) for part in strategy.counted)
+        )
+        generation = old.get("generation", 0)
+        if changed and not strategy.fixed_generation:
+            meta["generation"] = generation + 1
+        elif generation:
+            meta["generation"] = generation
 
     def _validate_changed(self, resource: Resource, new: Json, live: Json, subresource: str) -> None:
         strategy = self._kinds.strategy(resource)

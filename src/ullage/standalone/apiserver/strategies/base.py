@@ -58,6 +58,9 @@ class Strategy:
 
     name_rule: NameRule = subdomain
     generation: bool = False  # metadata.generation starts at 1 and counts changes outside metadata and status
+    counted: tuple[str, ...] = ()  # parts of metadata whose changes count as well
+    late_generation: bool = False  # there is no generation until the first change
+    fixed_generation: bool = False  # there is one, and no change counts
     unstored_status: bool = False  # create and update on the main endpoint ignore `status`
     default: Callable[[Json], None] = nothing  # in place; may run several times
     prepare_create: Callable[[Json], None] = nothing  # once, with name and uid set and a client's status dropped

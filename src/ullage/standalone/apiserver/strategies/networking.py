@@ -202,6 +202,7 @@ STRATEGIES = {
     ("", "Endpoints"): Strategy(default=_endpoints_default, validate=collect(_endpoints_faults)),
     ("discovery.k8s.io", "EndpointSlice"): Strategy(
         generation=True,
+        counted=("labels",),
         default=_slice_default,
         validate=collect(_slice_faults),
         validate_update=collect_update(immutable("addressType")),

@@ -174,6 +174,7 @@ STRATEGIES = {
     ),
     ("scheduling.k8s.io", "PriorityClass"): Strategy(
         generation=True,
+        fixed_generation=True,
         default=filler({"preemptionPolicy": "PreemptLowerPriority"}),
         validate=collect(_priority_faults),
         validate_update=collect_update(_priority_update),
@@ -203,5 +204,7 @@ STRATEGIES = {
     ("resource.k8s.io", "ResourceClaim"): Strategy(
         unstored_status=True, prepare_create=_empty_status, validate_update=collect_update(immutable("spec"))
     ),
+    ("resource.k8s.io", "DeviceClass"): Strategy(generation=True),
+    ("resource.k8s.io", "ResourceSlice"): Strategy(generation=True),
     ("resource.k8s.io", "ResourceClaimTemplate"): Strategy(validate_update=collect_update(immutable("spec"))),
 }

@@ -295,6 +295,7 @@ STRATEGIES = {
         validate=collect(_attributes_class_faults), validate_update=collect_update(_attributes_class_update)
     ),
     (STORAGE, "CSIDriver"): Strategy(
+        late_generation=True,
         default=filler(DRIVER_DEFAULTS),
         validate=collect(_driver_faults),
         validate_update=collect_update(_driver_update_faults),

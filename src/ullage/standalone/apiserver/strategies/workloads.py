@@ -253,6 +253,7 @@ _SELECTOR_FIXED = collect_update(immutable("spec.selector"))
 STRATEGIES = {
     (APPS, "Deployment"): Strategy(
         generation=True,
+        counted=("annotations",),
         unstored_status=True,
         default=_deployment_default,
         prepare_create=_counted(),
