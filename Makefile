@@ -56,6 +56,11 @@ up: install ## start the embedded control plane in the foreground; ARGS="--port 
 test: install-dev ## run the tests; ARGS="-k watch" passes options
 	@$(BIN)/python -m pytest -n 2 -p no:randomly $(ARGS)
 
+.PHONY: test-kube
+test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which Go builds once; ARGS as above
+	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly tests/e2e $(ARGS)
+
 .PHONY: check
 check: install-dev ## formatting, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -102,9 +102,23 @@ def issued_by(certificate: bytes, ca: Pair) -> bool:
 def load(certificate: Path, key: Path) -> Pair:
     """Reads a pair from two files and makes sure that they belong together."""
     pair = Pair(certificate.read_bytes(), key.read_bytes())
-    if _certificate(pair.certificate).public_key() != _private_key(pair.key).public_key():
+    if not belongs(pair):
         raise BadCertificate(f"{key} is not the key of {certificate}")
     return pair
+
+
+def belongs(pair: Pair) -> bool:
+    """Whether the key is that of the certificate. Raises BadCertificate where one of them is neither."""
+    return _certificate(pair.certificate).public_key() == _private_key(pair.key).public_key()
+
+
+def hosts(certificate: bytes) -> frozenset[str]:
+    """The DNS names and addresses that a serving certificate is good for."""
+    try:
+        names = _certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(str(name.value) for name in names)
 
 
 def save(pair: Pair, certificate: Path, key: Path) -> None:

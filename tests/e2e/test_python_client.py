@@ -254,7 +254,11 @@ def test_access_reviews(connection: Any, namespace: str) -> None:
 def test_an_informer_keeps_up(core: Any, namespace: str) -> None:
     informer = pytest.importorskip("kubernetes.informer")
     core.create_namespaced_config_map(namespace, configmap("before"))
-    shared = informer.SharedInformer(list_func=core.list_namespaced_config_map, namespace=namespace)
+    shared = informer.SharedInformer(
+        list_func=core.list_namespaced_config_map,
+        namespace=namespace,
+        resync_period=1,  # also the length of each watch; without it, stop() may wait for an event that never comes
+    )
     added, seen = threading.Event(), []
 
     def on_add(obj: Any) -> None:

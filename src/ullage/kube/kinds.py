@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, dataclass_transform
 
 import msgspec
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+class _ValueType(msgspec.StructMeta):
+    """msgspec hands frozen and the rest down to subclasses, but not kw_only: this does."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
+        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **config})
+
+
+# The decorator tells type checkers that subclasses are frozen and keyword-only too; without it each would have to say so.
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.Struct, metaclass=_ValueType, frozen=True, omit_defaults=True, rename="camel", gc=False):
     """Anything inside an API object. Names are written in Python's way and read and sent in Kubernetes' way.
 
     Values are never changed: a new state is a new value (`msgspec.structs.replace`). They hold no cycles, hence `gc=False`.
@@ -55,6 +64,20 @@ class Object(Value):
 
 T = TypeVar("T", bound=Object)
 
+# Marks for `Annotated`: what the API server should know about a field and Python's types cannot say. They only go into the
+# generated schema; unlike msgspec's own constraints they never make an object undecodable.
+AS_SET = msgspec.Meta(extra_json_schema={"x-kubernetes-list-type": "set"})
+ATOMIC = msgspec.Meta(extra_json_schema={"x-kubernetes-list-type": "atomic"})
+OPEN = msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})  # fields not named here are kept
+QUANTITY = msgspec.Meta(
+    extra_json_schema={"pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"}
+)
+
+
+def listed_by(*keys: str) -> msgspec.Meta:
+    """A list that is merged and validated as a map: no two items have the same keys (given as they are on the wire)."""
+    return msgspec.Meta(extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)})
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -65,6 +88,9 @@ class Column:
     type: str = "string"  # string, integer, number, boolean, date
     description: str = ""
     priority: int = 0
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", type="date")  # the API server adds it only to kinds without any column
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     access,
+    admission,
     applies,
     creates,
     custom,
@@ -37,4 +38,5 @@ CASES: tuple[Case, ...] = (
     *custom.CASES,
     *definitions.CASES,
     *access.CASES,
+    *admission.CASES,
 )

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
 import uvloop
 
+from ullage.standalone.apiserver.database import NewerLayout
 from ullage.standalone.apiserver.serve import hold, listen, running
 from ullage.standalone.apiserver.settings import Settings
 
@@ -38,6 +41,9 @@ def main() -> int:
     except BlockingIOError:
         print(f"{settings.data_dir} is held by another API server", file=sys.stderr)
         return IN_USE
+    except (sqlite3.Error, NewerLayout) as error:
+        print(f"cannot open {settings.database}: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         print(f"cannot serve on port {settings.port}: {error.strerror or error}", file=sys.stderr)
         return 1
@@ -67,7 +73,8 @@ async def _run(settings: Settings, *, ready_fd: int | None, parent_fd: int | Non
     with listen(settings.port) as sock:
         async with running(settings, sock) as (_, serving):
             if ready_fd is not None:
-                with os.fdopen(ready_fd, "w") as ready:
+                # A parent that is gone already is told by the other descriptor.
+                with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as ready:
                     ready.write(json.dumps({"port": sock.getsockname()[1], "pid": os.getpid()}) + "\n")
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait((stopping, serving), return_when=asyncio.FIRST_COMPLETED)

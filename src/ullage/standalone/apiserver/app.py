@@ -46,7 +46,7 @@ class App:
         except Disconnected:
             return
         if isinstance(answer, Stream):
-            await _stream(answer, receive, send)
+            await _stream(answer, warnings, receive, send)
             return
         await _send(answer, warnings, send, head=scope["method"] == "HEAD")
 
@@ -116,9 +116,10 @@ async def _send(answer: Answer, warnings: list[str], send: Send, *, head: bool) 
     await send({"type": "http.response.body", "body": b"" if head else answer.body})
 
 
-async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
+async def _stream(stream: Stream, warnings: list[str], receive: Receive, send: Send) -> None:
     """Sends chunks until they end or the client goes. The first byte leaves at once: clients wait for the headers."""
     headers = [(b"content-type", stream.content_type.encode()), (b"cache-control", b"no-cache, private")]
+    headers += [(name.encode(), value.encode()) for name, value in warning_headers(warnings)]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     pump = asyncio.ensure_future(_pump(stream, send))

@@ -1,7 +1,8 @@
-"""CustomResourceDefinitions come to life: names are accepted, versions are served, and a deleted one takes its objects with it."""
+"""CustomResourceDefinitions come to life: names are accepted, versions are served, a deleted one takes its objects with it."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import msgspec
@@ -9,23 +10,22 @@ import msgspec
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.crd_rules import accept, is_true, resources_of
 from ullage.standalone.apiserver.crd_strategy import CLEANUP
-from ullage.standalone.apiserver.deletes import DeleteOptions, Deleter
+from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.options import WriteOptions
-from ullage.standalone.apiserver.resources import Registry, Resource
+from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.status import ApiError, Json
-from ullage.standalone.apiserver.store import Event, Store
+from ullage.standalone.apiserver.store import Entry, Event, Store
 from ullage.standalone.apiserver.views import rfc3339
 from ullage.standalone.apiserver.workqueue import WorkQueue
 from ullage.standalone.apiserver.writes import Call, Change, Source, Writer
+
+logger = logging.getLogger(__name__)
 
 GROUP = "apiextensions.k8s.io"
 PLURAL = "customresourcedefinitions"
 STORAGE = f"{PLURAL}.{GROUP}"
 CONTROLLER = User("system:apiserver", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
-_BACKGROUND = DeleteOptions(
-    policy="Background", shown={"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
-)
 
 
 class Definitions:
@@ -37,28 +37,44 @@ class Definitions:
         self._writer = writer
         self._deleter = deleter
         self._source = source
-        self._going: dict[str, str] = {}  # storage of the objects to the definition that waits for their end
         self._served: dict[str, Json] = {}  # definition to the spec it is served by
         self.queue: WorkQueue[str] = WorkQueue(self._process, name="crd-controller")
         for entry in store.items(STORAGE):
-            self._serve(entry.obj(), since=entry.rv)
+            self._follow(entry.obj(), since=entry.rv)
             self.queue.add(entry.key[1])
         store.listeners.append(self._on_event)
 
     def _on_event(self, storage: str, event: Event) -> None:
-        if storage in self._going and event.type == "DELETED":
-            self.queue.add(self._going[storage])
+        if storage in self._store.closed and event.type != "MODIFIED":
+            self.queue.add(storage)  # one of its objects went, or slipped in before the door was shut
         if storage != STORAGE:
             return
         crd = msgspec.json.decode(event.data)
-        name = event.key[1]
         if event.type == "DELETED":
             self._withdraw(crd)
         else:
-            self._serve(crd, since=event.rv)
-        for other in self._store.items(STORAGE):  # a name that came free may be another's now
-            if event.type == "DELETED" or other.key[1] == name:
+            self._follow(crd, since=event.rv)
+        self.queue.add(event.key[1])
+        if _frees_names(event, crd):  # they may be another's now
+            for other in self._kin(event.key[1]):
                 self.queue.add(other.key[1])
+
+    def _kin(self, name: str) -> list[Entry]:
+        """The definitions of a group: the only ones whose names may clash. A definition is called `<plural>.<group>`."""
+        group = name.partition(".")[2]
+        return [entry for entry in self._store.items(STORAGE) if entry.key[1].partition(".")[2] == group]
+
+    def _follow(self, crd: Json, *, since: int) -> None:
+        """Serves what a definition says, and shuts the door when it goes. The storage has the definition's name."""
+        name = crd["metadata"]["name"]
+        if crd["metadata"].get("deletionTimestamp"):
+            self._store.closed.add(name)
+        else:
+            self._store.closed.discard(name)
+        try:
+            self._serve(crd, since=since)
+        except Exception:  # whatever is wrong with one definition, the others are served, and the server starts
+            logger.exception("a definition cannot be served", extra={"definition": name})
 
     def _serve(self, crd: Json, *, since: int) -> None:
         name = crd["metadata"]["name"]
@@ -67,17 +83,20 @@ class Definitions:
         held = {"spec": crd["spec"], "names": crd["status"]["acceptedNames"]}
         if self._served.get(name) == held:
             return
+        resources = [replace(resource, since=since) for resource in resources_of(crd)]
         if name in self._served:
             self._registry.remove(crd["spec"]["group"], crd["spec"]["names"]["plural"])
-        for resource in resources_of(crd):
-            self._registry.add(replace(resource, since=since))
+        for resource in resources:
+            self._registry.add(resource)
         self._served[name] = held
+        self._store.wake(name)  # watches of a version that is no longer served end, others see the new schema
 
     def _withdraw(self, crd: Json) -> None:
         name, spec = crd["metadata"]["name"], crd["spec"]
+        self._store.closed.add(name)  # until it comes again: requests that were let in before may still be on their way
         if self._served.pop(name, None) is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])
-        self._going.pop(name, None)
+        self._store.wake(name)
 
     async def _process(self, name: str) -> None:
         entry = self._store.get(STORAGE, "", name)
@@ -87,27 +106,26 @@ class Definitions:
         if crd["metadata"].get("deletionTimestamp"):
             await self._clean(crd)
             return
-        others = [other.obj() for other in self._store.items(STORAGE) if other.key[1] != name]
-        status = accept(crd, others, rfc3339(self._source.now()))
-        if status != crd.get("status"):
-            await self._modify(name, "status", lambda live: {**live, "metadata": dict(live["metadata"]), "status": status})
+        others = [other.obj() for other in self._kin(name) if other.key[1] != name]
+        now = rfc3339(self._source.now())
+
+        def change(live: Json) -> Json:
+            """From the newest state: a change of the spec that came in between has a say in the status."""
+            return {**live, "metadata": dict(live["metadata"]), "status": accept(live, others, now)}
+
+        if change(crd)["status"] != crd.get("status"):
+            await self._modify(name, "status", change)
 
     async def _clean(self, crd: Json) -> None:
         """Deletes every object of the kind; the last one's end brings us here again."""
         name = crd["metadata"]["name"]
         if CLEANUP not in (crd["metadata"].get("finalizers") or ()):
             return
-        self._going[name] = name  # the storage of a custom kind has its definition's name
-        resource = self._any_version(crd)
-        if resource is not None:
-            for entry in self._store.items(resource.storage):
-                try:
-                    await self._deleter.remove(resource, *entry.key, options=_BACKGROUND, user=CONTROLLER, warnings=[])
-                except ApiError as error:
-                    if error.code != 404:
-                        raise
-            if self._store.count(resource.storage):
-                return  # finalizers hold some
+        failures = await self._deleter.remove_all(self._stored_version(crd), user=CONTROLLER)
+        if failures:
+            raise RuntimeError(f"{name}: {len(failures)} deletions failed, the first: {failures[0]}")
+        if self._store.count(name) or self._store.staged(name):
+            return  # finalizers hold some, or one slipped in before the door was shut
 
         def change(live: Json) -> Json:
             kept = [finalizer for finalizer in live["metadata"].get("finalizers") or [] if finalizer != CLEANUP]
@@ -118,10 +136,15 @@ class Definitions:
 
         await self._modify(name, "", change)
 
-    def _any_version(self, crd: Json) -> Resource | None:
+    def _stored_version(self, crd: Json) -> Resource:
+        """The version in which objects are kept. It need not be served, and they have to go nevertheless."""
         spec = crd["spec"]
-        versions = self._registry.versions(spec["group"], spec["names"]["plural"])
-        return versions[0] if versions else None
+        found = self._registry.versions(spec["group"], spec["names"]["plural"])
+        kept = next((resource for resource in found if resource.api_version == resource.storage_version), None)
+        if kept is not None:
+            return kept
+        versions = [{**version, "served": True} for version in spec["versions"] if version.get("storage")]
+        return resources_of({**crd, "spec": {**spec, "versions": versions}})[0]
 
     async def _modify(self, name: str, subresource: str, change: Change) -> None:
         call = Call(CONTROLLER, QUIET, "UpdateOptions", subresource=subresource)
@@ -131,3 +154,15 @@ class Definitions:
         except ApiError as error:
             if error.code != 404:
                 raise
+
+
+def _frees_names(event: Event, crd: Json) -> bool:
+    if event.before is None:
+        return False
+    return event.type == "DELETED" or not _names(msgspec.json.decode(event.before)) <= _names(crd)
+
+
+def _names(crd: Json) -> set[str]:
+    """Every name that a definition holds."""
+    held = dig(crd, "status", "acceptedNames") or {}
+    return {held.get(key, "") for key in ("plural", "singular", "kind", "listKind")} | set(held.get("shortNames") or ())

@@ -1,4 +1,4 @@
-"""The server's own keys, made once for a data directory: authority, serving certificate, signing key, the administrator's token."""
+"""The server's own keys, made once for a data directory: authority, serving certificate, signing key, administrator's token."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def _authority(directory: Path, now: datetime) -> pki.Pair:
 def _stale(certificate: Path, key: Path, authority: pki.Pair, now: datetime) -> bool:
     if not certificate.exists():
         return True
-    pair = pki.load(certificate, key)
+    try:
+        pair = pki.load(certificate, key)
+    except (pki.BadCertificate, FileNotFoundError):  # a crash between the two files of a renewal
+        return True
     return pair.expires_within(RENEW_BEFORE, now=now) or not pki.issued_by(pair.certificate, authority)
 
 

@@ -6,16 +6,18 @@ live ── something holds it (finalizers, dependents, a grace period) ──> 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import msgspec
 
 from ullage.standalone.apiserver.answers import Answer, json_answer
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.kinds import Kinds
-from ullage.standalone.apiserver.options import META, list_options
+from ullage.standalone.apiserver.options import META, integer, list_options
 from ullage.standalone.apiserver.reads import Reader, wanted
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Resource
@@ -31,11 +33,13 @@ from ullage.standalone.apiserver.status import (
     not_found,
     not_supported,
 )
-from ullage.standalone.apiserver.store import Entry, Stale, Store
-from ullage.standalone.apiserver.views import dump, rfc3339, view
+from ullage.standalone.apiserver.store import Entry, Key, Stale, Store
+from ullage.standalone.apiserver.views import dump, is_going, rfc3339, view
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
 from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.writes import RETRIES, Source
+
+T = TypeVar("T")
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -56,6 +60,7 @@ _RETURNED = frozenset(
     }
 )
 _DEFAULT_GRACE = 30
+_AT_ONCE = 100  # deletes of a whole kind or namespace that share a commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,14 @@ class DeleteOptions:
     uid: str = ""
     rv: str = ""
     shown: Json | None = None  # as webhooks see them
+    named: bool = True  # a request for a whole collection names no object, and webhooks are told none
+
+
+BACKGROUND = DeleteOptions(
+    policy="Background",
+    shown={"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"},
+    named=False,
+)
 
 
 def delete_options(request: Request) -> DeleteOptions:
@@ -78,7 +91,7 @@ def delete_options(request: Request) -> DeleteOptions:
             raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
     else:
         body = _from_query(request)
-    return _checked(body)
+    return checked_options(body)
 
 
 def _from_query(request: Request) -> Json:
@@ -88,17 +101,14 @@ def _from_query(request: Request) -> Json:
     if "orphanDependents" in request.query:
         found["orphanDependents"] = request.flag("orphanDependents")
     if request.param("gracePeriodSeconds"):
-        text = request.param("gracePeriodSeconds")
-        try:
-            found["gracePeriodSeconds"] = int(text)
-        except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        found["gracePeriodSeconds"] = integer(request, "gracePeriodSeconds")
     if "dryRun" in request.query:
         found["dryRun"] = request.query["dryRun"]
     return found
 
 
-def _checked(body: Json) -> DeleteOptions:
+def checked_options(body: Json) -> DeleteOptions:
+    """DeleteOptions as they stand in a body. Raises 422."""
     errors: list[FieldError] = []
     policy, orphan = body.get("propagationPolicy") or "", body.get("orphanDependents")
     if policy and policy not in _POLICIES:
@@ -141,7 +151,7 @@ class Deleter:
         want = wanted(request, resource)
         options = delete_options(request)
         if request.param("dryRun") and not options.dry_run:
-            options = replace(options, dry_run=_checked({"dryRun": request.query["dryRun"]}).dry_run)
+            options = replace(options, dry_run=checked_options({"dryRun": request.query["dryRun"]}).dry_run)
         entry, gone = await self.remove(
             resource, request.target.namespace, request.target.name, options=options, user=user, warnings=request.warnings
         )
@@ -154,18 +164,22 @@ class Deleter:
 
     async def delete_collection(self, request: Request, resource: Resource, user: User) -> Answer:
         want = wanted(request, resource)
-        options = delete_options(request)
+        options = replace(delete_options(request), named=False)
         chosen = list_options(request, resource, watch=False)
         entries, meta = await self._reader.select(resource, chosen)
-        removed: list[Entry] = []
-        for entry in entries:
+
+        async def one(entry: Entry) -> Entry | None:
             try:
                 last, _ = await self.remove(resource, *entry.key, options=options, user=user, warnings=request.warnings)
             except ApiError as error:
                 if error.code != 404:
                     raise
-            else:
-                removed.append(last)
+                return None
+            return last
+
+        removed: list[Entry] = []
+        for first in range(0, len(entries), _AT_ONCE):
+            removed += filter(None, await _together(one(entry) for entry in entries[first : first + _AT_ONCE]))
         return Answer(200, dump(view(resource).listed(removed, meta), want), want.media)
 
     async def remove(
@@ -173,8 +187,19 @@ class Deleter:
     ) -> tuple[Entry, bool]:
         """Deletes or begins to delete. Returns the object's last state and whether it is gone."""
         where = namespace if resource.namespaced else ""
+        try:
+            return await self._remove(resource, (where, name), options=options, user=user, warnings=warnings)
+        except ApiError:
+            # It may rest on a write that is still on its way to the disk, and nobody hears of that before it is there.
+            await self._store.settled(resource.storage, where, name)
+            raise
+
+    async def _remove(
+        self, resource: Resource, key: Key, *, options: DeleteOptions, user: User, warnings: list[str]
+    ) -> tuple[Entry, bool]:
+        namespace, name = key
         for _ in range(RETRIES):
-            entry = self._store.head(resource.storage, where, name)
+            entry = self._store.head(resource.storage, *key)
             if entry is None:
                 raise not_found(resource.group, resource.plural, name)
             live = view(resource).obj(entry.data, entry.rv)
@@ -183,8 +208,8 @@ class Deleter:
                 operation="DELETE",
                 resource=resource,
                 subresource="",
-                namespace=namespace if resource.namespaced else "",
-                name=name,
+                namespace=namespace,
+                name=name if options.named else "",
                 object=None,
                 old=live,
                 options=options.shown or {},
@@ -199,6 +224,24 @@ class Deleter:
             except Stale:
                 continue
         raise conflict(resource.group, resource.plural, name)
+
+    async def remove_all(self, resource: Resource, *, namespace: str = "", user: User) -> list[str]:
+        """Asks every object of a kind (in a namespace) to go that was not asked already. Returns what could not be asked."""
+        entries = [entry for entry in self._store.items(resource.storage, namespace) if _wants_asking(entry)]
+        failures: list[str] = []
+        for first in range(0, len(entries), _AT_ONCE):
+            failures += filter(
+                None, await _together(self._ask(resource, entry, user) for entry in entries[first : first + _AT_ONCE])
+            )
+        return failures
+
+    async def _ask(self, resource: Resource, entry: Entry, user: User) -> str:
+        try:
+            await self.remove(resource, *entry.key, options=BACKGROUND, user=user, warnings=[])
+        except ApiError as error:
+            if error.code != 404:
+                return f"{resource.group_resource} {entry.key[1]}: {error.message}"
+        return ""
 
     def _check_preconditions(self, resource: Resource, live: Json, options: DeleteOptions) -> None:
         meta = live["metadata"]
@@ -223,10 +266,15 @@ class Deleter:
             del meta["finalizers"]
         self._kinds.begin_delete(resource, live, rfc3339(self._source.now()))
         grace = self._grace(resource, live, options)
-        held = bool(meta.get("finalizers")) or grace > 0 or not self._kinds.released(resource, live)
-        if held or resource.group_resource == "pods":
+        pod = resource.group_resource == "pods"
+        # A pod's own grace period is what this delete may shorten: it holds only if the new one does.
+        held = bool(meta.get("finalizers")) or grace > 0 or not (pod or self._kinds.released(resource, live))
+        if held or pod:
             self._mark(resource, live, grace, forced=options.grace is not None)
-        if held and msgspec.json.encode(live) == before:
+        unchanged = held and msgspec.json.encode(live) == before
+        if unchanged or options.dry_run:
+            await self._store.settled(resource.storage, *entry.key)
+        if unchanged:
             return entry, False
         stored = view(resource).stored(live)
         if options.dry_run:
@@ -261,11 +309,27 @@ class Deleter:
         if "deletionTimestamp" in meta and not (forced and grace < meta.get("deletionGracePeriodSeconds", 0)):
             return
         now = self._source.now()
-        counted = self._kinds.strategy(resource).generation
-        if counted and "deletionTimestamp" not in meta:
-            meta["generation"] = meta.get("generation", 0) + 1
+        if "generation" in meta and "deletionTimestamp" not in meta:
+            meta["generation"] += 1
         meta["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace))
         if resource.group_resource == "namespaces":
             live.setdefault("status", {})["phase"] = "Terminating"
         else:
             meta["deletionGracePeriodSeconds"] = grace
+
+
+def _wants_asking(entry: Entry) -> bool:
+    """Whether a delete in the background would change an object: not where it is going already and waits for others."""
+    if not is_going(entry.data):
+        return True
+    finalizers = entry.obj()["metadata"].get("finalizers") or []
+    return FOREGROUND in finalizers or ORPHAN in finalizers
+
+
+async def _together(deletes: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Side by side, so that they share a commit. All are over when the first failure is raised."""
+    done = await asyncio.gather(*deletes, return_exceptions=True)
+    for outcome in done:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in done if not isinstance(outcome, BaseException)]

@@ -19,6 +19,7 @@ import msgspec
 from ullage.standalone.apiserver.builtin import TRANSIENT
 from ullage.standalone.apiserver.definitions import MINOR, VERSION
 from ullage.standalone.apiserver.document import Document, etag_of, plain
+from ullage.standalone.apiserver.health import PATHS as HEALTH_PATHS
 from ullage.standalone.apiserver.resources import Registry, Resource, Subresource
 from ullage.standalone.apiserver.status import Json
 
@@ -32,13 +33,11 @@ ROOT_PATHS = (
     "/api/v1",
     "/apis",
     "/apis/",
-    "/healthz",
-    "/livez",
+    *HEALTH_PATHS,
     "/openapi/v2",
     "/openapi/v3",
     "/openapi/v3/",
     "/openid/v1/jwks",
-    "/readyz",
     "/version",
 )
 

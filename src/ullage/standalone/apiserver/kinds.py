@@ -13,7 +13,7 @@ from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
 from ullage.standalone.apiserver.crd_strategy import CRD_STRATEGY, mark_terminating
 from ullage.standalone.apiserver.resources import Resource, dig
 from ullage.standalone.apiserver.services import SERVICES, ServiceAddresses
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.status import Json, forbidden
 from ullage.standalone.apiserver.store import Store
 from ullage.standalone.apiserver.strategies import GENERIC, strategy
 from ullage.standalone.apiserver.strategies.base import Strategy
@@ -22,6 +22,7 @@ from ullage.standalone.apiserver.webhooks.builtin_admission import admit as admi
 from ullage.standalone.apiserver.webhooks.builtin_admission import judge
 
 APIEXTENSIONS = "apiextensions.k8s.io"
+DEFINITIONS = f"customresourcedefinitions.{APIEXTENSIONS}"
 _CUSTOM = replace(GENERIC, generation=True, unstored_status=False)
 _CUSTOM_WITH_STATUS = replace(GENERIC, generation=True, unstored_status=True)
 
@@ -41,7 +42,19 @@ class Kinds:
 
     def admit(self, attrs: Attributes) -> None:
         """The API server's own admission: it may refuse, and may fill in the object."""
+        if attrs.resource.custom is not None and attrs.operation == "CREATE":
+            self._check_living(attrs)
         admit_builtin(attrs, self._store)
+
+    def _check_living(self, attrs: Attributes) -> None:
+        """Nothing comes into being of a kind that is going."""
+        resource = attrs.resource
+        definition = self._store.get(DEFINITIONS, "", resource.group_resource)
+        if definition is None or b'"deletionTimestamp"' not in definition.data:  # nearly always
+            return
+        if dig(definition.obj(), "metadata", "deletionTimestamp"):
+            text = "create not allowed while custom resource definition is terminating"
+            raise forbidden(resource.group, resource.plural, attrs.name, text)
 
     def allocate(self, resource: Resource, obj: Json) -> None:
         """What is given out once in a cluster: an object gets it when its content is settled, and before it is validated."""

@@ -1,4 +1,4 @@
-"""The end of a namespace: everything in it is deleted, and only then the namespace itself. Its beginning: what every one is given."""
+"""The end of a namespace: all that is in it goes, and only then the namespace itself. And its beginning: what each is given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ullage.standalone.apiserver.auth.bootstrap import default_service_account
 from ullage.standalone.apiserver.auth.users import MASTERS, User
-from ullage.standalone.apiserver.deletes import DeleteOptions, Deleter
+from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.status import ApiError, Json
@@ -19,9 +19,6 @@ NAMESPACES = "namespaces"
 ACCOUNTS = "serviceaccounts"
 CONTROLLER = User("system:serviceaccount:kube-system:namespace-controller", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="namespace-controller", validation="Ignore", force=None)
-_BACKGROUND = DeleteOptions(
-    policy="Background", shown={"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
-)
 
 
 class Namespaces:
@@ -32,7 +29,7 @@ class Namespaces:
         self._deleter = deleter
         self._source = source
         self._going: set[str] = set()
-        self.queue: WorkQueue[str] = WorkQueue(self._process, name="namespace-controller")
+        self.queue: WorkQueue[str] = WorkQueue(self._process, name="namespace-controller", workers=4)
         store.listeners.append(self._on_event)
         for entry in store.items(NAMESPACES):
             self.queue.add(entry.key[1])
@@ -44,8 +41,10 @@ class Namespaces:
                 self._going.discard(name)
             else:
                 self.queue.add(name)
-        elif event.type == "DELETED" and (event.key[0] in self._going or storage == ACCOUNTS):
-            self.queue.add(event.key[0])
+        elif event.type == "MODIFIED":
+            return
+        elif event.key[0] in self._going or (storage == ACCOUNTS and event.type == "DELETED"):
+            self.queue.add(event.key[0])  # something went, or slipped in before the door was shut
 
     async def _process(self, name: str) -> None:
         entry = self._store.get(NAMESPACES, "", name)
@@ -79,14 +78,9 @@ class Namespaces:
 
     async def _empty(self, name: str) -> list[str]:
         """Asks everything in the namespace to go. Returns what could not be asked."""
-        failures = []
+        failures: list[str] = []
         for resource in self._contents():
-            for entry in self._store.items(resource.storage, name):
-                try:
-                    await self._deleter.remove(resource, *entry.key, options=_BACKGROUND, user=CONTROLLER, warnings=[])
-                except ApiError as error:
-                    if error.code != 404:
-                        failures.append(f"{resource.group_resource} {entry.key[1]}: {error.message}")
+            failures += await self._deleter.remove_all(resource, namespace=name, user=CONTROLLER)
         return failures
 
     def _contents(self) -> Iterator[Resource]:
@@ -116,13 +110,15 @@ class Namespaces:
                     counts[finalizer] = counts.get(finalizer, 0) + 1
         holders = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(counts.items()))
         now = rfc3339(self._source.now())
+        remain = f"Some resources are remaining: {kinds}" if kinds else ""
+        wait = f"Some content in the namespace has finalizers remaining: {holders}" if holders else ""
         conditions = [
-            _condition("NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", "All resources successfully discovered"),
-            _condition("NamespaceDeletionGroupVersionParsingFailure", "", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-            _condition("NamespaceDeletionContentFailure", "; ".join(failures), "ContentDeletionFailed" if failures else "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
-            _condition("NamespaceContentRemaining", f"Some resources are remaining: {kinds}" if kinds else "", "SomeResourcesRemain" if kinds else "ContentRemoved", "All content successfully removed"),
-            _condition("NamespaceFinalizersRemaining", f"Some content in the namespace has finalizers remaining: {holders}" if holders else "", "SomeFinalizersRemain" if holders else "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
-        ]  # fmt: skip
+            _condition("NamespaceDeletionDiscoveryFailure", "", _DISCOVERED),
+            _condition("NamespaceDeletionGroupVersionParsingFailure", "", _PARSED),
+            _condition("NamespaceDeletionContentFailure", "; ".join(failures), _DELETED),
+            _condition("NamespaceContentRemaining", remain, _REMOVED),
+            _condition("NamespaceFinalizersRemaining", wait, _FINISHED),
+        ]
         old = {c["type"]: c for c in dig(namespace, "status", "conditions") or []}
         for condition in conditions:
             before = old.get(condition["type"])
@@ -146,8 +142,18 @@ class Namespaces:
                 raise
 
 
-def _condition(kind: str, problem: str, reason: str, fine: str) -> Json:
-    return {"type": kind, "status": "True" if problem else "False", "reason": reason, "message": problem or fine}
+# Of each condition: its reason if all is well, the message then, and its reason if not.
+_DISCOVERED = ("ResourcesDiscovered", "All resources successfully discovered", "")
+_PARSED = ("ParsedGroupVersions", "All legacy kube types successfully parsed", "")
+_DELETED = ("ContentDeleted", "All content successfully deleted, may be waiting on finalization", "ContentDeletionFailed")
+_REMOVED = ("ContentRemoved", "All content successfully removed", "SomeResourcesRemain")
+_FINISHED = ("ContentHasNoFinalizers", "All content-preserving finalizers finished", "SomeFinalizersRemain")
+
+
+def _condition(kind: str, problem: str, words: tuple[str, str, str]) -> Json:
+    fine, message, trouble = words
+    status, reason = ("True", trouble) if problem else ("False", fine)
+    return {"type": kind, "status": status, "reason": reason, "message": problem or message}
 
 
 def _with_conditions(live: Json, conditions: list[Json]) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from ullage.standalone.apiserver.store import Key
 
 META = "meta.k8s.io"
 MAX_INT64 = 2**63 - 1
+MAX_UINT64 = 2**64 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 # Field selectors beyond metadata.name and metadata.namespace, by resource.
 _EVENT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -143,6 +146,12 @@ class Token:
             raise _bad_token("json: cannot unmarshal the token") from None
         if version != "meta.k8s.io/v1":
             raise _bad_token(f"server does not recognize this encoded version {version}")
+        if not rv:
+            raise _bad_token("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+        if not start:
+            raise _bad_token("encoded start key empty (version meta.k8s.io/v1)")
+        if {".", ".."} & set(start.split("/")):
+            raise _bad_token(start)
         namespace, _, name = start.removesuffix("\0").rpartition("/")
         return cls(rv, (namespace, name))
 
@@ -266,9 +275,11 @@ def integer(request: Request, name: str) -> int:
     if not text:
         return 0
     try:
-        value = int(text)
-    except ValueError:
-        raise bad_request(f"strconv.ParseInt: parsing {json_string(text)}: invalid syntax") from None
+        value = int(text) if _INTEGER.fullmatch(text) else None
+    except ValueError:  # Python gives up on thousands of digits
+        value = MAX_INT64 + 1
+    if value is None:
+        raise bad_request(f"strconv.ParseInt: parsing {json_string(text)}: invalid syntax")
     if abs(value) > MAX_INT64:
         raise bad_request(f"strconv.ParseInt: parsing {json_string(text)}: value out of range")
     return value
@@ -280,6 +291,9 @@ def revision(text: str) -> int:
         return 0
     if not text.isascii() or not text.isdigit():
         detail = f"strconv.ParseUint: parsing {json_string(text)}: invalid syntax"
+        raise ApiError(500, "", str(invalid_value("resourceVersion", text, detail)))
+    if len(text.lstrip("0")) > 20 or int(text) > MAX_UINT64:
+        detail = f"strconv.ParseUint: parsing {json_string(text)}: value out of range"
         raise ApiError(500, "", str(invalid_value("resourceVersion", text, detail)))
     return int(text)
 

@@ -108,8 +108,7 @@ class Reader:
         found = found[:limit]
         meta: Json = {"resourceVersion": str(at), "continue": Token(at, found[-1].key).encode()}
         if trivial:
-            rest = await self._fetch(resource, options, at=at, start=found[-1].key, limit=0)
-            meta["remainingItemCount"] = len(rest)
+            meta["remainingItemCount"] = await self._rest(resource, options, at=at, start=found[-1].key)
         return found, meta
 
     def _all(self, resource: Resource, options: ListOptions) -> list[Entry]:
@@ -130,6 +129,8 @@ class Reader:
         if options.token is not None:
             if options.rv not in ("", "0"):
                 raise bad_request("specifying resource version is not allowed when using continue")
+            if options.token.rv > current:
+                raise too_large_version(options.token.rv, current)
             return (options.token.rv if options.token.rv >= 0 else current), options.token.start
         try:
             asked = revision(options.rv)
@@ -155,6 +156,12 @@ class Reader:
             if not missing or len(batch) < max(missing, 500):
                 return found
             start = batch[-1].key
+
+    async def _rest(self, resource: Resource, options: ListOptions, *, at: int, start: Key) -> int:
+        try:
+            return await self._store.remaining(resource.storage, at=at, namespace=options.filter.namespace, start=start)
+        except Compacted:
+            raise _expired_token(start) from None
 
     async def _fetch(self, resource: Resource, options: ListOptions, *, at: int, start: Key, limit: int) -> list[Entry]:
         try:

@@ -121,12 +121,12 @@ def decode_body(request: Request, expected: Expected | None = None) -> Json:
     if unreadable or (media not in _JSON_TYPES and media not in _YAML_TYPES):
         raise unsupported_media_type(ACCEPTED)
     try:
-        return _object(decode_json(request.body) if media in _JSON_TYPES else decode_yaml(request.body))
+        return as_object(decode_json(request.body) if media in _JSON_TYPES else decode_yaml(request.body))
     except ApiError as error:
         raise (unrecognized(expected.kind, error.message, request.body) if expected else error) from None
 
 
-def _object(found: object) -> Json:
+def as_object(found: object) -> Json:
     if found is None:  # `null` is an object with nothing in it
         return {}
     if not isinstance(found, dict):

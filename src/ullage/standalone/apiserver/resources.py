@@ -78,6 +78,7 @@ class Resource:
     from_storage: Callable[[Json], Json] | None = None
     list_kind: str = ""
     since: int = 0  # the revision at which this schema came: older objects may lack its defaults
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # what is made once from it, and goes with it
 
     @property
     def api_version(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ullage.selectors import FieldSelector, SelectorError
 from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth import reviews
 from ullage.standalone.apiserver.auth.impersonation import impersonate, requested
@@ -13,9 +15,11 @@ from ullage.standalone.apiserver.auth.tokens import Tokens
 from ullage.standalone.apiserver.auth.users import User, authenticate
 from ullage.standalone.apiserver.builtin import TRANSIENT
 from ullage.standalone.apiserver.deletes import Deleter
+from ullage.standalone.apiserver.deprecations import deprecation
 from ullage.standalone.apiserver.discovery import Discovery, root_paths, version_info
 from ullage.standalone.apiserver.document import Document
 from ullage.standalone.apiserver.edits import Editor
+from ullage.standalone.apiserver.health import health
 from ullage.standalone.apiserver.names import path_segment
 from ullage.standalone.apiserver.openapi.documents import OpenApi
 from ullage.standalone.apiserver.protobuf import Expected
@@ -26,7 +30,6 @@ from ullage.standalone.apiserver.status import ApiError, bad_request, json_strin
 from ullage.standalone.apiserver.subresources import SPECIAL, Subresources
 from ullage.standalone.apiserver.watches import Watcher
 
-_HEALTH = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 _REVIEWS = {
     "subjectaccessreviews": reviews.subject_access_review,
@@ -57,6 +60,7 @@ class Router:
         tokens: Tokens,
         discovery: Discovery,
         openapi: OpenApi,
+        documents: Mapping[str, Document],
     ) -> None:
         self._registry = registry
         self._handlers = handlers
@@ -64,6 +68,7 @@ class Router:
         self._tokens = tokens
         self._discovery = discovery
         self._openapi = openapi
+        self._documents = documents  # path to what never changes
 
     async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream:
         user = authenticate(request.headers, peer_certificate, tokens=self._tokens, warn=request.warnings.append)
@@ -87,6 +92,8 @@ class Router:
             if self._registry.builtin_group(target.group):
                 raise no_route()
             return page_not_found()
+        if warning := deprecation(resource):
+            request.warnings.append(warning)
         if request.method == "HEAD":
             raise wrong_method()
         if target.subresource:
@@ -159,15 +166,18 @@ class Router:
     # --- everything else ---
 
     def _path(self, request: Request) -> Answer:
+        probe = health(request.path, verbose="verbose" in request.query, excluded=request.query.get("exclude", ()))
+        if probe is not None:
+            return probe
         path = request.path.rstrip("/") or "/"
-        if path in _HEALTH or path.rpartition("/")[0] in ("/healthz", "/livez", "/readyz"):
-            return Answer(200, b"ok", "text/plain; charset=utf-8")
         if request.method not in ("GET", "HEAD"):
             raise wrong_method()
         if path == "/version":
             return json_answer(version_info())
         if path == "/":
             return json_answer(root_paths(self._registry))
+        if path in self._documents:
+            return self._document(self._documents[path])
         if path.startswith("/openapi/"):
             found = self._openapi.answer(
                 path,
@@ -207,8 +217,19 @@ def _attributes(request: Request) -> Attributes:
         resource=target.resource,
         subresource=target.subresource,
         namespace=target.namespace,
-        name=target.name,
+        name=target.name or _selected_name(request),
     )
+
+
+def _selected_name(request: Request) -> str:
+    """A list or watch of one name asks for the right to that name."""
+    if request.verb not in ("list", "watch") or "fieldSelector" not in request.query:
+        return ""
+    try:
+        name = FieldSelector.parse(request.param("fieldSelector")).exact("metadata.name") or ""
+    except SelectorError:
+        return ""  # the handler has the words for it
+    return "" if path_segment(name) else name
 
 
 def _method_fits(request: Request, resource: Resource, *, whole: bool) -> bool:

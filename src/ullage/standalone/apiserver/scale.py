@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.selectors import LabelSelector
+from ullage.standalone.apiserver.go_text import go_text
+from ullage.standalone.apiserver.request import as_object
 from ullage.standalone.apiserver.resources import Resource, dig
-from ullage.standalone.apiserver.status import FieldError, Json, invalid, invalid_value
+from ullage.standalone.apiserver.status import ApiError, FieldError, Json, bad_request, invalid, invalid_value
 
 _BUILTIN = {
     "specReplicasPath": ".spec.replicas",
@@ -54,8 +56,22 @@ def scale_of(resource: Resource, obj: Json) -> Json:
     }
 
 
+def check_scale(scale: object, name: str) -> Json:
+    """What was sent, or came out of a patch, as a Scale of the object of that name. Raises 400 or 422."""
+    try:
+        found = as_object(scale)
+    except ApiError as error:
+        raise invalid("", "", "", [invalid_value("patch", go_text(scale), error.message)]) from None
+    sent = dig(found, "metadata", "name")
+    if not sent:
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    if sent != name:
+        raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
+    return found
+
+
 def scaled(resource: Resource, obj: Json, scale: Json) -> Json:
-    """The object with the replicas that a Scale asks for."""
+    """The object with the replicas that a Scale asks for. The Scale names its object: `check_scale` has seen to it."""
     replicas = dig(scale, "spec", "replicas") or 0
     if resource.custom is None and (not isinstance(replicas, int) or replicas < 0):
         fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
@@ -68,7 +84,7 @@ def scaled(resource: Resource, obj: Json, scale: Json) -> Json:
         inner = inner[key]
     inner[last] = replicas
     for key in ("resourceVersion", "uid"):
-        if sent := scale.get("metadata", {}).get(key):
+        if sent := scale["metadata"].get(key):
             found["metadata"][key] = sent
     return found
 

@@ -21,12 +21,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ullage import pki
 from ullage.clock import Clock, SystemClock
 from ullage.standalone.apiserver import definitions
+from ullage.standalone.apiserver.aggregation import Aggregation
 from ullage.standalone.apiserver.app import App
 from ullage.standalone.apiserver.auth.bootstrap import bootstrap_objects, reconciled
 from ullage.standalone.apiserver.auth.escalation import Escalation
 from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
 from ullage.standalone.apiserver.auth.rbac import Authorizer
-from ullage.standalone.apiserver.auth.tokens import Tokens
+from ullage.standalone.apiserver.auth.tokens import Tokens, openid_documents
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.builtin import builtin_resources
 from ullage.standalone.apiserver.crds import Definitions
@@ -40,13 +41,14 @@ from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.namespaces import Namespaces
 from ullage.standalone.apiserver.openapi.documents import OpenApi
 from ullage.standalone.apiserver.options import WriteOptions
+from ullage.standalone.apiserver.policies.enforce import Policies
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.resources import Registry, Resource
 from ullage.standalone.apiserver.router import Handlers, Router
 from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.services import ServiceAddresses
 from ullage.standalone.apiserver.settings import Settings
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.status import ApiError, Json
 from ullage.standalone.apiserver.store import Store
 from ullage.standalone.apiserver.subresources import Subresources
 from ullage.standalone.apiserver.watches import Watcher
@@ -76,7 +78,7 @@ class Server:
     webhooks: Webhooks
     writer: Writer
     app: App
-    controllers: tuple[Definitions, Garbage, Namespaces]
+    controllers: tuple[Definitions, Garbage, Namespaces, Aggregation]
     clock: Clock
 
     async def work(self) -> None:
@@ -87,7 +89,7 @@ class Server:
 
     async def _forget(self) -> None:
         """Drops history that is older than it has to be."""
-        period = self.settings.history / 5
+        period = max(self.settings.history / 5, 0.1)
         marks = [(self.clock.monotonic(), self.store.revision)]
         while True:
             await asyncio.sleep(min(period, 10.0))
@@ -97,7 +99,10 @@ class Server:
             while marks and marks[0][0] < now - self.settings.history:
                 due = max(due, marks.pop(0)[1])
             if due > self.store.compacted:
-                await self.store.compact(due)
+                try:
+                    await self.store.compact(due)
+                except Exception:  # a full disk, say: history stays a little longer, and nothing else may suffer from it
+                    logger.exception("history could not be dropped", extra={"upto": due})
 
     async def bootstrap(self, port: int) -> None:
         """Creates what every cluster starts with; policy that lacks something is completed."""
@@ -112,10 +117,14 @@ class Server:
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         found = self.store.get(resource.storage, namespace, name)
         call = Call(SELF, QUIET, "CreateOptions")
-        if found is None:
-            await self.writer.insert(resource, obj, call, namespace=namespace)
-        elif resource.group == RBAC and (wanted := reconciled(obj, found.obj())) is not None:
-            await self.writer.modify(resource, lambda live: wanted, call, namespace=namespace, name=name)
+        try:
+            if found is None:
+                await self.writer.insert(resource, obj, call, namespace=namespace)
+            elif resource.group == RBAC and (wanted := reconciled(obj, found.obj())) is not None:
+                await self.writer.modify(resource, lambda live: wanted, call, namespace=namespace, name=name)
+        except ApiError as error:
+            # A webhook whose server is not up yet, perhaps because it waits for this one: better to start without.
+            logger.warning("%s %s is missing: %s", obj["kind"], name, error.message)
 
 
 def compose(settings: Settings, credentials: Credentials, store: Store, clock: Clock, *, address: str) -> Server:
@@ -128,7 +137,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     reader = Reader(store, clock)
     writer = Writer(store, webhooks=webhooks, kinds=kinds, source=source)
     deleter = Deleter(store, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
-    watcher = Watcher(store, clock, lambda resource: _serves(registry, resource))
+    watcher = Watcher(store, clock, lambda resource: registry.find(resource.group, resource.version, resource.plural))
     subresources = Subresources(
         store,
         registry=registry,
@@ -147,19 +156,16 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
         tokens=tokens,
         discovery=Discovery(registry, address),
         openapi=OpenApi(registry, kinds_known),
+        documents=openid_documents(credentials.signing, address),
     )
     controllers = (
         Definitions(store, registry=registry, writer=writer, deleter=deleter, source=source),
         Garbage(store, registry=registry, writer=writer, deleter=deleter),
         Namespaces(store, registry=registry, writer=writer, deleter=deleter, source=source),
+        Aggregation(store, registry=registry, writer=writer, source=source),
     )
     app = App(router.handle, request_timeout=settings.request_timeout)
     return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, clock)
-
-
-def _serves(registry: Registry, resource: Resource) -> bool:
-    """A watch outlives a change of its kind's schema, not the kind."""
-    return registry.find(resource.group, resource.version, resource.plural) is not None
 
 
 def _suffix() -> str:
@@ -183,7 +189,7 @@ def _webhooks(store: Store, registry: Registry) -> Webhooks:
         entry = store.get("namespaces", "", name)
         return entry.obj() if entry else None
 
-    return Webhooks(configurations, namespace_of, registry)
+    return Webhooks(configurations, namespace_of, registry, policies=Policies(store, registry).validate)
 
 
 class Protocol(HttpToolsProtocol):
@@ -255,14 +261,28 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
     clock = SystemClock()
     port = sock.getsockname()[1]
     credentials = prepare(settings.pki, clock.now())
-    store = Store(Database(settings.database, durable=not settings.ephemeral))
-    server = compose(settings, credentials, store, clock, address=f"127.0.0.1:{port}")
-    await server.bootstrap(port)
-    work = asyncio.create_task(server.work())
-    pki.write_private(settings.kubeconfig, kubeconfig(credentials, port))
-    authority = settings.pki / "ca.crt"
-    config = uvicorn.Config(
-        server.app,
+    async with contextlib.AsyncExitStack() as stack:
+        store = Store(Database(settings.database, durable=not settings.ephemeral))
+        stack.push_async_callback(store.close)
+        server = compose(settings, credentials, store, clock, address=f"127.0.0.1:{port}")
+        stack.push_async_callback(server.webhooks.close)
+        await server.bootstrap(port)
+        pki.write_private(settings.kubeconfig, kubeconfig(credentials, port))
+        http = Quiet(_http(server.app, credentials, settings))
+        work = asyncio.create_task(server.work())
+        stack.push_async_callback(_end, work)
+        # It never ends by itself. Should it, then a server that has stopped is better than one that no longer keeps house.
+        work.add_done_callback(lambda _: setattr(http, "should_exit", True))
+        serving = asyncio.create_task(http.serve(sockets=[sock]))
+        stack.push_async_callback(_stop, server, http, serving)
+        while not http.started and not serving.done():  # noqa: ASYNC110  uvicorn offers nothing to wait for
+            await asyncio.sleep(0.005)
+        yield server, serving
+
+
+def _http(app: App, credentials: Credentials, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         http=Protocol,
         lifespan="off",
         log_config=None,
@@ -272,21 +292,19 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=credentials.certificate,
         ssl_keyfile=credentials.key,
-        ssl_ca_certs=str(authority),
+        ssl_ca_certs=str(settings.pki / "ca.crt"),
         ssl_cert_reqs=ssl.CERT_OPTIONAL,
     )
-    http = Quiet(config)
-    serving = asyncio.create_task(http.serve(sockets=[sock]))
-    while not http.started and not serving.done():
-        await asyncio.sleep(0.005)
-    try:
-        yield server, serving
-    finally:
-        server.watcher.close()
-        http.should_exit = True
-        await serving
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
-        await server.webhooks.close()
-        await store.close()
+
+
+async def _stop(server: Server, http: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    """Watches end first: uvicorn waits for every answer."""
+    server.watcher.close()
+    http.should_exit = True
+    await serving
+
+
+async def _end(work: asyncio.Task[None]) -> None:
+    work.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await work

@@ -277,6 +277,13 @@ def webhook_denied(hook: str, *, code: int, reason: str, message: str, details: 
     return ApiError(code, reason, text, details=details, headers=[("retry-after", str(retry))] if retry else ())
 
 
+def policy_denied(group: str, resource: str, name: str, *, reason: str, message: str) -> ApiError:
+    """The refusal of an admission policy: it is called forbidden, whatever its reason and code."""
+    code = {"Forbidden": 403, "RequestEntityTooLarge": 413}.get(reason, 422)
+    text = f"{group_resource(group, resource)} {json_string(name)} is forbidden: {message}"
+    return ApiError(code, reason, text, details=details_of(group, resource, name, causes=[{"message": message}]))
+
+
 def wrong_shape(message: str) -> ApiError:
     """406 for a conversion that exists, but not of what was asked for: a list's metadata of one object."""
     return ApiError(406, "NotAcceptable", message)

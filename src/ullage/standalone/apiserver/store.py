@@ -3,7 +3,8 @@
     stage     checks the expected version, takes the next revision, and joins the batch that the writer commits next
     publish   after the commit is durable: readers and watchers see it, in revision order, and the request is answered
 
-Reads see what is durable; the check of a write sees what is staged, so two writers of one object cannot both win.
+Reads see what is durable; the check of a write sees what is staged, so two writers of one object cannot both win. Whoever
+answers by what is staged without staging anything (a conflict, a change that changes nothing) waits for `settled` first.
 Writes that arrive while a commit is on its way to disk form the next batch: one fsync for all of them.
 """
 
@@ -14,22 +15,23 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from operator import attrgetter
 from sys import intern
+from typing import TypeVar
 
 import msgspec
 
 from ullage.standalone.apiserver.database import Change, Database, Row
+from ullage.standalone.apiserver.shelf import TAKEN, Entry, Event, Key, Shelf
 from ullage.standalone.apiserver.status import Json
+
+__all__ = ["Compacted", "Entry", "Event", "Key", "Stale", "Store"]
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, str]  # namespace ("" for cluster-scoped), name
+T = TypeVar("T")
 
-RECENT = 2_000  # events a storage keeps in memory for its watches; older ones are read from disk
 COMPACT_STEP = 2_000  # revisions a compaction transaction covers, so that writers never wait long
 
-_decode = msgspec.json.decode
 _encode = msgspec.json.encode
 
 
@@ -41,81 +43,16 @@ class Compacted(Exception):
     """The revision asked for is older than the history that is kept."""
 
 
-class Entry:
-    """One object at one revision. `data` is its JSON, as it is stored and sent."""
-
-    __slots__ = ("data", "key", "rv")
-
-    def __init__(self, key: Key, rv: int, data: bytes) -> None:
-        self.key = key
-        self.rv = rv
-        self.data = data
-
-    def obj(self) -> Json:
-        """A copy that the caller may change."""
-        found: Json = _decode(self.data)
-        return found
-
-
-class Event:
-    """One change: the object after it (for a delete: its last state, at the delete's revision) and before it."""
-
-    __slots__ = ("before", "data", "key", "rv", "type")
-
-    def __init__(self, type: str, key: Key, rv: int, data: bytes, before: bytes | None) -> None:
-        self.type = type
-        self.key = key
-        self.rv = rv
-        self.data = data
-        self.before = before
-
-
-class Shelf:
-    """One storage: its objects, and its recent events."""
-
-    __slots__ = ("_order", "events", "floor", "objects", "touched", "waiters")
-
-    def __init__(self, floor: int) -> None:
-        self.objects: dict[Key, Entry] = {}
-        self.events: list[Event] = []
-        self.floor = floor  # every event above it is in `events`
-        self.touched = floor
-        self.waiters: set[asyncio.Future[None]] = set()
-        self._order: list[Key] | None = None
-
-    def order(self) -> list[Key]:
-        if self._order is None:
-            self._order = sorted(self.objects)
-        return self._order
-
-    def apply(self, event: Event) -> None:
-        if event.type == "DELETED":
-            del self.objects[event.key]
-            self._order = None
-        else:
-            if event.type == "ADDED":
-                self._order = None
-            self.objects[event.key] = Entry(event.key, event.rv, event.data)
-        self.touched = event.rv
-        self.events.append(event)
-        if len(self.events) > 2 * RECENT:
-            self.floor = self.events[-RECENT - 1].rv
-            del self.events[:-RECENT]
-
-    def wake(self) -> None:
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self.waiters.clear()
-
-
 class _Staged:
-    __slots__ = ("event", "future", "row")
+    """A write on its way to disk. `entry` is the object after it, None after a delete."""
+
+    __slots__ = ("entry", "event", "future", "row")
 
     def __init__(self, event: Event, row: Row, future: asyncio.Future[Entry]) -> None:
         self.event = event
         self.row = row
         self.future = future
+        self.entry = None if row.deleted else Entry(event.key, event.rv, event.data)
 
 
 class Store:
@@ -126,12 +63,13 @@ class Store:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
         self._shelves: dict[str, Shelf] = {}
-        self._heads: dict[tuple[str, Key], Entry] = {}  # staged, not yet durable; one without data is a delete
+        self._heads: dict[tuple[str, Key], _Staged] = {}  # the newest write of each key that is not durable yet
         self._batch: list[_Staged] = []
         self._committing: asyncio.Task[None] | None = None
         self._next = self.revision = database.newest()
         self.compacted = database.compacted()
         self.listeners: list[Callable[[str, Event], None]] = []
+        self.closed: set[str] = set()  # storages in which nothing may come into being: their kind is on its way out
         for row in database.current():
             shelf = self._shelf(row.storage)
             key = (intern(row.namespace), row.name)
@@ -170,37 +108,51 @@ class Store:
         return [name for name, shelf in self._shelves.items() if shelf.objects]
 
     async def page(self, storage: str, *, at: int, namespace: str, start: Key, limit: int) -> list[Entry]:
-        """Up to `limit` objects behind the key `start`, as they stood at revision `at`."""
-        if at >= self.touched(storage) and at <= self.revision:
-            return self._page_now(storage, namespace, start, limit)
-        if at < self.compacted:
-            raise Compacted
-        loop = asyncio.get_running_loop()
-        rows = await loop.run_in_executor(
-            self._reader,
-            lambda: self._database.page(storage, at=at, namespace=namespace, start=start, limit=limit),
-        )
-        if at < self.compacted:  # it was compacted while we read
-            raise Compacted
+        """Up to `limit` objects (0: all) behind the key `start`, as they stood at revision `at`. Raises `Compacted`."""
+        if self.touched(storage) <= at <= self.revision:
+            keys = self._keys_now(storage, namespace, start)
+            objects = self._shelf(storage).objects
+            return [objects[key] for key in (keys[:limit] if limit else keys)]
+        rows = await self._read(at, lambda: self._database.page(storage, at=at, namespace=namespace, start=start, limit=limit))
         return [Entry((row.namespace, row.name), row.rv, row.data) for row in rows]
 
-    def _page_now(self, storage: str, namespace: str, start: Key, limit: int) -> list[Entry]:
-        shelf = self._shelf(storage)
-        order = shelf.order()
+    async def remaining(self, storage: str, *, at: int, namespace: str, start: Key) -> int:
+        """How many objects there are behind a key at a revision."""
+        if self.touched(storage) <= at <= self.revision:
+            return len(self._keys_now(storage, namespace, start))
+        return await self._read(at, lambda: self._database.count(storage, at=at, namespace=namespace, start=start))
+
+    def _keys_now(self, storage: str, namespace: str, start: Key) -> list[Key]:
+        order = self._shelf(storage).order()
         first = bisect_right(order, max(start, (namespace, "")))
         last = bisect_right(order, (namespace + "\0", "")) if namespace else len(order)
-        if limit:
-            last = min(last, first + limit)
-        return [shelf.objects[key] for key in order[first:last]]
+        return order[first:last]
+
+    async def _read(self, at: int, read: Callable[[], T]) -> T:
+        """Something from the history at or above a revision."""
+        if at < self.compacted:
+            raise Compacted
+        found = await asyncio.get_running_loop().run_in_executor(self._reader, read)
+        if at < self.compacted:  # it was compacted while we read
+            raise Compacted
+        return found
 
     # --- writes ---
 
     def head(self, storage: str, namespace: str, name: str) -> Entry | None:
         """The newest state, staged ones included: what the next write must build on."""
         staged = self._heads.get((storage, (namespace, name)))
-        if staged is None:
-            return self.get(storage, namespace, name)
-        return staged if staged.data else None
+        return self.get(storage, namespace, name) if staged is None else staged.entry
+
+    def staged(self, storage: str) -> list[Entry]:
+        """What will be in a storage once it is durable, and is not yet read."""
+        return [head.entry for (place, _), head in self._heads.items() if place == storage and head.entry is not None]
+
+    async def settled(self, storage: str, namespace: str, name: str) -> None:
+        """Returns when what `head` showed is durable; raises what its commit raised."""
+        staged = self._heads.get((storage, (namespace, name)))
+        if staged is not None:
+            await asyncio.shield(staged.future)
 
     def stage(self, storage: str, obj: Json, *, expect: int) -> asyncio.Future[Entry]:
         """Writes the object if its newest version is `expect` (0: it must not exist); await the result for durability.
@@ -234,10 +186,8 @@ class Store:
 
     def _enqueue(self, storage: str, event: Event, *, prev: int) -> asyncio.Future[Entry]:
         loop = asyncio.get_running_loop()
-        deleted = event.type == "DELETED"
-        self._heads[storage, event.key] = Entry(event.key, event.rv, b"" if deleted else event.data)
-        row = Row(event.rv, intern(storage), *event.key, prev, int(deleted), event.data)
-        staged = _Staged(event, row, loop.create_future())
+        row = Row(event.rv, intern(storage), *event.key, prev, int(event.type == "DELETED"), event.data)
+        staged = self._heads[storage, event.key] = _Staged(event, row, loop.create_future())
         self._batch.append(staged)
         if self._committing is None:
             self._committing = loop.create_task(self._commit())
@@ -278,34 +228,35 @@ class Store:
             shelf.apply(event)
             woken[storage] = shelf
             self.revision = event.rv
-            head = self._heads.get((storage, event.key))
-            if head is not None and head.rv == event.rv:  # nothing newer is staged
+            if self._heads.get((storage, event.key)) is staged:  # nothing newer is staged
                 del self._heads[storage, event.key]
-            for listener in self.listeners:
-                listener(storage, event)
+            self._tell(storage, event)
             if not staged.future.done():
                 staged.future.set_result(Entry(event.key, event.rv, event.data))
         for shelf in woken.values():
             shelf.wake()
 
+    def _tell(self, storage: str, event: Event) -> None:
+        """What is durable is published, whatever a listener makes of it."""
+        for listener in self.listeners:
+            try:
+                listener(storage, event)
+            except Exception:
+                logger.exception("listener failed", extra={"storage": storage, "key": event.key, "revision": event.rv})
+
     # --- watches ---
 
     async def changes(self, storage: str, after: int) -> list[Event]:
-        """Events above a revision, oldest first: as many as are at hand, none if there are none. Raises `Compacted`."""
+        """Some events above a revision, oldest first and without a gap. Raises `Compacted`.
+
+        None means that there was none up to the revision at which the store was when it was asked.
+        """
         shelf = self._shelf(storage)
         if after >= shelf.floor:
-            return shelf.events[bisect_right(shelf.events, after, key=attrgetter("rv")) :]
-        if after < self.compacted:
-            raise Compacted
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._reader, lambda: self._database.changes(storage, after=after, limit=500))
-        if after < self.compacted:
-            raise Compacted
+            return shelf.after(after)
+        found = await self._read(after, lambda: self._database.changes(storage, after=after, limit=TAKEN))
         # Rows that are on disk but not yet published wait for their turn: nobody sees a change before its writer does.
-        events = [_event(change) for change in found if change.row.rv <= self.revision]
-        if not events:
-            return shelf.events[bisect_right(shelf.events, after, key=attrgetter("rv")) :]
-        return events
+        return [_event(change) for change in found if change.row.rv <= self.revision]
 
     async def changed(self, storage: str, after: int, timeout: float) -> None:
         """Returns when the storage has changed above the revision, or after the timeout."""
@@ -319,9 +270,9 @@ class Store:
         finally:
             shelf.waiters.discard(waiter)
 
-    def wake(self) -> None:
-        """Wakes every watch, change or not."""
-        for shelf in self._shelves.values():
+    def wake(self, storage: str = "") -> None:
+        """Wakes the watches of a storage, or all of them, change or not."""
+        for shelf in [self._shelf(storage)] if storage else self._shelves.values():
             shelf.wake()
 
     # --- upkeep ---
@@ -331,8 +282,13 @@ class Store:
         loop = asyncio.get_running_loop()
         upto = min(upto, self.revision - 1)
         while self.compacted < upto:
+            # Readers are told before anything is gone; where it failed, nothing is.
             after, self.compacted = self.compacted, min(self.compacted + COMPACT_STEP, upto)
-            await loop.run_in_executor(self._writer, self._database.compact, after, self.compacted)
+            try:
+                await loop.run_in_executor(self._writer, self._database.compact, after, self.compacted)
+            except Exception:
+                self.compacted = after
+                raise
 
     async def close(self) -> None:
         while self._committing is not None:

@@ -12,7 +12,7 @@ from ullage.standalone.apiserver.auth.token_requests import answer as answer_tok
 from ullage.standalone.apiserver.auth.tokens import SigningKey
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.builtin import CONNECT
-from ullage.standalone.apiserver.deletes import DeleteOptions, Deleter
+from ullage.standalone.apiserver.deletes import Deleter, checked_options
 from ullage.standalone.apiserver.edits import JSON_PATCH, MERGE_PATCH, STRATEGIC
 from ullage.standalone.apiserver.options import write_options
 from ullage.standalone.apiserver.patch.json_patch import json_patch
@@ -21,7 +21,7 @@ from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.request import Request, decode_body, decode_json
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
-from ullage.standalone.apiserver.scale import scale_of, scaled
+from ullage.standalone.apiserver.scale import check_scale, scale_of, scaled
 from ullage.standalone.apiserver.status import (
     ApiError,
     Json,
@@ -84,7 +84,8 @@ class Subresources:
         wanted = self._wanted_scale(request)
 
         def change(live: Json) -> Json:
-            return deepcopy(scaled(resource, live, wanted(scale_of(resource, live))))
+            scale = check_scale(wanted(scale_of(resource, live)), target.name)
+            return deepcopy(scaled(resource, live, scale))
 
         done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
         return json_answer(scale_of(resource, view(resource).obj(done.entry.data, done.entry.rv)))
@@ -123,10 +124,9 @@ class Subresources:
     async def _evict(self, request: Request, resource: Resource, user: User) -> Answer:
         """An eviction is a delete; there are no disruption budgets to ask, since nothing here counts healthy pods."""
         body = decode_body(request, _EVICTION)
-        options = body.get("deleteOptions") or {}
         target = request.target
         _check_name(body, request, "Eviction")
-        asked = DeleteOptions(grace=options.get("gracePeriodSeconds"), dry_run=bool(options.get("dryRun")), shown=options)
+        asked = checked_options(body.get("deleteOptions") or {})
         await self._deleter.remove(resource, target.namespace, target.name, options=asked, user=user, warnings=request.warnings)
         return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
@@ -140,6 +140,9 @@ class Subresources:
             raise bad_request("target.name: Required value")
 
         def change(live: Json) -> Json:
+            if live["metadata"].get("deletionTimestamp"):
+                detail = f"pod {target.name} is being deleted, cannot be assigned to a host"
+                raise conflict("", "pods/binding", target.name, detail)
             assigned = dig(live, "spec", "nodeName")
             if assigned:
                 raise conflict("", "pods/binding", target.name, f'pod {target.name} is already assigned to node "{assigned}"')

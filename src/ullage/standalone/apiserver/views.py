@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 
 import msgspec
 
@@ -78,9 +77,12 @@ class View:
         return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
 
 
-@lru_cache(maxsize=1024)
 def view(resource: Resource) -> View:
-    return View(resource)
+    """The resource's view, made once: it lives as long as the resource, which a changed definition replaces."""
+    found: View | None = resource.memo.get("view")
+    if found is None:
+        found = resource.memo["view"] = View(resource)
+    return found
 
 
 def dump(body: Json | bytes, want: Want) -> bytes:
@@ -96,3 +98,8 @@ def dump(body: Json | bytes, want: Want) -> bytes:
 def rfc3339(now: datetime) -> str:
     """A timestamp as the API writes them: whole seconds, UTC."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_going(data: bytes) -> bool:
+    """Whether an object is being deleted. Most are not: looking at the bytes spares decoding them."""
+    return b'"deletionTimestamp"' in data and bool(_decode(data)["metadata"].get("deletionTimestamp"))

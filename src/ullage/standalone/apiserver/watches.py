@@ -7,7 +7,9 @@ so (410) and starts over.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial as bind
 
 import msgspec
 
@@ -25,19 +27,21 @@ from ullage.standalone.apiserver.views import View, view
 
 BOOKMARK_SECONDS = 60.0
 DEFAULT_TIMEOUT = 45 * 60.0  # kube-apiserver picks 30 to 60 minutes
+CHUNK = 500  # objects that a watch begins with are sent in pieces, between which others get their turn
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 
 Line = Callable[[str, bytes, int], bytes]  # event type, object in the served version, its revision
+Lines = Callable[[Resource], Line]
 
 
 class Watcher:
-    def __init__(self, store: Store, clock: Clock, registered: Callable[[Resource], bool]) -> None:
+    def __init__(self, store: Store, clock: Clock, current: Callable[[Resource], Resource | None]) -> None:
         self._store = store
         self._clock = clock
-        self._registered = registered  # a watch ends when its kind is no longer served
+        self._current = current  # a watch outlives a change of its kind's schema, not the kind
         self._closing = False
 
     def close(self) -> None:
@@ -51,10 +55,10 @@ class Watcher:
         if want.table:
             parse_include(request.param("includeObject"))
         position = revision(options.rv)
-        line = self._lines(request, resource, want)
-        return Stream(self._chunks(resource, options, position, line), f"{want.media}")
+        lines = bind(self._lines, request, want)
+        return Stream(self._chunks(resource, options, position, lines), f"{want.media}")
 
-    def _lines(self, request: Request, resource: Resource, want: Want) -> Line:
+    def _lines(self, request: Request, want: Want, resource: Resource) -> Line:
         """How one event is written: the object itself, or a Table row, or its metadata."""
         if not want.kind:
             return lambda kind, data, rv: b'{"type":"' + kind.encode() + b'","object":' + data + b"}\n"
@@ -66,7 +70,9 @@ class Watcher:
             obj = _decode(data)
             if want.table:
                 meta = {"resourceVersion": str(rv)}
-                table = render(resource, [obj], now=self._clock.now(), include=include, headers=first, list_meta=meta)
+                # A bookmark without its object would lose what it says beside the position.
+                carried = "Metadata" if kind == "BOOKMARK" and include == "None" else include
+                table = render(resource, [obj], now=self._clock.now(), include=carried, headers=first, list_meta=meta)
                 first = False
                 body = table | {"apiVersion": want.api_version}
             else:
@@ -75,18 +81,21 @@ class Watcher:
 
         return shaped
 
-    async def _chunks(self, resource: Resource, options: ListOptions, position: int, line: Line) -> AsyncIterator[bytes]:
-        shown, chosen = view(resource), options.filter
+    async def _chunks(self, resource: Resource, options: ListOptions, position: int, lines: Lines) -> AsyncIterator[bytes]:
         deadline = self._clock.monotonic() + (options.timeout or DEFAULT_TIMEOUT)
+        line, shown = lines(resource), view(resource)
         if options.initial_events or (options.initial_events is None and options.rv in ("", "0")):
             position = self._store.revision
-            yield self._initial(resource, options, line)
+            async for chunk in self._initial(resource, options, line):
+                yield chunk
             if options.initial_events and options.bookmarks:
-                yield _bookmark(resource, position, INITIAL_END)
+                yield line("BOOKMARK", _bookmark(resource, position, INITIAL_END), position)
         elif options.rv in ("", "0"):
             position = self._store.revision
         bookmark_at = self._clock.monotonic() + BOOKMARK_SECONDS
-        while self._registered(resource) and not self._closing:
+        while (served := self._current(resource)) is not None and not self._closing:
+            if served is not resource:
+                resource, line, shown = served, lines(served), view(served)
             seen = self._store.revision
             try:
                 events = await self._store.changes(resource.storage, position)
@@ -95,7 +104,7 @@ class Watcher:
                 return
             if events:
                 position = events[-1].rv
-                chunk = b"".join(_select(events, chosen, shown, line))
+                chunk = b"".join(_select(events, options.filter, shown, line))
                 if chunk:
                     yield chunk
                 continue
@@ -104,22 +113,27 @@ class Watcher:
             if now >= deadline:
                 break
             if options.bookmarks and now >= bookmark_at:
-                yield _bookmark(resource, position)
+                yield line("BOOKMARK", _bookmark(resource, position), position)
                 bookmark_at = now + BOOKMARK_SECONDS
             wait = min(deadline, bookmark_at if options.bookmarks else deadline) - now
             await self._store.changed(resource.storage, position, wait)
         if options.bookmarks:
-            yield _bookmark(resource, position)
+            yield line("BOOKMARK", _bookmark(resource, position), position)
 
-    def _initial(self, resource: Resource, options: ListOptions, line: Line) -> bytes:
+    async def _initial(self, resource: Resource, options: ListOptions, line: Line) -> AsyncIterator[bytes]:
+        """The objects as they stand at the call. Entries do not change, so the state is one however long this takes."""
         shown, chosen = view(resource), options.filter
-        lines = []
-        for entry in self._store.items(resource.storage, chosen.namespace):
-            if chosen.has_key(entry.key):
-                data = shown.data(entry.data, entry.rv)
-                if chosen.matches(data):
-                    lines.append(line("ADDED", data, entry.rv))
-        return b"".join(lines)
+        entries = self._store.items(resource.storage, chosen.namespace)
+        for first in range(0, len(entries), CHUNK):
+            lines = []
+            for entry in entries[first : first + CHUNK]:
+                if chosen.has_key(entry.key):
+                    data = shown.data(entry.data, entry.rv)
+                    if chosen.matches(data):
+                        lines.append(line("ADDED", data, entry.rv))
+            if lines:
+                yield b"".join(lines)
+            await asyncio.sleep(0)
 
 
 def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> list[bytes]:
@@ -152,11 +166,12 @@ def _at(data: bytes, rv: int) -> bytes:
 
 
 def _bookmark(resource: Resource, rv: int, annotations: Json | None = None) -> bytes:
+    """An object that is nothing but its position."""
     meta: Json = {"resourceVersion": str(rv)}
     if annotations:
         meta["annotations"] = annotations
     body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
-    return _encode({"type": "BOOKMARK", "object": body}) + b"\n"
+    return _encode(body)
 
 
 def _error(status: Json) -> bytes:

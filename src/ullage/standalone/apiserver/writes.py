@@ -33,14 +33,17 @@ from ullage.standalone.apiserver.status import (
     already_exists,
     bad_request,
     conflict,
+    forbidden,
     invalid,
     invalid_value,
+    namespace_terminating,
     not_found,
 )
-from ullage.standalone.apiserver.store import Entry, Stale, Store
-from ullage.standalone.apiserver.views import ordered, rfc3339, view
+from ullage.standalone.apiserver.store import Entry, Key, Stale, Store
+from ullage.standalone.apiserver.views import is_going, ordered, rfc3339, view
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
 from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
+from ullage.standalone.apiserver.webhooks.outcome import reread
 
 RETRIES = 5  # of a patch whose object changed under it, as on kube-apiserver
 NAME_TRIES = 8  # of a generated name that is taken
@@ -107,6 +110,7 @@ class Writer:
         meta = obj["metadata"]
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        self._check_place(resource, meta)
         strategy = self._kinds.strategy(resource)
         self._default(resource, obj)
         if not call.tracked:
@@ -114,7 +118,7 @@ class Writer:
         attrs = self._attributes("CREATE", resource, call, namespace=namespace, obj=obj, old=None)
         self._kinds.admit(attrs)
         call.warnings += await self._webhooks.mutate(attrs)
-        obj = self._admitted(resource, attrs)
+        obj = self._admitted(resource, attrs, obj)
         generated = not obj["metadata"].get("name") and obj["metadata"].get("generateName")
         for attempt in range(NAME_TRIES):
             self._identify(resource, obj, strategy_generation=strategy.generation)
@@ -130,20 +134,41 @@ class Writer:
                 return await self._store_new(resource, obj, call)
             except Stale:
                 if not generated or attempt == NAME_TRIES - 1:
-                    raise self._taken(resource, obj["metadata"]) from None
+                    raise await self._taken(resource, obj["metadata"]) from None
                 del obj["metadata"]["name"]
         raise AssertionError("unreachable")
 
-    def _taken(self, resource: Resource, meta: Json) -> ApiError:
+    async def _taken(self, resource: Resource, meta: Json) -> ApiError:
+        await self._store.settled(resource.storage, meta.get("namespace", ""), meta["name"])
         error = already_exists(resource.group, resource.plural, meta["name"])
         holder = self._store.head(resource.storage, meta.get("namespace", ""), meta["name"])
         if holder is not None and holder.obj()["metadata"].get("deletionTimestamp"):
             error.message = f"object is being deleted: {error.message}"
         return error
 
+    def _check_place(self, resource: Resource, meta: Json) -> None:
+        """Nothing comes into being in what is on its way out: whoever cleans up would not see it.
+
+        Asked once more right before the write: webhooks take their time, and a namespace may go meanwhile.
+        """
+        shown = meta.get("name") or meta.get("generateName", "")
+        if resource.storage in self._store.closed:
+            raise forbidden(
+                resource.group, resource.plural, shown, "create not allowed while custom resource definition is terminating"
+            )
+        if not resource.namespaced:
+            return
+        namespace = meta["namespace"]
+        home = self._store.head("namespaces", "", namespace)
+        if home is None:
+            raise not_found("", "namespaces", namespace)
+        if is_going(home.data):
+            raise namespace_terminating(resource.group, resource.plural, shown, namespace=namespace)
+
     async def _store_new(self, resource: Resource, obj: Json, call: Call) -> Written:
         stored = view(resource).stored(obj)
         meta = obj["metadata"]
+        self._check_place(resource, meta)
         if call.options.dry_run:
             if self._store.head(resource.storage, meta.get("namespace", ""), meta["name"]) is not None:
                 raise Stale
@@ -192,8 +217,17 @@ class Writer:
     ) -> Written:
         """Changes an object that exists. `insist`: an intervening write is a conflict, not a reason to try again."""
         where = namespace if resource.namespaced else ""
+        try:
+            return await self._modify(resource, change, call, key=(where, name), insist=insist)
+        except ApiError:
+            # It may rest on a write that is still on its way to the disk, and nobody hears of that before it is there.
+            await self._store.settled(resource.storage, where, name)
+            raise
+
+    async def _modify(self, resource: Resource, change: Change, call: Call, *, key: Key, insist: bool) -> Written:
+        name = key[1]
         for _ in range(RETRIES):
-            entry = self._store.head(resource.storage, where, name)
+            entry = self._store.head(resource.storage, *key)
             if entry is None:
                 raise not_found(resource.group, resource.plural, name)
             live = view(resource).obj(entry.data, entry.rv)
@@ -243,7 +277,7 @@ class Writer:
         self._kinds.admit(attrs)
         call.warnings += await self._webhooks.mutate(attrs)
         if attrs.object is not new:
-            new = self._kinds.endpoint(resource, call.subresource, self._admitted(resource, attrs), live)
+            new = self._kinds.endpoint(resource, call.subresource, self._admitted(resource, attrs, new), live)
             carry_metadata(new["metadata"], live["metadata"])
             new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         if not call.subresource:
@@ -293,6 +327,8 @@ class Writer:
     async def _store_changed(self, resource: Resource, entry: Entry, new: Json, live: Json, call: Call) -> Written:
         stored = view(resource).stored(new)
         leaving = bool(new["metadata"].get("deletionTimestamp")) and self._kinds.released(resource, new)
+        if call.options.dry_run or (_same(new, live) and not leaving):
+            await self._store.settled(resource.storage, *entry.key)
         if _same(new, live) and not leaving:
             return Written(entry)
         if call.options.dry_run:
@@ -311,14 +347,15 @@ class Writer:
             resource.schema.default(obj)
         self._kinds.strategy(resource).default(obj)
 
-    def _admitted(self, resource: Resource, attrs: Attributes) -> Json:
-        """The object that came out of the mutating webhooks; what they added is pruned and defaulted like the rest."""
+    def _admitted(self, resource: Resource, attrs: Attributes, sent: Json) -> Json:
+        """The object that came out of the mutating webhooks; what they changed is read and defaulted like what was sent."""
         obj = attrs.object
         if obj is None:
             raise AssertionError("a write has an object")
-        obj = ordered(obj, resource.api_version, resource.kind)
-        if resource.schema is not None:
-            resource.schema.prune(obj)
+        if obj is sent:
+            return ordered(obj, resource.api_version, resource.kind)
+        obj = reread(obj, resource)
+        self._fit_namespace(resource, obj["metadata"], attrs.namespace)
         self._default(resource, obj)
         return obj
 
@@ -382,12 +419,9 @@ def _unstored(obj: Json) -> Entry:
     return Entry((meta.get("namespace", ""), meta["name"]), int(meta.get("resourceVersion") or 0), msgspec.json.encode(obj))
 
 
-_shapes: dict[Resource, Shape] = {}
-
-
 def shape_of(resource: Resource) -> Shape:
     """The shape of a resource's objects, made once."""
-    found = _shapes.get(resource)
+    found: Shape | None = resource.memo.get("shape")
     if found is None:
-        found = _shapes[resource] = Shape.of(resource.raw, load())
+        found = resource.memo["shape"] = Shape.of(resource.raw, load())
     return found

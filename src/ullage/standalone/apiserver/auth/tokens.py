@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import jwt
+import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
@@ -21,9 +22,12 @@ from jwt.types import Options
 from ullage.clock import Clock
 from ullage.standalone.apiserver.auth.rules import quoted
 from ullage.standalone.apiserver.auth.users import CREDENTIAL_ID, User, authenticated, service_account_groups
+from ullage.standalone.apiserver.document import Document
 from ullage.standalone.apiserver.status import Json
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+JWKS_PATH = "/openid/v1/jwks"
+CONFIGURATION_PATH = "/.well-known/openid-configuration"
 PRIVATE_CLAIM = "kubernetes.io"
 BOUND_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _ALGORITHM = "ES256"
@@ -84,6 +88,16 @@ class SigningKey:
         """What `/openid/v1/jwks` serves."""
         public: Json = dict(ECAlgorithm.to_jwk(self.private.public_key(), as_dict=True))
         return {"keys": [{"use": "sig", "kid": self.kid, "alg": _ALGORITHM, **public}]}
+
+
+def openid_documents(key: SigningKey, address: str) -> dict[str, Document]:
+    """What others need to check a token, by the path at which they ask for it."""
+    configuration = openid_configuration(f"https://{address}{JWKS_PATH}")
+    kept = "public, max-age=3600"
+    return {
+        JWKS_PATH: Document(msgspec.json.encode(key.jwks()), "application/jwk-set+json", cache_control=kept),
+        CONFIGURATION_PATH: Document(msgspec.json.encode(configuration), cache_control=kept),
+    }
 
 
 def openid_configuration(jwks_uri: str) -> Json:

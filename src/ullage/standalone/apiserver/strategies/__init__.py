@@ -10,6 +10,7 @@ One module for each family of kinds; each ends in a table that is put together h
 from __future__ import annotations
 
 from ullage.standalone.apiserver.strategies import (
+    admission_policies,
     basics,
     claims,
     jobs,
@@ -40,6 +41,7 @@ STRATEGIES: dict[tuple[str, str], Strategy] = {
     **networking.STRATEGIES,
     **roles.STRATEGIES,
     **webhooks.STRATEGIES,
+    **admission_policies.STRATEGIES,
     **policies.STRATEGIES,
 }
 

@@ -1,4 +1,4 @@
-"""Configurations of admission webhooks and policies: their defaults, and what makes one unusable."""
+"""Configurations of admission webhooks: their defaults, and what makes one unusable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ WEBHOOK: Json = {
     "objectSelector": {},
     "timeoutSeconds": 10,
 }
-CONSTRAINTS: Json = {"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"}
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 FORMAT = "desired format: https://host[/path]"
 
@@ -81,7 +80,7 @@ def _webhook_faults(webhook: Json, path: str) -> Faults:
         yield from label_selector(f"{path}.{field}", webhook.get(field))
     yield from client_faults(part(webhook, "clientConfig"), f"{path}.clientConfig")
     yield from _version_faults(items(webhook, "admissionReviewVersions"), f"{path}.admissionReviewVersions")
-    yield from _condition_faults(items(webhook, "matchConditions"), f"{path}.matchConditions")
+    yield from condition_faults(items(webhook, "matchConditions"), f"{path}.matchConditions")
 
 
 def _name_faults(name: str, path: str) -> Faults:
@@ -185,7 +184,7 @@ def _version_faults(versions: list[str], path: str) -> Faults:
         yield invalid_value(path, versions, "must include at least one of v1, v1beta1")
 
 
-def _condition_faults(conditions: list[Json], path: str) -> Faults:
+def condition_faults(conditions: list[Json], path: str) -> Faults:
     """Names only: whether an expression compiles is said where expressions are compiled."""
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -201,58 +200,11 @@ def _condition_faults(conditions: list[Json], path: str) -> Faults:
         seen.add(name)
 
 
-def _policy_default(field: str) -> Any:
-    def apply(obj: Json) -> None:
-        if isinstance(spec := obj.get("spec"), dict):
-            if field == "matchConstraints":
-                fill(spec, {"failurePolicy": "Fail"})
-            if isinstance(rules := spec.get(field), dict):
-                fill(rules, CONSTRAINTS)
-                for rule in [*items(rules, "resourceRules"), *items(rules, "excludeResourceRules")]:
-                    fill(rule, {"scope": "*"})
-
-    return apply
-
-
-def _policy_faults(obj: Json) -> Faults:
-    """What a policy needs beside expressions that compile."""
-    spec = part(obj, "spec")
-    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
-    if not spec.get("validations") and not spec.get("auditAnnotations"):
-        detail = "validations or auditAnnotations must contain at least one item"
-        yield from (required(f"spec.{field}", detail) for field in ("validations", "auditAnnotations"))
-
-
-def _binding_faults(*, actions: bool) -> Check:
-    def check(obj: Json) -> Faults:
-        spec = part(obj, "spec")
-        if not spec.get("policyName"):
-            yield required("spec.policyName")
-        if actions and not spec.get("validationActions"):
-            yield required("spec.validationActions", "at least one validation action is required")
-
-    return check
-
-
 STRATEGIES = {
     (GROUP, "ValidatingWebhookConfiguration"): Strategy(
         generation=True, default=_default(mutating=False), validate=collect(_faults(mutating=False))
     ),
     (GROUP, "MutatingWebhookConfiguration"): Strategy(
         generation=True, default=_default(mutating=True), validate=collect(_faults(mutating=True))
-    ),
-    (GROUP, "ValidatingAdmissionPolicy"): Strategy(
-        generation=True,
-        unstored_status=True,
-        default=_policy_default("matchConstraints"),
-        prepare_create=lambda obj: fill(obj, {"status": {}}),
-        validate=collect(_policy_faults),
-    ),
-    (GROUP, "ValidatingAdmissionPolicyBinding"): Strategy(
-        generation=True, default=_policy_default("matchResources"), validate=collect(_binding_faults(actions=True))
-    ),
-    (GROUP, "MutatingAdmissionPolicy"): Strategy(generation=True, default=_policy_default("matchConstraints")),
-    (GROUP, "MutatingAdmissionPolicyBinding"): Strategy(
-        generation=True, default=_policy_default("matchResources"), validate=collect(_binding_faults(actions=False))
     ),
 }

@@ -9,6 +9,7 @@
 `judge` comes when all is validated, before the validating webhooks, and may only refuse:
     claim_resize            a claim grows if its class lets it
     one_default_priority    at most one PriorityClass is the default
+    no_mutating_policies    what nothing here would apply is not stored as if it were
 """
 
 from __future__ import annotations
@@ -150,6 +151,10 @@ def one_default_priority(attrs: Attributes, store: StoreLike) -> None:
             raise _refused(attrs, f"PriorityClass {name} is already marked as default. Only one default can exist")
 
 
+def no_mutating_policies(attrs: Attributes, store: StoreLike) -> None:
+    raise _refused(attrs, "mutating admission policies are not enforced by this server; a mutating webhook would be")
+
+
 def _refused(attrs: Attributes, text: str) -> ApiError:
     return forbidden(attrs.resource.group, attrs.resource.plural, _shown_name(attrs), text)
 
@@ -166,4 +171,5 @@ _FILLERS: Final[dict[str, tuple[_Step, ...]]] = {
 _JUDGES: Final[dict[str, tuple[_Step, ...]]] = {
     CLAIMS: (claim_resize,),
     PRIORITIES: (one_default_priority,),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": (no_mutating_policies,),
 }

@@ -31,6 +31,7 @@ from ullage.standalone.apiserver.webhooks.review import (
 
 __all__ = ["Attributes", "Webhooks", "warning_headers"]
 
+Judge = Callable[[Attributes], list[str]]  # gives warnings, or raises the refusal
 Configurations = Callable[[], tuple[list[Json], list[Json]]]
 SAFE_TO_TRY = ("None", "NoneOnDryRun")
 
@@ -58,12 +59,14 @@ class Webhooks:
         *,
         resolve_service: ResolveService = no_services,
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        policies: Judge = lambda attrs: [],
     ) -> None:
         self._configurations = configurations
         self._namespace_of = namespace_of
         self._registry = registry
         self._caller = Caller(resolve_service)
         self._new_uid = new_uid
+        self._policies = policies
         self._sources: tuple[list[Json], list[Json]] = ([], [])
         self._mutating = self._validating = Index((), registry)
 
@@ -88,15 +91,16 @@ class Webhooks:
         return warnings
 
     async def validate(self, attrs: Attributes) -> list[str]:
-        """Asks all validating webhooks at once; returns their warnings. Raises the refusal that came first."""
+        """Asks the policies, then all validating webhooks at once; returns their warnings. Raises the first refusal."""
+        said = self._policies(attrs)
         self._refresh()
         matches = self._validating.candidates(attrs.resource, attrs.subresource, attrs.operation)
         if not matches:
-            return []
+            return said
         wanted = [match for match in matches if self._wants(match, attrs)]
         refusals: list[ApiError] = []
         verdicts = await asyncio.gather(*(self._judge(match, attrs, refusals) for match in wanted))
-        warnings = [text for verdict in verdicts if verdict is not None for text in verdict.warnings]
+        warnings = said + [text for verdict in verdicts if verdict is not None for text in verdict.warnings]
         if refusals:
             raise _with_warnings(refusals[0], warnings)
         return warnings

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from ullage.selectors import LabelSelector
 from ullage.standalone.apiserver.cel import CelError, Failure, Program, compile_condition
@@ -153,7 +153,17 @@ def _offers(resource: Resource, subresource: str) -> bool:
     return not subresource or resource.has(subresource)
 
 
-def selected(hook: Hook, attrs: Attributes, namespace_of: NamespaceOf) -> bool:
+class Selective(Protocol):
+    """What asks for labels: a webhook, or a policy."""
+
+    @property
+    def namespaces(self) -> LabelSelector: ...
+
+    @property
+    def objects(self) -> LabelSelector: ...
+
+
+def selected(hook: Selective, attrs: Attributes, namespace_of: NamespaceOf) -> bool:
     """Whether the labels of the request's namespace and object are those that the webhook asks for."""
     if hook.namespaces and not _in_namespace(hook.namespaces, attrs, namespace_of):
         return False

@@ -1,0 +1,172 @@
+"""The webhook's certificates as a state machine: what the shared Secret holds, and the next step from there.
+
+One authority issues the serving certificate that all replicas share. A renewed serving certificate needs no care: the
+same authority vouches for it. A new authority does, since the API servers must trust it before anybody shows its
+certificate:
+
+    steady ──introduce──▶ the next authority is made and published next to the present one
+           ──(settle)──▶  every API server has had time to take the longer bundle
+           ──promote───▶  the next authority is the present one, and its certificate is served; the former one is still trusted
+           ──(keep)────▶  every replica has had time to take the new certificate
+           ──retire────▶  steady
+
+Every replica runs this, without a leader: a step is one compare-and-swap on the Secret, or one on the registration, and
+the state says everything, so it can be cut anywhere and continued by anybody. The waits are measured by each replica on
+its own clock, from the moment it saw the state: no clock of another machine is believed, and a restart only makes them
+longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from ullage import pki
+from ullage.pki import BadCertificate, Pair
+
+AUTHORITY = "ullage-webhook"
+CA_CERT, CA_KEY = "ca.crt", "ca.key"
+TLS_CERT, TLS_KEY = "tls.crt", "tls.key"
+NEXT_CERT, NEXT_KEY = "next-ca.crt", "next-ca.key"
+FORMER_CERT = "former-ca.crt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How long things last. `settle` and `keep` are seconds of looking at an unchanged state."""
+
+    hosts: tuple[str, ...]
+    authority_lifetime: timedelta = timedelta(days=3650)
+    lifetime: timedelta = timedelta(days=365)
+    authority_renewal: timedelta = timedelta(days=365)  # this long before the end
+    renewal: timedelta = timedelta(days=90)
+    settle: float = 120.0
+    keep: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for lifetime, renewal in ((self.lifetime, self.renewal), (self.authority_lifetime, self.authority_renewal)):
+            if renewal >= lifetime:
+                raise ValueError(f"a certificate of {lifetime} cannot be renewed {renewal} before its end")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Vault:
+    """What the Secret holds. It has no repr: it holds keys."""
+
+    authority: Pair
+    serving: Pair
+    coming: Pair | None = None
+    former: bytes | None = None
+
+    @property
+    def bundle(self) -> bytes:
+        """What API servers must trust. Its order follows from its content, so a promotion does not change it."""
+        found = {self.authority.certificate, self.former, self.coming.certificate if self.coming else None}
+        return b"".join(sorted(certificate for certificate in found if certificate))
+
+
+class Step(Enum):
+    RENEW = "a new serving certificate from the same authority"
+    PUBLISH = "the bundle goes into the registration"
+    INTRODUCE = "a next authority is made"
+    PROMOTE = "the next authority takes over, and the serving certificate is its own"
+    RETIRE = "the former authority is forgotten"
+
+
+def first(terms: Terms, *, now: datetime) -> Vault:
+    """What the first replica puts into the Secret."""
+    authority = pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime)
+    return Vault(authority, pki.issue_serving(authority, terms.hosts, now=now, lifetime=terms.lifetime))
+
+
+def next_step(vault: Vault, terms: Terms, *, now: datetime, published: bytes | None, watched: float) -> Step | None:
+    """What to do now, or None.
+
+    `published` is the bundle of the registration as it is read, None while there is no registration, and b"" where its
+    entries differ from one another. `watched` is for how many seconds both vault and bundle have been seen as they are.
+    """
+    if _unusable(vault, terms) or _due(vault, terms, now=now):
+        return Step.RENEW
+    if published is None:
+        return None  # nobody calls; whoever registers publishes what the vault holds then
+    if published != vault.bundle:
+        return Step.PUBLISH
+    if vault.coming is not None:
+        expired = vault.authority.expires <= now  # nobody trusts it any more: there is nothing to wait for
+        return Step.PROMOTE if expired or watched >= terms.settle else None
+    if vault.former is not None:
+        return Step.RETIRE if watched >= terms.keep else None
+    return Step.INTRODUCE if vault.authority.expires_within(terms.authority_renewal, now=now) else None
+
+
+def take(step: Step, vault: Vault, *, terms: Terms, now: datetime) -> Vault:
+    """The vault after a step. Publishing changes nothing here."""
+    match step:
+        case Step.RENEW:
+            return replace(vault, serving=_issue(vault.authority, vault, terms=terms, now=now))
+        case Step.INTRODUCE:
+            return replace(vault, coming=pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime))
+        case Step.PROMOTE:
+            if vault.coming is None:
+                raise ValueError("there is no next authority to promote")
+            return Vault(vault.coming, _issue(vault.coming, vault, terms=terms, now=now), former=vault.authority.certificate)
+        case Step.RETIRE:
+            return replace(vault, former=None)
+        case Step.PUBLISH:
+            return vault
+
+
+def to_secret(vault: Vault) -> dict[str, bytes]:
+    found = {
+        CA_CERT: vault.authority.certificate,
+        CA_KEY: vault.authority.key,
+        TLS_CERT: vault.serving.certificate,
+        TLS_KEY: vault.serving.key,
+    }
+    if vault.coming is not None:
+        found |= {NEXT_CERT: vault.coming.certificate, NEXT_KEY: vault.coming.key}
+    if vault.former is not None:
+        found[FORMER_CERT] = vault.former
+    return found
+
+
+def from_secret(data: Mapping[str, bytes]) -> Vault:
+    """Raises BadCertificate, with the member's name, for a Secret that somebody has filled with something else."""
+    coming = _pair(data, NEXT_CERT, NEXT_KEY) if NEXT_CERT in data else None
+    former = data.get(FORMER_CERT)
+    return Vault(_pair(data, CA_CERT, CA_KEY), _pair(data, TLS_CERT, TLS_KEY), coming, former)
+
+
+def _pair(data: Mapping[str, bytes], certificate: str, key: str) -> Pair:
+    for name in (certificate, key):
+        if not data.get(name):
+            raise BadCertificate(f"the secret has no {name}")
+    pair = Pair(data[certificate], data[key])
+    try:
+        whole = pki.belongs(pair)
+    except BadCertificate as error:
+        raise BadCertificate(f"{certificate} or {key} of the secret is {error}") from error
+    if not whole:
+        raise BadCertificate(f"{key} of the secret is not the key of {certificate}")
+    return pair
+
+
+def _unusable(vault: Vault, terms: Terms) -> bool:
+    return not pki.issued_by(vault.serving.certificate, vault.authority) or not set(terms.hosts) <= pki.hosts(
+        vault.serving.certificate
+    )
+
+
+def _due(vault: Vault, terms: Terms, *, now: datetime) -> bool:
+    """A certificate ends with its authority at the latest: where it does, a new one from the same authority gains nothing."""
+    longest = min(now + terms.lifetime, vault.authority.expires)
+    return vault.serving.expires_within(terms.renewal, now=now) and vault.serving.expires < longest
+
+
+def _issue(authority: Pair, vault: Vault, *, terms: Terms, now: datetime) -> Pair:
+    """For the hosts asked for and those it had: replicas may differ in what they ask for, and none may lose its name to
+    another."""
+    hosts = (*terms.hosts, *sorted(pki.hosts(vault.serving.certificate) - set(terms.hosts)))
+    return pki.issue_serving(authority, hosts, now=now, lifetime=terms.lifetime)

@@ -1,0 +1,198 @@
+"""The ASGI application: one path per hook, and `/healthz`, `/readyz`, `/metrics`.
+
+Written on ASGI itself, since a review passes here for every write in the cluster. Whatever happens, "allowed" is only
+ever said by a hook: a spent budget and a `Retryable` are "try again", anything else that is raised is a 500, which the
+failure policy judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client import Counter, Histogram, generate_latest
+
+from ullage.admission import wire
+from ullage.admission.metrics import Metrics
+from ullage.clock import Clock
+from ullage.errors import BadInput, Retryable
+from ullage.kube.review import Decision, Hook, Review, Unreadable
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Check = Callable[[], bool]
+
+LARGEST_BODY: Final = 16 * 1024 * 1024  # two objects of 3 MiB, which may grow in encoding, and room
+READY_POLL: Final = 0.05  # seconds
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+
+
+class TooLarge(Exception):
+    """A body that no API server would send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole answer."""
+
+    code: int
+    body: bytes
+    type: bytes = TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A hook with its meters looked up beforehand."""
+
+    hook: Hook
+    allowed: Counter
+    refused: Counter
+    again: Counter
+    failed: Counter
+    seconds: Histogram
+
+    @classmethod
+    def of(cls, hook: Hook, metrics: Metrics) -> Served:
+        allowed, refused, again, failed = (
+            metrics.reviews.labels(hook.name, result) for result in ("allowed", "refused", "again", "error")
+        )
+        return cls(hook, allowed, refused, again, failed, metrics.seconds.labels(hook.name))
+
+
+class Endpoint:
+    """`checks` decide readiness: name → whether it holds. They may not depend on being ready."""
+
+    def __init__(self, hooks: Iterable[Hook], *, metrics: Metrics, clock: Clock, checks: Mapping[str, Check]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._checks = checks
+        self._served: dict[str, Served] = {}
+        for hook in hooks:
+            if path_of(hook) in self._served:
+                raise ValueError(f"two hooks are named {hook.name}")
+            self._served[path_of(hook)] = Served.of(hook, metrics)
+        self.draining = False
+        self._was_ready = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served")
+        served = self._served.get(scope["path"])
+        if served is None:
+            page = self._other(scope["method"], scope["path"])
+        elif scope["method"] != "POST":
+            page = Page(405, b"reviews are posted\n")
+        else:
+            page = await self._reviewed(served, scope, receive)
+        await self._send(page, send)
+
+    async def _reviewed(self, served: Served, scope: Scope, receive: Receive) -> Page:
+        began = self._clock.monotonic()
+        try:
+            request = wire.decode(await _body(receive))
+        except TooLarge:
+            return Page(413, f"a review has at most {LARGEST_BODY} bytes\n".encode())
+        except BadInput as error:
+            return Page(400, f"{error}\n".encode())
+        budget = wire.budget(wire.asked_timeout(scope["query_string"], served.hook.timeout))
+        review = Review(request, began + budget)
+        self._metrics.running.inc()
+        try:
+            decision = await self._decide(served.hook, review, budget - (self._clock.monotonic() - began))
+            page = Page(200, wire.encode(review, decision), JSON)
+        except Exception:
+            served.failed.inc()
+            logger.exception("review failed", extra={"hook": served.hook.name, "review": review.uid})
+            return Page(500, f"hook {served.hook.name} failed; its log says why\n".encode())
+        finally:
+            self._metrics.running.dec()
+            served.seconds.observe(self._clock.monotonic() - began)
+        self._count(served, decision)
+        return page
+
+    async def _decide(self, hook: Hook, review: Review, seconds: float) -> Decision:
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                await self._until_ready()
+                decision = await hook.answer(review)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return Decision.again(f"{hook.name} could not decide within {seconds:.1f} s")
+        except Unreadable as error:
+            return Decision.invalid(str(error), error.cause)
+        except Retryable as error:
+            if hook.failure_policy == "Ignore":
+                raise  # its author wants failures to pass, and only an error does
+            return Decision.again(str(error), retry_after=getattr(error, "retry_after", None) or 1.0)
+        if self._clock.monotonic() > review.deadline:  # a hook that never paused: what it says comes too late
+            return Decision.again(f"{hook.name} could not decide within {seconds:.1f} s")
+        if decision.patch and hook.phase == "validate":
+            raise TypeError(f"hook {hook.name} validates, it cannot change the object")
+        return decision
+
+    async def _until_ready(self) -> None:
+        """A replica that has just begun to listen on a shared port is asked at once, however little it knows yet."""
+        while not self._was_ready:
+            self._was_ready = all(check() for check in self._checks.values())
+            if not self._was_ready:
+                await asyncio.sleep(READY_POLL)
+
+    def _count(self, served: Served, decision: Decision) -> None:
+        if decision.allowed:
+            served.allowed.inc()
+        elif decision.retry_after:
+            served.again.inc()
+        else:
+            served.refused.inc()
+            self._metrics.denied.labels(served.hook.name, decision.reason).inc()
+
+    def _other(self, method: str, path: str) -> Page:
+        if method not in ("GET", "HEAD"):
+            return Page(404, b"no such hook\n")
+        match path:
+            case "/healthz":
+                return Page(200, b"ok\n")
+            case "/readyz":
+                return self._readiness()
+            case "/metrics":
+                return Page(200, generate_latest(self._metrics.registry), b"text/plain; version=0.0.4; charset=utf-8")
+        return Page(404, b"not found\n")
+
+    def _readiness(self) -> Page:
+        results = {"serving": not self.draining} | {name: check() for name, check in self._checks.items()}
+        lines = [f"[{'+' if holds else '-'}] {name}" for name, holds in results.items()]
+        return Page(200 if all(results.values()) else 503, ("\n".join(lines) + "\n").encode())
+
+    async def _send(self, page: Page, send: Send) -> None:
+        headers = [(b"content-type", page.type), (b"content-length", str(len(page.body)).encode())]
+        if self.draining:
+            headers.append((b"connection", b"close"))  # else a next request meets a closed connection, and its write fails
+        await send({"type": "http.response.start", "status": page.code, "headers": headers})
+        await send({"type": "http.response.body", "body": page.body})
+
+
+def path_of(hook: Hook) -> str:
+    return f"/hooks/{hook.name}"
+
+
+async def _body(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST_BODY:
+            raise TooLarge
+    return b"".join(parts)

@@ -1,0 +1,216 @@
+"""Tells the API server which requests to send here: the two webhook configurations, built from what the hooks declare.
+
+They are applied last, by a process that serves already, and are not put back if somebody deletes them: deleting them is how an
+administrator gets out of trouble with a webhook. The self-test says then that nothing arrives; a restart registers again.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ullage.admission.endpoint import path_of
+from ullage.kube.client import Client
+from ullage.kube.errors import NotFound
+from ullage.kube.kinds import Kind, Object, Value
+from ullage.kube.overlay import Json
+from ullage.kube.review import Hook, Target
+
+DOMAIN: Final = "webhook.ullage.io"
+GROUP: Final = "admissionregistration.k8s.io"
+MANAGER: Final = "ullage-webhook"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+OURS: Final = {"app.kubernetes.io/managed-by": "ullage"}
+
+
+class ClientConfig(Value):
+    ca_bundle: str = ""
+    url: str = ""
+
+
+class Entry(Value):
+    name: str
+    client_config: ClientConfig
+
+
+class Configuration(Object):
+    """Only what has to be read back. The whole of it is written by apply alone."""
+
+    webhooks: tuple[Entry, ...] = ()
+
+
+MUTATING: Final = Kind(
+    GROUP,
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    Configuration,
+    namespaced=False,
+    whole=False,
+    status=False,
+)
+VALIDATING: Final = replace(MUTATING, kind="ValidatingWebhookConfiguration", plural="validatingwebhookconfigurations")
+
+
+@dataclass(frozen=True, slots=True)
+class ByUrl:
+    """On one machine: `https://127.0.0.1:9443`."""
+
+    base: str
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (urlsplit(self.base).hostname or "",)
+
+    def client_config(self, path: str) -> Json:
+        return {"url": self.base.rstrip("/") + path}
+
+
+@dataclass(frozen=True, slots=True)
+class ByService:
+    """In a cluster. API servers call it by its short name; the others are for people and probes."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        short = f"{self.name}.{self.namespace}.svc"
+        return (short, f"{short}.cluster.local", f"{self.name}.{self.namespace}")
+
+    def client_config(self, path: str) -> Json:
+        return {"service": {"namespace": self.namespace, "name": self.name, "port": self.port, "path": path}}
+
+
+Address = ByUrl | ByService
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What is to be registered. `name` is that of both configurations."""
+
+    name: str
+    hooks: tuple[Hook, ...]
+    address: Address
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def configuration(self, kind: Kind[Configuration], bundle: bytes) -> Json | None:
+        """The whole object, or None where no hook is of its phase."""
+        phase = "mutate" if kind is MUTATING else "validate"
+        entries = [self._entry(hook, bundle) for hook in self.hooks if hook.phase == phase]
+        if not entries:
+            return None
+        return {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": self.name, "labels": {**self.labels, **OURS}},
+            "webhooks": entries,
+        }
+
+    def _entry(self, hook: Hook, bundle: bytes) -> Json:
+        encoded = base64.b64encode(bundle).decode()
+        entry: Json = {
+            "name": entry_name(hook),
+            "clientConfig": self.address.client_config(path_of(hook)) | {"caBundle": encoded},
+            "rules": [_rule(target) for target in hook.targets],
+            "namespaceSelector": _namespaces(hook),
+            "objectSelector": {"matchLabels": dict(hook.labels)} if hook.labels else {},
+            "matchPolicy": "Equivalent",
+            "failurePolicy": hook.failure_policy,
+            "sideEffects": hook.side_effects,
+            "timeoutSeconds": hook.timeout,
+            "admissionReviewVersions": ["v1"],
+        }
+        if hook.phase == "mutate":
+            entry["reinvocationPolicy"] = "IfNeeded" if hook.reinvoke else "Never"
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The registration as it was read. `versions` are by kind; a configuration that is not there has none."""
+
+    versions: Mapping[str, str]
+    bundles: frozenset[str]
+    missing: tuple[str, ...]  # entries of ours that are not registered
+
+    @property
+    def bundle(self) -> bytes | None:
+        """None: not registered. Empty: its entries do not agree."""
+        if not self.versions:
+            return None
+        return base64.b64decode(next(iter(self.bundles))) if len(self.bundles) == 1 else b""
+
+
+async def read(client: Client, registration: Registration) -> Published:
+    wanted = {entry_name(hook) for hook in registration.hooks}
+    versions: dict[str, str] = {}
+    bundles: set[str] = set()
+    for kind in (MUTATING, VALIDATING):
+        found = await client.find(kind, registration.name)
+        if found is None:
+            continue
+        versions[kind.kind] = found.metadata.resource_version
+        for entry in found.webhooks:
+            wanted.discard(entry.name)
+            bundles.add(entry.client_config.ca_bundle)
+    return Published(versions, frozenset(bundles), tuple(sorted(wanted)))
+
+
+async def register(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
+    """Applies both configurations. Raises Conflict where one changed after it was `seen`: a bundle that was read from the
+    Secret before somebody published a newer one must not overwrite that."""
+    for kind in (MUTATING, VALIDATING):
+        await _apply(client, registration, kind=kind, bundle=bundle, version=seen.versions.get(kind.kind, ""))
+
+
+async def republish(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
+    """The same, but only for what is registered: nothing that somebody has deleted comes back, and nothing is deleted."""
+    for kind in (MUTATING, VALIDATING):
+        version = seen.versions.get(kind.kind)
+        if version and registration.configuration(kind, bundle) is not None:
+            await _apply(client, registration, kind=kind, bundle=bundle, version=version)
+
+
+async def unregister(client: Client, name: str) -> None:
+    """Takes both away. Whoever uninstalls begins with this: an entry without a server refuses everything that it matches."""
+    for kind in (VALIDATING, MUTATING):
+        try:
+            await client.delete(kind, name)
+        except NotFound:
+            continue
+
+
+async def _apply(client: Client, registration: Registration, *, kind: Kind[Configuration], bundle: bytes, version: str) -> None:
+    wanted = registration.configuration(kind, bundle)
+    if wanted is not None:
+        await client.patch(kind, registration.name, apply=wanted, field_manager=MANAGER, force=True, resource_version=version)
+    elif version:  # an earlier release had hooks of this phase
+        await client.delete(kind, registration.name, resource_version=version)
+
+
+def entry_name(hook: Hook) -> str:
+    return f"{hook.name}.{DOMAIN}"
+
+
+def _rule(target: Target) -> Json:
+    return {
+        "apiGroups": list(target.groups),
+        "apiVersions": list(target.versions),
+        "resources": list(target.resources),
+        "operations": list(target.operations),
+        "scope": target.scope,
+    }
+
+
+def _namespaces(hook: Hook) -> Json:
+    """A namespace carries its own name as a label on every cluster, and nobody can take it off."""
+    wanted: list[dict[str, Any]] = []
+    for operator, names in (("NotIn", hook.not_in), ("In", hook.only_in)):
+        if names:
+            wanted.append({"key": NAMESPACE_NAME, "operator": operator, "values": list(names)})
+    return {"matchExpressions": wanted} if wanted else {}

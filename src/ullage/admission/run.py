@@ -1,0 +1,123 @@
+"""The life of the admission server: certificate, serve, register, look after both, stop.
+
+The order matters. Hooks refuse what they match from the moment they are registered, so that comes last, when the answers
+are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ullage.admission.certificates import Terms
+from ullage.admission.endpoint import Check, Endpoint
+from ullage.admission.keeper import Keeper, Place
+from ullage.admission.metrics import Metrics
+from ullage.admission.registration import Address, ByUrl, Registration
+from ullage.admission.selftest import SelfTest, selftest_hook
+from ullage.admission.server import Certificate, bind, serving
+from ullage.clock import Clock, SystemClock
+from ullage.errors import Retryable
+from ullage.kube.client import Client
+from ullage.kube.review import Hook
+
+READY_POLL: Final = 0.05  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`address` is how API servers reach us; without one it is the URL of the socket. The hosts of `terms` follow from it."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    address: Address | None = None
+    namespace: str = "ullage-system"
+    name: str = "ullage"  # of the configurations
+    secret: str = "ullage-webhook-tls"
+    status: str = "ullage-webhook-status"  # the ConfigMap with the self-test's condition
+    terms: Terms = field(default_factory=lambda: Terms(hosts=("localhost",)))
+    look_every: float = 30.0
+    test_every: float = 60.0
+    drain: float = 5.0
+    stop_seconds: int = 10
+
+
+async def run_webhook(
+    hooks: Sequence[Hook],
+    client: Client,
+    settings: Settings,
+    *,
+    stop: asyncio.Event,
+    checks: Mapping[str, Check] | None = None,
+    metrics: Metrics | None = None,
+    clock: Clock | None = None,
+    serves: Callable[[str, int], None] | None = None,
+) -> None:
+    """Serves the hooks until `stop` is set. `checks` are what readiness waits for besides the certificate (caches
+    synced). `serves` is called with host and port once everything is registered."""
+    clock, metrics = clock or SystemClock(), metrics or Metrics()
+    all_hooks = (*hooks, selftest_hook(settings.namespace))
+    with contextlib.closing(bind(settings.host, settings.port)) as sock:
+        port: int = sock.getsockname()[1]
+        address = settings.address or ByUrl(f"https://{_literal(settings.host)}:{port}")
+        certificate = Certificate()
+        keeper = Keeper(
+            client,
+            certificate,
+            place=Place(settings.namespace, settings.secret),
+            terms=replace(settings.terms, hosts=tuple(dict.fromkeys((*address.hosts, *settings.terms.hosts)))),
+            registered=Registration(settings.name, all_hooks, address),
+            metrics=metrics,
+            clock=clock,
+        )
+        ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
+        endpoint = Endpoint(all_hooks, metrics=metrics, clock=clock, checks=ready)
+        test = SelfTest(
+            client,
+            keeper,
+            namespace=settings.namespace,
+            status=settings.status,
+            nonce=lambda: secrets.token_hex(16),
+            metrics=metrics,
+            clock=clock,
+        )
+        await keeper.open()
+        async with serving(
+            endpoint, certificate, sock=sock, drain=settings.drain, stop_seconds=settings.stop_seconds
+        ) as server:
+            if await _ready(ready, stop):
+                await keeper.register()
+                if serves is not None:
+                    serves(settings.host, port)
+                await _work([keeper.run(settings.look_every), test.run(settings.test_every)], server, stop)
+
+
+async def _ready(checks: Mapping[str, Check], stop: asyncio.Event) -> bool:
+    while not stop.is_set():
+        if all(check() for check in checks.values()):
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), READY_POLL)
+    return False
+
+
+async def _work(jobs: list[Coroutine[None, None, None]], server: asyncio.Task[None], stop: asyncio.Event) -> None:
+    """Until the stop, or until the server ends by itself, which is an error."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([stopping, server], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+    if not stop.is_set():
+        raise Retryable("the HTTPS server ended by itself")
+
+
+def _literal(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,99 @@
+"""Who may do what: the roles of our two identities, worked out from what the slices say that they need.
+
+One role for each slice and part, so that a slice can be read, and left out, by itself. What the runtime needs for itself (the
+lease, the webhook's certificate and registration) is a role too, bound to names wherever the API allows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ullage.kube.kinds import Kind
+from ullage.kube.slices import Part, Slice
+
+Json = dict[str, Any]
+
+CONTROLLER: Final = "controller"
+WEBHOOK: Final = "webhook"
+LEASE: Final = "ullage-controller"
+REGISTRATION: Final = "ullage"
+CERTIFICATE: Final = "ullage-webhook-tls"
+CONDITION: Final = "ullage-webhook-status"
+WATCHING: Final = ("get", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a role. No names: all of them."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def as_json(self) -> Json:
+        rule: Json = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return {**rule, "resourceNames": list(self.names)} if self.names else rule
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role, and the one identity that has it. `here`: only in our own namespace."""
+
+    name: str
+    account: str
+    rules: tuple[Rule, ...]
+    here: bool = False
+
+
+def roles(slices: Sequence[Slice]) -> list[Role]:
+    found = [_leading(), _certificate(), _registration()]
+    for one in slices:
+        for account, part in ((CONTROLLER, one.controllers), (WEBHOOK, one.hooks)):
+            rules = tuple(_rules(part)) if part is not None else ()
+            if rules:
+                found.append(Role(f"ullage:{account}:{one.name}", account, rules))
+    return found
+
+
+def _leading() -> Role:
+    """Leader election. To create, no name can be demanded: a POST has none in its path."""
+    group, resources = "coordination.k8s.io", ("leases",)
+    rules = (Rule(group, resources, ("create",)), Rule(group, resources, ("get", "patch"), (LEASE,)))
+    return Role("ullage:controller", CONTROLLER, rules, here=True)
+
+
+def _certificate() -> Role:
+    rules = (
+        Rule("", ("secrets", "configmaps"), ("create",)),  # the certificate; the self-test's dry run
+        Rule("", ("secrets",), ("get", "update"), (CERTIFICATE,)),
+        Rule("", ("configmaps",), ("get", "patch"), (CONDITION,)),
+    )
+    return Role("ullage:webhook", WEBHOOK, rules, here=True)
+
+
+def _registration() -> Role:
+    """An apply has the name in its path, so even creating is bound to it: nobody else's webhook can be put in."""
+    resources = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    rule = Rule("admissionregistration.k8s.io", resources, ("get", "create", "patch", "delete"), (REGISTRATION,))
+    return Role("ullage:webhook", WEBHOOK, (rule,))
+
+
+def _rules(part: Part[Any]) -> Iterator[Rule]:
+    wanted: dict[tuple[str, str], dict[str, None]] = {}
+
+    def want(kind: Kind[Any], subresource: str, verbs: Sequence[str]) -> None:
+        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        wanted.setdefault((kind.group, resource), {}).update(dict.fromkeys(verbs))
+
+    for kind in part.watches:
+        want(kind, "", WATCHING)
+    for write in part.writes:
+        for subresource in write.subresources:
+            want(write.kind, subresource, write.verbs)
+    for (group, resource), verbs in sorted(wanted.items()):
+        yield Rule(group, (resource,), tuple(verbs))
+    if part.events:
+        yield Rule("events.k8s.io", ("events",), ("get", "create", "patch"))

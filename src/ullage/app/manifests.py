@@ -1,0 +1,140 @@
+"""What `ullage install` applies, as values: definitions, a namespace, identities, roles, a priority level of our own.
+
+Pure: slices in, objects out, the same ones for the same slices. Each carries our label, which says that we may change and remove
+it, and a digest of what was applied, so that an install with nothing to do makes no write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ullage.app.access import CONTROLLER, WEBHOOK, roles
+from ullage.kube.crds import MANAGED_BY, OURS, crd_of
+from ullage.kube.kinds import Kind, Object
+from ullage.kube.slices import Slice
+
+Json = dict[str, Any]
+
+NAMESPACE: Final = "ullage-system"
+DIGEST: Final = "ullage.io/applied"
+LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}
+PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts stand at 900), after nodes and leader election
+
+
+def _kind(api_version: str, kind: str, plural: str, *, namespaced: bool = False) -> Kind[Object]:
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, kind, plural, Object, namespaced=namespaced, whole=False, status=False)
+
+
+_RBAC, _FLOW = "rbac.authorization.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1"
+NAMESPACES: Final = _kind("v1", "Namespace", "namespaces")
+DEFINITIONS: Final = _kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
+ACCOUNTS: Final = _kind("v1", "ServiceAccount", "serviceaccounts", namespaced=True)
+CLUSTER_ROLES: Final = _kind(_RBAC, "ClusterRole", "clusterroles")
+CLUSTER_BINDINGS: Final = _kind(_RBAC, "ClusterRoleBinding", "clusterrolebindings")
+ROLES: Final = _kind(_RBAC, "Role", "roles", namespaced=True)
+BINDINGS: Final = _kind(_RBAC, "RoleBinding", "rolebindings", namespaced=True)
+LEVELS: Final = _kind(_FLOW, "PriorityLevelConfiguration", "prioritylevelconfigurations")
+FLOWS: Final = _kind(_FLOW, "FlowSchema", "flowschemas")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object to apply. `brought` is False for a definition that belongs to another product and is only looked at."""
+
+    kind: Kind[Object]
+    body: Json
+    brought: bool = True
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.body["metadata"].get("namespace", ""))
+
+
+def manifests(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manifest]:
+    """In the order in which they are applied. With `foreign`, the kinds of other products are brought along too: on one
+    machine, where those products are not."""
+    return [
+        _manifest(NAMESPACES, NAMESPACE),
+        *definitions(slices, foreign=foreign),
+        *(_manifest(ACCOUNTS, name, NAMESPACE) for name in (CONTROLLER, WEBHOOK)),
+        *_roles(slices),
+        *_priority(),
+    ]
+
+
+def definitions(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manifest]:
+    """One for each resource, whoever names it. Of several versions the first is the stored one."""
+    brought = [kind for part in slices for kind in part.kinds]
+    others = [kind for part in slices for kind in part.foreign]
+    own = {kind.name for kind in brought} | ({kind.name for kind in others} if foreign else set())
+    made = []
+    for name, versions in _by_name((*brought, *others)).items():
+        made.append(_stamped(Manifest(DEFINITIONS, crd_of(versions[0], others=versions[1:]), brought=name in own)))
+    return made
+
+
+def _by_name(kinds: Iterable[Kind[Any]]) -> dict[str, list[Kind[Any]]]:
+    found: dict[str, dict[str, Kind[Any]]] = {}
+    for kind in kinds:
+        found.setdefault(kind.name, {}).setdefault(kind.version, kind)
+    return {name: list(versions.values()) for name, versions in found.items()}
+
+
+def _manifest(kind: Kind[Object], name: str, namespace: str = "", **rest: Any) -> Manifest:
+    place = {"namespace": namespace} if namespace else {}
+    head: Json = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return _stamped(Manifest(kind, {**head, "metadata": {"name": name, **place, "labels": dict(LABELS)}, **rest}))
+
+
+def _stamped(manifest: Manifest) -> Manifest:
+    body = manifest.body
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
+    annotations = {**body["metadata"].get("annotations", {}), DIGEST: digest}
+    return Manifest(manifest.kind, {**body, "metadata": {**body["metadata"], "annotations": annotations}}, manifest.brought)
+
+
+def _roles(slices: Sequence[Slice]) -> list[Manifest]:
+    made = []
+    for role in roles(slices):
+        where = NAMESPACE if role.here else ""
+        kind, binding = (ROLES, BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_BINDINGS)
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}
+        made.append(_manifest(kind, role.name, where, rules=[rule.as_json() for rule in role.rules]))
+        made.append(_manifest(binding, role.name, where, roleRef=reference, subjects=[_subject(role.account)]))
+    return made
+
+
+def _subject(account: str) -> Json:
+    return {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+
+
+def _priority() -> list[Manifest]:
+    """A level of its own for both identities: a booking must not queue behind the tenants' requests that wait for it."""
+    level = {
+        "type": "Limited",
+        "limited": {
+            "nominalConcurrencyShares": 30,
+            "lendablePercent": 50,
+            "limitResponse": {"type": "Queue", "queuing": {"queues": 16, "handSize": 4, "queueLengthLimit": 100}},
+        },
+    }
+    subjects = [
+        {"kind": "ServiceAccount", "serviceAccount": {"name": name, "namespace": NAMESPACE}} for name in (CONTROLLER, WEBHOOK)
+    ]
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    flow = {
+        "priorityLevelConfiguration": {"name": "ullage"},
+        "matchingPrecedence": PRECEDENCE,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [{"subjects": subjects, "resourceRules": [everything]}],
+    }
+    return [_manifest(LEVELS, "ullage", spec=level), _manifest(FLOWS, "ullage", spec=flow)]

@@ -1,0 +1,115 @@
+"""What the runtime tells Prometheus: one place for names, labels and buckets.
+
+Depths, counts and ages are read when somebody scrapes, so an event costs no bookkeeping. Labels name controllers and kinds,
+never objects: their number does not grow with the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+LATENCY_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
+WORK_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGauges:
+    """What can be asked of a controller's queue at any time."""
+
+    controller: str
+    depth: Callable[[], int]
+    waiting: Callable[[], int]
+    running: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheGauges:
+    """What can be asked of a cache at any time. Caches of one kind with different selectors show as one."""
+
+    kind: str
+    objects: Callable[[], int]
+    age: Callable[[], float | None]  # seconds since the server was last heard; None: the kind is not served
+    synced: Callable[[], bool]
+
+
+class Metrics:
+    """The meters of one process, in a registry of its own unless another is given."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.reconciles = Counter(
+            "ullage_reconcile", "Runs of reconcile by how they ended", ["controller", "result"], registry=self.registry
+        )
+        self.reconcile_seconds = Histogram(
+            "ullage_reconcile_seconds", "How long a run took", ["controller"], buckets=WORK_BUCKETS, registry=self.registry
+        )
+        self.queue_latency = Histogram(
+            "ullage_queue_latency_seconds",
+            "How long a key was ready before a worker took it",
+            ["controller"],
+            buckets=LATENCY_BUCKETS,
+            registry=self.registry,
+        )
+        self.cache_events = Counter("ullage_cache_events", "Changes that a watch brought", ["kind"], registry=self.registry)
+        self.cache_syncs = Counter(
+            "ullage_cache_syncs",
+            "Times that a kind was read whole: once, unless history was lost",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.cache_failures = Counter(
+            "ullage_cache_failures", "Lists and watches that failed and were tried again", ["kind"], registry=self.registry
+        )
+        self.handler_errors = Counter(
+            "ullage_cache_handler_errors", "Exceptions that a handler raised", ["kind"], registry=self.registry
+        )
+        self._live = _Live()
+        self.registry.register(self._live)
+
+    def show_queue(self, gauges: QueueGauges) -> None:
+        self._live.queues.append(gauges)
+
+    def show_cache(self, gauges: CacheGauges) -> None:
+        self._live.caches.append(gauges)
+
+
+class _Live(Collector):
+    def __init__(self) -> None:
+        self.queues: list[QueueGauges] = []
+        self.caches: list[CacheGauges] = []
+
+    def describe(self) -> Iterator[Metric]:
+        """Registering asks for the names: they are the same with nothing to show."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._collect_queues()
+        yield from self._collect_caches()
+
+    def _collect_queues(self) -> Iterator[Metric]:
+        depth = GaugeMetricFamily("ullage_queue_depth", "Keys that are ready and not taken", labels=["controller"])
+        waiting = GaugeMetricFamily("ullage_queue_waiting", "Keys that wait for a moment", labels=["controller"])
+        running = GaugeMetricFamily("ullage_queue_running", "Keys that are worked on", labels=["controller"])
+        for queue in self.queues:
+            depth.add_metric([queue.controller], queue.depth())
+            waiting.add_metric([queue.controller], queue.waiting())
+            running.add_metric([queue.controller], queue.running())
+        yield from (depth, waiting, running)
+
+    def _collect_caches(self) -> Iterator[Metric]:
+        objects = GaugeMetricFamily("ullage_cache_objects", "Objects held", labels=["kind"])
+        synced = GaugeMetricFamily("ullage_cache_synced", "1 once everything was read", labels=["kind"])
+        age = GaugeMetricFamily("ullage_cache_age_seconds", "Since the server was last heard of", labels=["kind"])
+        for kind in sorted({cache.kind for cache in self.caches}):
+            same = [cache for cache in self.caches if cache.kind == kind]
+            objects.add_metric([kind], sum(cache.objects() for cache in same))
+            synced.add_metric([kind], float(all(cache.synced() for cache in same)))
+            ages = [seconds for cache in same if (seconds := cache.age()) is not None]
+            if ages:
+                age.add_metric([kind], max(ages))
+        yield from (objects, synced, age)

@@ -1,0 +1,111 @@
+"""A slice of the product as one value: its kinds, its controllers, its webhooks, and what each of them needs of the API.
+
+The composition root knows slices by nothing else. What a part watches and writes is declared here, once: the roles that
+`ullage install` makes follow from it, and a cache of a kind that was not declared is refused when it is asked for, in every test,
+and not by the API server of a cluster where the role lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from ullage.clock import Clock, SystemClock
+from ullage.kube.cache import Cache
+from ullage.kube.client import Client
+from ullage.kube.controller import Controller
+from ullage.kube.events import Recorder
+from ullage.kube.kinds import Kind, Object
+from ullage.kube.metrics import Metrics
+from ullage.kube.review import Hook
+
+Verb = Literal["get", "create", "update", "patch", "delete"]
+T = TypeVar("T", bound=Object)
+M = TypeVar("M", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What is done to a kind, besides watching it. `subresources` are named like `status`; the empty one is the object itself."""
+
+    kind: Kind[Any]
+    verbs: tuple[Verb, ...]
+    subresources: tuple[str, ...] = ("",)
+
+
+class Wiring:
+    """What a slice's factories are handed. Caches are shared: whoever asks for the same kind and selection gets the same one."""
+
+    def __init__(
+        self, client: Client, *, instance: str = "", clock: Clock | None = None, metrics: Metrics | None = None
+    ) -> None:
+        self.client = client
+        self.instance = instance  # who we are, in Events
+        self.clock = clock or SystemClock()
+        self.metrics = metrics or Metrics()
+        self.held: list[AbstractAsyncContextManager[Any]] = []
+        self._caches: dict[tuple[Kind[Any], str, str, str], Cache[Any]] = {}
+        self._declared: frozenset[Kind[Any]] = frozenset()
+
+    @property
+    def caches(self) -> list[Cache[Any]]:
+        return list(self._caches.values())
+
+    def cache(self, kind: Kind[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Cache[T]:
+        if kind not in self._declared:
+            raise LookupError(f"{kind.name}: not among what this part of the slice says that it watches")
+        key = (kind, namespace, labels, fields)
+        if key not in self._caches:
+            self._caches[key] = Cache(
+                self.client,
+                kind,
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                clock=self.clock,
+                metrics=self.metrics,
+            )
+        found: Cache[T] = self._caches[key]
+        return found
+
+    def recorder(self, name: str) -> Recorder:
+        """For Events on objects; `name` is that of the slice."""
+        recorder = Recorder(self.client, f"ullage.io/{name}", instance=self.instance, clock=self.clock)
+        self.hold(recorder)
+        return recorder
+
+    def hold(self, manager: AbstractAsyncContextManager[Any]) -> None:
+        """Has something entered before the work begins and left after it has ended."""
+        self.held.append(manager)
+
+    def made(self, part: Part[M]) -> list[M]:
+        """What a part's factory makes of this wiring."""
+        self._declared = frozenset(part.watches)
+        try:
+            return list(part.make(self))
+        finally:
+            self._declared = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(Generic[M]):
+    """The controllers of a slice, or its hooks: how to make them, and what they may do."""
+
+    make: Callable[[Wiring], Iterable[M]]
+    watches: tuple[Kind[Any], ...] = ()
+    writes: tuple[Write, ...] = ()
+    events: bool = False  # writes Events on objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """`kinds` are brought along: their definitions are made where they are missing. `foreign` kinds belong to other products:
+    on a cluster they are only ever looked at, and on one machine we play their part."""
+
+    name: str
+    kinds: tuple[Kind[Any], ...] = ()
+    foreign: tuple[Kind[Any], ...] = ()
+    controllers: Part[Controller[Any]] | None = None
+    hooks: Part[Hook] | None = None

@@ -1,0 +1,75 @@
+"""One of several processes of which only the leader may write: as long as it leads, it makes ConfigMaps, as fast as it can.
+
+It says `acquired`, `lost`, `refused`… on its output, so that a test knows what it has tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import signal
+from datetime import datetime, timedelta
+
+from ullage.clock import BootClock
+from ullage.kube.client import Client
+from ullage.kube.config import Config
+from ullage.kube.kinds import Kind, Meta, Object
+from ullage.kube.lease import Elector, NotLeading
+from ullage.kube.tenure import Timing
+
+MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
+LEASE = "work"
+TIMING = Timing(duration=3, renew_within=2, retry=0.4)
+
+
+class WrongClock(BootClock):
+    """A machine whose time of day is off."""
+
+    def __init__(self, skew: float) -> None:
+        self._skew = timedelta(seconds=skew)
+
+    def now(self) -> datetime:
+        return super().now() + self._skew
+
+
+def say(word: str) -> None:
+    print(word, flush=True)
+
+
+async def main(namespace: str, identity: str, skew: float) -> None:
+    numbers = itertools.count(1)
+
+    async def write() -> None:
+        while True:
+            meta = Meta(name=f"{identity}-{next(numbers)}", namespace=namespace, labels={"writer": identity})
+            try:
+                await work_client.create(MAPS, Object(metadata=meta))
+            except NotLeading:
+                say("refused")
+            await asyncio.sleep(0.02)
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(4):
+                group.create_task(write())
+
+    async with Client(Config.load(), user_agent=identity) as client:
+        elector = Elector(
+            client, LEASE, namespace=namespace, identity=identity, timing=TIMING, clock=WrongClock(skew), observe=say
+        )
+        work_client = client.guarded(elector.guard)
+        running = asyncio.ensure_future(elector.run(work))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("namespace")
+    parser.add_argument("identity")
+    parser.add_argument("--skew", type=float, default=0.0)
+    given = parser.parse_args()
+    asyncio.run(main(given.namespace, given.identity, given.skew))

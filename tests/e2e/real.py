@@ -1,0 +1,195 @@
+"""A control plane of real etcd, kube-apiserver and kube-controller-manager, as a child of the tests.
+
+Every start takes free ports and a directory of its own, so that suites run side by side. The ports are bound here and shared
+with the programs (SO_REUSEPORT): nobody can take one between the choice and the start, nor while a program is restarted.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from ullage.pki import Identity, issue_client, issue_serving, make_ca, save, write_private
+
+from .control_plane import ControlPlane
+from .leash import Leash
+
+Json = dict[str, Any]
+START_SECONDS = 90.0
+LIFETIME = timedelta(days=2)
+# kube-apiserver forgets what is older than one to two of these. The default of 5 minutes would leave 410 untested.
+COMPACTION_SECONDS = 20
+# These count on controllers that do not run here: pods would want a ServiceAccount, deleted claims would never go.
+DISABLED_PLUGINS = "ServiceAccount,StorageObjectInUseProtection"
+CONTROLLERS = (
+    "garbage-collector-controller",
+    "namespace-controller",
+    "resourcequota-controller",
+    "clusterrole-aggregation-controller",
+)
+
+
+class RealControlPlane:
+    """etcd, kube-apiserver and kube-controller-manager on loopback. For benchmarks, `durable` lets etcd wait for the disk."""
+
+    def __init__(self, programs: Path, *, durable: bool = False) -> None:
+        self.programs = programs
+        self.durable = durable
+        self.directory = Path(tempfile.mkdtemp(prefix="ullage-kube-"))
+        self.token = secrets.token_urlsafe(24)
+        self._stack = ExitStack()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._leash = Leash(self.directory)
+        self._stack.callback(self._leash.end)
+        self.port, self._etcd_port, self._peer_port, self._manager_port = (self._reserve() for _ in range(4))
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "kubeconfig"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each program by name: benchmarks read their memory."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def start(self) -> None:
+        """Returns when the API is served and the controllers work."""
+        try:
+            self._write_files()
+            self._run("etcd", self._etcd_options())
+            self._run("kube-apiserver", self._apiserver_options())
+            self._wait("kube-apiserver", f"{self.url}/readyz")
+            self._wait("kube-apiserver", f"{self.url}/api/v1/namespaces/default")  # it makes that a moment after it is ready
+            self._run("kube-controller-manager", self._manager_options())
+            self._wait("kube-controller-manager", f"https://127.0.0.1:{self._manager_port}/healthz")
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Leaves no process and no file."""
+        self._stack.close()
+
+    def control_plane(self) -> ControlPlane:
+        return ControlPlane.from_kubeconfig(self.kubeconfig, embedded=False, workdir=self.directory)
+
+    def _reserve(self) -> int:
+        held = self._stack.enter_context(socket.socket())
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))  # and never listens: connections go to the program
+        return int(held.getsockname()[1])
+
+    def _write_files(self) -> None:
+        now = datetime.now(UTC)
+        ca = make_ca("ullage-e2e", now=now, lifetime=LIFETIME)
+        here = self.directory
+        save(ca, here / "ca.crt", here / "ca.key")
+        for name in ("apiserver", "manager"):
+            pair = issue_serving(ca, ["127.0.0.1", "localhost"], now=now, lifetime=LIFETIME)
+            save(pair, here / f"{name}.crt", here / f"{name}.key")
+        admin = issue_client(ca, Identity("admin", ("system:masters",)), now=now, lifetime=LIFETIME)
+        save(admin, here / "admin.crt", here / "admin.key")
+        accounts = make_ca("service-accounts", now=now, lifetime=LIFETIME)  # only its key pair counts
+        save(accounts, here / "accounts.crt", here / "accounts.key")
+        write_private(here / "tokens.csv", f'{self.token},admin,admin-uid,"system:masters"\n'.encode())
+        write_private(self.kubeconfig, json.dumps(kubeconfig(self.url, ca.certificate, self.token)).encode())
+
+    def _etcd_options(self) -> list[str]:
+        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+        return [
+            f"--data-dir={self.directory}/etcd",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--socket-reuse-port",
+            "--log-level=warn",
+            *([] if self.durable else ["--unsafe-no-fsync"]),
+        ]
+
+    def _apiserver_options(self) -> list[str]:
+        here = self.directory
+        return [
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            f"--etcd-compaction-interval={COMPACTION_SECONDS}s",
+            f"--disable-admission-plugins={DISABLED_PLUGINS}",
+            "--authorization-mode=RBAC",
+            f"--client-ca-file={here}/ca.crt",
+            f"--token-auth-file={here}/tokens.csv",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={here}/accounts.crt",
+            f"--service-account-signing-key-file={here}/accounts.key",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            *self._serving(self.port, "apiserver"),
+        ]
+
+    def _manager_options(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.kubeconfig}",
+            f"--authentication-kubeconfig={self.kubeconfig}",
+            f"--authorization-kubeconfig={self.kubeconfig}",
+            f"--controllers={','.join(CONTROLLERS)}",
+            "--leader-elect=false",
+            "--kube-api-qps=1000",  # every test ends with a namespace to empty; at the default of 20/s they would pile up
+            "--kube-api-burst=1000",
+            *self._serving(self._manager_port, "manager"),
+        ]
+
+    def _serving(self, port: int, name: str) -> list[str]:
+        files = [f"--tls-cert-file={self.directory}/{name}.crt", f"--tls-private-key-file={self.directory}/{name}.key"]
+        return ["--bind-address=127.0.0.1", f"--secure-port={port}", "--permit-port-sharing", *files]
+
+    def _run(self, name: str, options: Sequence[str]) -> None:
+        command = [str(self.programs / name), *options]
+        self._processes[name] = self._leash.start(command, log=self.directory / f"{name}.log")
+
+    def _wait(self, name: str, url: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        while True:
+            try:
+                with opener.open(request, timeout=5):
+                    return
+            except OSError as problem:  # refused, reset, or an HTTP error: all are OSError
+                self._give_up(name, url, late=time.monotonic() > deadline, problem=problem)
+            time.sleep(0.05)
+
+    def _give_up(self, name: str, url: str, *, late: bool, problem: OSError) -> None:
+        ended = [other for other, process in self._processes.items() if process.poll() is not None]
+        if not ended and not late:
+            return
+        blamed = ended[0] if ended else name
+        tail = (self.directory / f"{blamed}.log").read_text(errors="replace")[-3000:]
+        fault = "ended before it served" if ended else f"did not answer {url} within {START_SECONDS:.0f} s ({problem})"
+        raise RuntimeError(f"{blamed} {fault}; the end of its log:\n{tail}")
+
+
+def kubeconfig(url: str, ca: bytes, token: str) -> Json:
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(ca).decode()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "e2e", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
+        "current-context": "e2e",
+    }

@@ -1,0 +1,1 @@
+"""Programs for whoever works on Ullage. Nothing of this is installed."""
