@@ -82,9 +82,7 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    return {
-        key: HIDDEN if _SECRET_NAMES.search(key) else value for key, value in vars(record).items() if key not in _KNOWN
-    }
+    return {key: HIDDEN if _SECRET_NAMES.search(key) else value for key, value in vars(record).items() if key not in _KNOWN}
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -42,18 +42,24 @@ async def main(namespace: str, identity: str, skew: float) -> None:
     numbers = itertools.count(1)
 
     async def write() -> None:
-        while True:
-            meta = Meta(name=f"{identity}-{next(numbers)}", namespace=namespace, labels={"writer": identity})
-            try:
-                await work_client.create(MAPS, Object(metadata=meta))
-            except NotLeading:
-                say("refused")
-            await asyncio.sleep(0.02)
+        meta = Meta(name=f"{identity}-{next(numbers)}", namespace=namespace, labels={"writer": identity})
+        try:
+            await work_client.create(MAPS, Object(metadata=meta))
+        except NotLeading:
+            say("refused")
+
+    async def keep_writing() -> None:
+        try:
+            while True:
+                await write()
+                await asyncio.sleep(0.02)
+        finally:
+            await write()  # on the way out, as controllers do that put things in order: only a leader may
 
     async def work() -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(4):
-                group.create_task(write())
+                group.create_task(keep_writing())
 
     async with Client(Config.load(), user_agent=identity) as client:
         elector = Elector(

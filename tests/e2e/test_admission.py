@@ -253,23 +253,29 @@ def shared_port() -> Iterator[int]:
 async def test_nothing_passes_unreviewed_when_one_of_two_replicas_is_killed(replicas: Replicas) -> None:
     with shared_port() as port:
         doomed, _ = await asyncio.to_thread(replicas.start, port=port, count=2)
-    done = itertools.count(1)
     after_kill: Counter[int] = Counter()
 
     async def one(session: aiohttp.ClientSession, number: int) -> tuple[str, int, str]:
         verdict = "refuse" if number % 2 else "allow"
         name = f"{verdict}-{number}"
-        code, message = await post(session, replicas, replicas.body(name, verdict=verdict, seconds="0.02"))
-        if next(done) == CREATES // 3:
-            doomed.kill()
-        elif doomed.poll() is not None:
+        seconds = f"{number / CREATES:.3f}"  # spread, so that there is a middle to be killed in
+        code, message = await post(session, replicas, replicas.body(name, verdict=verdict, seconds=seconds))
+        if doomed.poll() is not None:
             after_kill[code] += 1
         return name, code, message
 
+    async def kill_in_the_middle() -> None:
+        while len(replicas.record.read_text().splitlines()) < CREATES // 3:
+            await asyncio.sleep(0.005)
+        doomed.kill()
+
     async with clients(replicas.plane) as session:
+        killing = asyncio.create_task(kill_in_the_middle())
         answers = await asyncio.gather(*(one(session, number) for number in range(CREATES)))
+        await killing
 
     codes = Counter(code for _, code, _ in answers)
+    print("CODES", codes, after_kill)
     stored = {item["metadata"]["name"] for item in replicas.api.get(f"{replicas.path}?limit=1000").obj["items"]}
     made = {name for name in stored if name.startswith(("allow-", "refuse-"))}
     reviews = [line.split() for line in replicas.record.read_text().splitlines()]
@@ -282,7 +288,8 @@ async def test_nothing_passes_unreviewed_when_one_of_two_replicas_is_killed(repl
     assert all("denied the request" in message for _, code, message in answers if code == 403)
     assert all("failed calling webhook" in message for _, code, message in answers if code == 500)
     assert len({pid for name, pid in reviews if name.startswith(("allow-", "refuse-"))}) == 2, "both replicas had their share"
-    assert after_kill[201], "the other replica goes on"
+    assert codes[500], "reviews were under way in the replica that was killed"
+    assert after_kill[201], "the other one goes on"
     assert after_kill[403]
 
 

@@ -127,14 +127,15 @@ def test_a_leader_that_was_stopped_writes_nothing_after_it_wakes(scene: Scene, w
     until(lambda: len(scene.written(second)) > seen + 20, "the second worker goes on")
 
     ours, theirs = scene.written(first), scene.written(second)
-    assert "refused" in first.said(), "the first worker tried to write when it woke"
     assert max(ours) < min(theirs), "the first worker's last write came before the second worker's first"
+    assert "refused" in first.said(), "the first worker tried to write when it woke"
     assert stopped < min(theirs) < woken, "the second worker took over while the first was stopped"
     assert "lost" not in second.said()
 
     second.send(signal.SIGTERM)
     assert second.wait() == 0
     assert second.said()[-1] == "released"
+    assert "refused" not in second.said(), "what it wrote on its way out was still within its tenure"
     last = max(scene.written(second))
     until(lambda: max(scene.written(first)) > woken, "the first worker leads again")
     assert min(version for version in scene.written(first) if version > woken) > last

@@ -223,6 +223,6 @@ def _value(data: bytes) -> int | None:
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=50, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestStore = StoreMachine.TestCase

@@ -80,6 +80,8 @@ class Endpoint:
             self._served[path_of(hook)] = Served.of(hook, metrics)
         self.draining = False
         self._was_ready = False
+        self._running = 0
+        metrics.running.set_function(lambda: self._running)  # asked for when somebody scrapes, not counted by a meter each time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -103,7 +105,7 @@ class Endpoint:
             return Page(400, f"{error}\n".encode())
         budget = wire.budget(wire.asked_timeout(scope["query_string"], served.hook.timeout))
         review = Review(request, began + budget)
-        self._metrics.running.inc()
+        self._running += 1
         try:
             decision = await self._decide(served.hook, review, budget - (self._clock.monotonic() - began))
             page = Page(200, wire.encode(review, decision), JSON)
@@ -112,7 +114,7 @@ class Endpoint:
             logger.exception("review failed", extra={"hook": served.hook.name, "review": review.uid})
             return Page(500, f"hook {served.hook.name} failed; its log says why\n".encode())
         finally:
-            self._metrics.running.dec()
+            self._running -= 1
             served.seconds.observe(self._clock.monotonic() - began)
         self._count(served, decision)
         return page

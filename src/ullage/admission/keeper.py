@@ -80,14 +80,15 @@ class Keeper:
             except Conflict:
                 await asyncio.sleep(CONFLICT_PAUSE)
 
-    async def register(self) -> None:
-        """Registers the hooks with the bundle that the Secret has now."""
+    async def register(self, *, anew: bool = True) -> None:
+        """Registers the hooks with the bundle that the Secret has now; with `anew=False` only what is registered already."""
+        publish = registration.register if anew else registration.republish
         while True:
             seen = await registration.read(self._client, self._registration)
             secret = await self._read()  # after the registration: see registration.register
             vault = self._load(secret)
             try:
-                await registration.register(self._client, self._registration, bundle=vault.bundle, seen=seen)
+                await publish(self._client, self._registration, bundle=vault.bundle, seen=seen)
             except Conflict:
                 await asyncio.sleep(CONFLICT_PAUSE)
                 continue

@@ -57,25 +57,13 @@ async def run_webhook(
     clock: Clock | None = None,
     serves: Callable[[str, int], None] | None = None,
 ) -> None:
-    """Serves the hooks until `stop` is set. `checks` are what readiness waits for besides the certificate (caches
-    synced). `serves` is called with host and port once everything is registered."""
+    """Serves the hooks until `stop` is set. `checks` are what readiness waits for besides the certificate (caches synced).
+    `serves` is called with host and port once everything is registered."""
     clock, metrics = clock or SystemClock(), metrics or Metrics()
-    all_hooks = (*hooks, selftest_hook(settings.namespace))
     with contextlib.closing(bind(settings.host, settings.port)) as sock:
-        port: int = sock.getsockname()[1]
-        address = settings.address or ByUrl(f"https://{_literal(settings.host)}:{port}")
+        settings = replace(settings, port=sock.getsockname()[1])
         certificate = Certificate()
-        keeper = Keeper(
-            client,
-            certificate,
-            place=Place(settings.namespace, settings.secret),
-            terms=replace(settings.terms, hosts=tuple(dict.fromkeys((*address.hosts, *settings.terms.hosts)))),
-            registered=Registration(settings.name, all_hooks, address),
-            metrics=metrics,
-            clock=clock,
-        )
-        ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
-        endpoint = Endpoint(all_hooks, metrics=metrics, clock=clock, checks=ready)
+        keeper = _keeper(hooks, client, settings=settings, certificate=certificate, metrics=metrics, clock=clock)
         test = SelfTest(
             client,
             keeper,
@@ -85,6 +73,8 @@ async def run_webhook(
             metrics=metrics,
             clock=clock,
         )
+        ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
+        endpoint = Endpoint(_with_selftest(hooks, settings), metrics=metrics, clock=clock, checks=ready)
         await keeper.open()
         async with serving(
             endpoint, certificate, sock=sock, drain=settings.drain, stop_seconds=settings.stop_seconds
@@ -92,8 +82,42 @@ async def run_webhook(
             if await _ready(ready, stop):
                 await keeper.register()
                 if serves is not None:
-                    serves(settings.host, port)
-                await _work([keeper.run(settings.look_every), test.run(settings.test_every)], server, stop)
+                    serves(settings.host, settings.port)
+                await _work([keeper.run(settings.look_every), test.run(settings.test_every)], server, stop=stop)
+
+
+async def readdress(hooks: Sequence[Hook], client: Client, settings: Settings, *, clock: Clock | None = None) -> None:
+    """Points the hooks that are registered at the address where they will be served, with the bundle of the Secret.
+
+    For whoever starts everything on one machine: hooks of an earlier run, with a port that is gone, would refuse the very
+    writes that starting needs. Nothing is registered that was not.
+    """
+    if settings.address is None and not settings.port:
+        raise ValueError("an address is needed: nobody knows yet which port will be free")
+    keeper = _keeper(
+        hooks, client, settings=settings, certificate=Certificate(), metrics=Metrics(), clock=clock or SystemClock()
+    )
+    await keeper.open()
+    await keeper.register(anew=False)
+
+
+def _keeper(
+    hooks: Sequence[Hook], client: Client, *, settings: Settings, certificate: Certificate, metrics: Metrics, clock: Clock
+) -> Keeper:
+    address = settings.address or ByUrl(f"https://{_literal(settings.host)}:{settings.port}")
+    return Keeper(
+        client,
+        certificate,
+        place=Place(settings.namespace, settings.secret),
+        terms=replace(settings.terms, hosts=tuple(dict.fromkeys((*address.hosts, *settings.terms.hosts)))),
+        registered=Registration(settings.name, _with_selftest(hooks, settings), address),
+        metrics=metrics,
+        clock=clock,
+    )
+
+
+def _with_selftest(hooks: Sequence[Hook], settings: Settings) -> tuple[Hook, ...]:
+    return (*hooks, selftest_hook(settings.namespace))
 
 
 async def _ready(checks: Mapping[str, Check], stop: asyncio.Event) -> bool:
@@ -105,7 +129,7 @@ async def _ready(checks: Mapping[str, Check], stop: asyncio.Event) -> bool:
     return False
 
 
-async def _work(jobs: list[Coroutine[None, None, None]], server: asyncio.Task[None], stop: asyncio.Event) -> None:
+async def _work(jobs: list[Coroutine[None, None, None]], server: asyncio.Task[None], *, stop: asyncio.Event) -> None:
     """Until the stop, or until the server ends by itself, which is an error."""
     tasks = [asyncio.create_task(job) for job in jobs]
     stopping = asyncio.create_task(stop.wait())

@@ -15,7 +15,7 @@ import msgspec
 
 from ullage.app.foreign import lacking
 from ullage.app.manifests import DEFINITIONS, DIGEST, FLOWS, LEVELS, NAMESPACES, Json, Manifest
-from ullage.app.report import Outcome, Tell
+from ullage.app.report import Outcome, Tell, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Terminal
 from ullage.kube.client import Client
@@ -64,8 +64,8 @@ class Installer:
         if _as_applied(live, manifest.body):
             return await self._established(_outcome("unchanged", manifest), manifest)
         written = await self._apply(manifest)
-        verb = "unchanged" if _content(written) == _content(live) else "changed"
-        return await self._established(Outcome(verb, *_named(manifest)), manifest)
+        same = _content(written) == _content(live)
+        return await self._established(_outcome("unchanged" if same else "changed", manifest), manifest)
 
     async def _create(self, manifest: Manifest) -> Outcome:
         if not manifest.brought:
@@ -177,9 +177,5 @@ def _decoded(answer: bytes) -> Json:
     return found
 
 
-def _named(manifest: Manifest) -> tuple[str, str]:
-    return manifest.kind.kind.lower(), manifest.name
-
-
-def _outcome(verb: Any, manifest: Manifest, why: str = "") -> Outcome:
-    return Outcome(verb, *_named(manifest), why)
+def _outcome(verb: Verb, manifest: Manifest, why: str = "") -> Outcome:
+    return Outcome(verb, manifest.kind.kind.lower(), manifest.name, why)

@@ -1,7 +1,7 @@
 """What `ullage install` applies, as values: definitions, a namespace, identities, roles, a priority level of our own.
 
-Pure: slices in, objects out, the same ones for the same slices. Each carries our label, which says that we may change and remove
-it, and a digest of what was applied, so that an install with nothing to do makes no write.
+Pure: slices in, objects out, the same ones for the same slices. Each carries our label, which says that we may change and
+remove it, and a digest of what was applied, so that an install with nothing to do makes no write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was done to each object, and why not where nothing was: lines that a person reads and an exit code that a script reads."""
+"""What was done to each object, and why not where nothing was: lines for a person, an exit code for a script."""
 
 from __future__ import annotations
 

@@ -2,19 +2,19 @@
 
 Hooks first: an entry without a server refuses everything that it matches. Data next, only when asked for, and while the
 controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities last.
-Only what carries our label is ever deleted.
+Only what carries our label is ever deleted, and the controllers' lease.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.app import manifests as ours
 from ullage.app.access import CERTIFICATE, CONDITION, LEASE
-from ullage.app.report import Outcome, Tell
+from ullage.app.report import Outcome, Tell, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.kube.client import Client
 from ullage.kube.crds import MANAGED_BY, OURS
@@ -39,7 +39,6 @@ HOOKS: Final = (
 _LEFT_BEHIND: Final = (
     (_kind("", "Secret", "secrets", namespaced=True), CERTIFICATE),
     (_kind("", "ConfigMap", "configmaps", namespaced=True), CONDITION),
-    (_kind("coordination.k8s.io", "Lease", "leases", namespaced=True), LEASE),
 )
 _IDENTITIES: Final = (
     ours.CLUSTER_BINDINGS,
@@ -55,7 +54,7 @@ _IDENTITIES: Final = (
 class Definition(Object):
     """A CustomResourceDefinition, as far as it takes to find its objects."""
 
-    spec: dict[str, Any] = {}
+    spec: Mapping[str, Any] = {}
 
     def kind(self) -> Kind[Object]:
         names, versions = self.spec["names"], self.spec["versions"]
@@ -79,6 +78,13 @@ class Found:
     def __str__(self) -> str:
         place = f"{self.meta.namespace}/" if self.meta.namespace else ""
         return f"{self.kind.name} {place}{self.meta.name}"
+
+
+class Lease(Object):
+    spec: Mapping[str, Any] = {}
+
+
+_LEASES: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", Lease, whole=False, status=False)
 
 
 class Uninstaller:
@@ -168,11 +174,14 @@ class Uninstaller:
         return [Found(kind, obj.metadata) for obj in listing.items]
 
     async def _left_behind(self) -> AsyncIterator[Found]:
-        """What the processes make for themselves."""
+        """What the processes make for themselves. The lease has no label; its name is ours alone."""
         for kind, name in _LEFT_BEHIND:
             found = await self._client.find(kind, name, ours.NAMESPACE)
-            if found is not None:
+            if found is not None and found.metadata.labels.get(MANAGED_BY) == OURS:
                 yield Found(kind, found.metadata)
+        lease = await self._client.find(_LEASES, LEASE, ours.NAMESPACE)
+        if lease is not None:
+            yield Found(_LEASES, lease.metadata)
 
     async def _namespace(self, *, purge: bool) -> None:
         found = await self._client.find(ours.NAMESPACES, ours.NAMESPACE)
@@ -220,15 +229,8 @@ class Uninstaller:
             return
         self._note("deleted", one)
 
-    def _note(self, verb: Any, one: Found, why: str = "") -> None:
+    def _note(self, verb: Verb, one: Found, why: str = "") -> None:
         place = f"{one.meta.namespace}/" if one.meta.namespace else ""
         outcome = Outcome(verb, one.kind.kind.lower(), f"{place}{one.meta.name}", why)
         self._outcomes.append(outcome)
         self._tell(outcome)
-
-
-class _Lease(Object):
-    spec: dict[str, Any] = {}
-
-
-_LEASES: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", _Lease, whole=False, status=False)

@@ -49,10 +49,11 @@ def version() -> None:
     _print_version(True)
 
 
-def run() -> None:
-    """Runs the command that the arguments name, and turns an error into a line and an exit code."""
+def run(composition: object = None) -> None:
+    """Runs the command that the arguments name, and turns an error into a line and an exit code. Commands find what they are
+    composed of in their context."""
     try:
-        app()
+        app(obj=composition)
     except UllageError as error:
         print(f"ullage: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT if isinstance(error, BadInput) else FAILED)

@@ -187,7 +187,10 @@ class Client:
         uid: str = "",
         resource_version: str = "",
     ) -> T:
-        """One kind of patch. With `uid` or `resource_version`, it is a Conflict if the object is another or has changed."""
+        """One kind of patch. With `uid` or `resource_version`, it is a Conflict if the object is another or has changed.
+
+        An apply that finds no object makes one, unless a `uid` is demanded.
+        """
         if subresource and uid and not resource_version:
             # kube-apiserver ignores the uid in a patch of a custom object's status; a version belongs to one object only.
             raise ValueError(

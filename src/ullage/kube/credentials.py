@@ -20,8 +20,10 @@ from ullage.clock import Clock
 from . import exec_plugin, tls
 from .config import Config
 from .exec_plugin import Credential, PluginFailed
+from .kubeconfig import BadConfig
 
 LOOK_SECONDS = 60.0
+SOON_SECONDS = 1.0
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -82,9 +84,15 @@ class Credentials:
             if not self._plugged_good():
                 raise PluginFailed(f"{self._config.plugin.where}: the credential had expired when it was printed")
         secrets = self._secrets()
-        if self._access is None or secrets != self._made_of:
-            self._access, self._made_of = self._make(secrets), secrets
         self._look_at = now + LOOK_SECONDS
+        if self._access is not None and secrets == self._made_of:
+            return self._access
+        try:
+            self._access, self._made_of = self._make(secrets), secrets
+        except BadConfig:
+            if self._access is None:
+                raise
+            self._look_at = now + SOON_SECONDS  # somebody is just replacing the files, and one of two is new
         return self._access
 
     def _plugged_good(self) -> bool:
@@ -92,7 +100,7 @@ class Credentials:
 
     def _secrets(self) -> _Secrets:
         config, plugged = self._config, self._plugged or Credential()
-        token = self._files["token"].read().decode().strip() or config.token or plugged.token
+        token = self._files["token"].read().decode("utf-8", "replace").strip() or config.token or plugged.token
         certificate = self._files["certificate"].read() or config.certificate
         key = self._files["key"].read() or config.key
         if not certificate:
@@ -102,6 +110,8 @@ class Credentials:
     def _make(self, secrets: _Secrets) -> Access:
         config = self._config
         headers: list[tuple[str, str]] = []
+        if not secrets.token.isprintable() or not secrets.token.isascii():
+            raise BadConfig("user", "token", "this holds characters that no token has")
         if secrets.token:
             headers.append(("Authorization", f"Bearer {secrets.token}"))
         elif config.username:
@@ -130,7 +140,7 @@ class _File:
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen != self._seen:
                 with open(self._path, "rb") as file:
-                    self._content = file.read()
+                    self._content = file.read() or self._content  # empty: it is being written this very moment
                 self._seen = seen
         except OSError:  # a kubelet is just swapping it, or the disk hiccups: what we know may well be good still
             pass

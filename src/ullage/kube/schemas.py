@@ -235,7 +235,9 @@ def _union(shape: shapes.UnionType, place: _Place) -> Json:
         made = {"type": "number"}
     else:
         raise place.refuse("a union may be `T | None`, `int | str` or `int | float`")
-    return {**made, "nullable": True} if len(members) < len(shape.types) else made
+    # An enum is asked about null too, and kube-apiserver matches null with nothing in it. Not nullable, it drops a null that
+    # is given instead, which says the same.
+    return {**made, "nullable": True} if len(members) < len(shape.types) and "enum" not in made else made
 
 
 def _annotated(shape: shapes.Metadata, place: _Place) -> Json:

@@ -105,11 +105,12 @@ class SeriesBook(Generic[K]):
         return True
 
     def due(self, now: float) -> list[Series[K]]:
-        """What should be written now, the longest silent first. Series that are over are dropped on the way."""
+        """What should be written now, what has waited longest first. Series that are over are dropped on the way."""
         over = [key for key, series in self._series.items() if now - series.heard > self._limits.forget]
         for key in over:
             del self._series[key]
-        return [series for series in self._series.values() if series.pending and series.due <= now]
+        due = (series for series in self._series.values() if series.pending and series.due <= now)
+        return sorted(due, key=lambda series: series.due)
 
     def next_due(self) -> float | None:
         return min((series.due for series in self._series.values() if series.pending), default=None)

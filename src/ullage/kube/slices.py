@@ -1,8 +1,8 @@
 """A slice of the product as one value: its kinds, its controllers, its webhooks, and what each of them needs of the API.
 
 The composition root knows slices by nothing else. What a part watches and writes is declared here, once: the roles that
-`ullage install` makes follow from it, and a cache of a kind that was not declared is refused when it is asked for, in every test,
-and not by the API server of a cluster where the role lacks it.
+`ullage install` makes follow from it, and a cache of a kind that was not declared is refused when it is asked for, in every
+test, and not by the API server of a cluster where the role lacks it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ M = TypeVar("M", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What is done to a kind, besides watching it. `subresources` are named like `status`; the empty one is the object itself."""
+    """What is done to a kind, besides watching it. `subresources` are named (`status`); the empty one is the object itself."""
 
     kind: Kind[Any]
     verbs: tuple[Verb, ...]
@@ -36,7 +36,7 @@ class Write:
 
 
 class Wiring:
-    """What a slice's factories are handed. Caches are shared: whoever asks for the same kind and selection gets the same one."""
+    """What a slice's factories are handed. Caches are shared: the same kind and selection is the same cache."""
 
     def __init__(
         self, client: Client, *, instance: str = "", clock: Clock | None = None, metrics: Metrics | None = None

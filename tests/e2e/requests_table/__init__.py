@@ -14,6 +14,7 @@ from . import (
     gets,
     lists,
     patches,
+    policies,
     small_kinds,
     storage_kinds,
     subresources,
@@ -39,4 +40,5 @@ CASES: tuple[Case, ...] = (
     *definitions.CASES,
     *access.CASES,
     *admission.CASES,
+    *policies.CASES,
 )

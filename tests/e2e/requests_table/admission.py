@@ -138,7 +138,9 @@ GENERATIONS = (
 )  # fmt: skip
 
 NAMED = rule(["configmaps"], ["list", "watch"], resourceNames=["x"])
-ROBOT_MAY_NOT = 'User "system:serviceaccount:{ns}:robot" cannot list resource "configmaps" in API group "" in the namespace "{ns}"'
+ROBOT_MAY_NOT = (
+    'User "system:serviceaccount:{ns}:robot" cannot list resource "configmaps" in API group "" in the namespace "{ns}"'
+)
 
 SELECTED = (
     Case("a list of one name needs the right to that name", "GET", f"{CONFIGMAPS}?fieldSelector=metadata.name%3Dx", headers=AS_ROBOT, setup=allowed(NAMED), has={"kind": "ConfigMapList"}),
@@ -170,7 +172,12 @@ def crumb(name: str = "a", **meta: Any) -> Json:
 
 
 DEFINITION_GONE = (Step("DELETE", DEFINITION),)
-HELD = (*served(), post(CRUMBS, crumb(finalizers=["example.com/held"])), Step("DELETE", DEFINITION), Step("GET", DEFINITION, until={"status.conditions[2].type": "Terminating"}))
+HELD = (
+    *served(),
+    post(CRUMBS, crumb(finalizers=["example.com/held"])),
+    Step("DELETE", DEFINITION),
+    Step("GET", DEFINITION, until={"status.conditions[2].type": "Terminating"}),
+)
 RELEASED = (Step("PATCH", f"{CRUMBS}/a", {"metadata": {"finalizers": None}}, MERGE_PATCH),)
 TERMINATING = "create not allowed while custom resource definition is terminating"
 

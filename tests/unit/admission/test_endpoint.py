@@ -61,7 +61,9 @@ class Served:
         return dict(found["response"])
 
     def count(self, result: str) -> float:
-        return self.metrics.registry.get_sample_value("ullage_admission_reviews_total", {"hook": "guard", "result": result}) or 0
+        return (
+            self.metrics.registry.get_sample_value("ullage_admission_reviews_total", {"hook": "guard", "result": result}) or 0
+        )
 
 
 def says(decision: Decision) -> Function:
@@ -111,7 +113,9 @@ async def test_a_refusal_carries_code_reason_message_and_causes() -> None:
     ("error", "message", "seconds"),
     [
         pytest.param(Retryable("the ledger is away"), "the ledger is away", 1, id="anything that may pass"),
-        pytest.param(TooManyRequests("busy", code=429, retry_after=12.0), "busy", 12, id="a server that says when to come back"),
+        pytest.param(
+            TooManyRequests("busy", code=429, retry_after=12.0), "busy", 12, id="a server that says when to come back"
+        ),
     ],
 )
 async def test_what_may_pass_is_try_again(error: Retryable, message: str, seconds: int) -> None:

@@ -87,6 +87,7 @@ INNER = {"type": "object", "properties": {"name": {"type": "string"}, "size": {"
         pytest.param(int | str | None, {**INTS_OR_STRINGS, "nullable": True}, id="int-or-string may be nullable"),
         pytest.param(int | msgspec.UnsetType, {"type": "integer"}, id="what may be unset is not nullable"),
         pytest.param(Literal["b", "a"], {"type": "string", "enum": ["a", "b"]}, id="literals are an enum, sorted"),
+        pytest.param(Literal["a"] | None, {"type": "string", "enum": ["a"]}, id="an enum cannot be nullable"),
         pytest.param(Literal[2, 1], {"type": "integer", "enum": [1, 2]}, id="whole numbers may be an enum"),
         pytest.param(Colour, {"type": "string", "enum": ["Red", "Blue"]}, id="an Enum keeps its order"),
         pytest.param(Level, {"type": "integer", "enum": [1]}, id="an IntEnum is an enum of integers"),

@@ -71,10 +71,11 @@ async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None
         await client.get(TANKS, "a")
         clock.advance(2)
         await client.get(TANKS, "a")
-        file.unlink()
-        clock.advance(61)
-        await client.get(TANKS, "a")
-        assert tokens(server) == ["Bearer one", "Bearer one", "Bearer two-is-longer", "Bearer two-is-longer"]
+        for spoil in (file.unlink, file.touch, lambda: file.write_bytes(b"\xff\x00")):
+            spoil()
+            clock.advance(61)
+            await client.get(TANKS, "a")
+        assert tokens(server) == ["Bearer one"] * 2 + ["Bearer two-is-longer"] * 4
 
 
 async def test_a_token_file_is_read_again_when_the_server_refuses_it(tmp_path: Path) -> None:
@@ -303,6 +304,30 @@ async def test_certificates_that_change_on_disk_are_shown_from_then_on(ca: pki.P
         assert names == ["jane", "jill"]
 
 
+async def test_a_pair_that_is_half_replaced_is_shown_as_it_was(ca: pki.Pair, tmp_path: Path) -> None:
+    clock = FakeClock()
+    jane, jill = (pki.issue_client(ca, pki.Identity(who), now=datetime.now(UTC), lifetime=HOUR) for who in ("jane", "jill"))
+    pki.save(jane, tmp_path / "me.crt", tmp_path / "me.key")
+    files = {
+        "certificate_file": str(tmp_path / "me.crt"),
+        "key_file": str(tmp_path / "me.key"),
+        "ca_file": str(tmp_path / "ca"),
+    }
+    async with (
+        Scripted(OK, tls=serving(ca, tmp_path)).running() as server,
+        Client(server.config(**files), clock=clock) as client,
+    ):
+        await client.get(TANKS, "a")
+        pki.write_private(tmp_path / "me.key", jill.key)
+        clock.advance(61)
+        await client.get(TANKS, "a")
+        pki.write_private(tmp_path / "me.crt", jill.certificate)
+        clock.advance(2)
+        await client.get(TANKS, "a")
+        names = [certificate["subject"][0][0][1] for certificate in server.peer_certificates]
+        assert names == ["jane", "jill"]
+
+
 async def test_a_plugins_certificate_is_shown(ca: pki.Pair, tmp_path: Path) -> None:
     mine = pki.issue_client(ca, pki.Identity("plug"), now=datetime.now(UTC), lifetime=HOUR)
     printed = credential(status={"clientCertificateData": mine.certificate.decode(), "clientKeyData": mine.key.decode()})
@@ -317,17 +342,18 @@ async def test_a_plugins_certificate_is_shown(ca: pki.Pair, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "settings",
     [
+        pytest.param({"token": "s3cret\nX-Other: certificate"}, id="a token that would add a header"),
         pytest.param({"ca": b"s3cret"}, id="an authority that is none"),
         pytest.param({"ca": b"\xff"}, id="an authority that is no text"),
         pytest.param({"certificate": b"s3cret", "key": b"s3cret"}, id="a certificate that is none"),
     ],
 )
-async def test_unusable_certificates_are_told_without_their_content(settings: dict[str, bytes]) -> None:
-    async with Client(Config(server="https://127.0.0.1:1", **settings)) as client:  # type: ignore[arg-type]  # bytes fields
+async def test_unusable_credentials_are_told_without_their_content(settings: dict[str, Any]) -> None:
+    async with Client(Config(server="https://127.0.0.1:1", **settings)) as client:
         with pytest.raises(BadConfig) as caught:
             await client.get(TANKS, "a")
     assert isinstance(caught.value, Terminal)
-    assert "certificate" in str(caught.value)
+    assert str(caught.value).startswith(("user token", "user client-certificate", "cluster certificate-authority"))
     assert "s3cret" not in str(caught.value)
 
 

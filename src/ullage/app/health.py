@@ -1,0 +1,98 @@
+"""`/healthz`, `/readyz` and `/metrics` of a process that serves nothing else, on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, Final
+
+import uvicorn
+from prometheus_client import CollectorRegistry, generate_latest
+
+from ullage.errors import Retryable
+
+Message = MutableMapping[str, Any]
+STOP_SECONDS: Final = 1
+TEXT: Final = b"text/plain; charset=utf-8"
+METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class Health:
+    """`checks` says what readiness consists of, at the moment of asking; `registries` are what is measured now."""
+
+    def __init__(self, checks: Callable[[], Mapping[str, bool]], registries: Callable[[], Iterable[CollectorRegistry]]) -> None:
+        self._checks = checks
+        self._registries = registries
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served")
+        code, kind, body = self.answer(scope["method"], scope["path"])
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def answer(self, method: str, path: str) -> tuple[int, bytes, bytes]:
+        if method not in ("GET", "HEAD"):
+            return 405, TEXT, b"only GET and HEAD\n"
+        match path:
+            case "/healthz":
+                return 200, TEXT, b"ok\n"
+            case "/readyz":
+                checks = self._checks()
+                lines = "".join(f"[{'+' if holds else '-'}] {name}\n" for name, holds in checks.items())
+                return (200 if all(checks.values()) else 503), TEXT, lines.encode()
+            case "/metrics":
+                return 200, METRICS, b"".join(generate_latest(registry) for registry in self._registries())
+        return 404, TEXT, b"not found\n"
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals belong to the process, which has more to stop than this server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(health: Health, *, host: str, port: int) -> AsyncIterator[int]:
+    """Serves inside the block, on the port that it yields."""
+    with contextlib.closing(_listen(host, port)) as sock:
+        config = uvicorn.Config(
+            health,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        server = _Uvicorn(config)
+        task = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            while not server.started and not task.done():  # noqa: ASYNC110  uvicorn offers nothing to wait for
+                await asyncio.sleep(0.005)
+            yield int(sock.getsockname()[1])
+        finally:
+            server.should_exit = True
+            await task
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        raise Retryable(f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}") from error
+    return found

@@ -1,0 +1,83 @@
+"""What `ullage up` runs beside the API server, and what it does before: install, identities, then webhook, then controllers.
+
+The webhook registers itself with its present address and bundle before it says that it is ready, and the controllers start
+after that: whatever was registered before the machine went down is never waited for.
+
+What speaks to the API is imported when it is needed, while the API server's process is starting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ullage.standalone.up.fleet import Companion, System
+from ullage.standalone.up.supervisor import Role
+
+if TYPE_CHECKING:
+    from ullage.app.identities import Identities
+    from ullage.kube.slices import Slice
+
+
+class Standing:
+    """The administrator's part of `ullage up`. Its client lives from the first install to the last renewal."""
+
+    def __init__(self, slices: Callable[[], Sequence[Slice]]) -> None:
+        self._slices = slices
+        self._stack = contextlib.AsyncExitStack()
+        self._identities: Identities | None = None
+
+    async def prepare(self, directory: Path) -> str:
+        """Safe to repeat; what it did, in a line, and a further one for each problem."""
+        from ullage.app import report
+        from ullage.app.access import CONTROLLER, WEBHOOK
+        from ullage.app.identities import Identities, Identity
+        from ullage.app.install import Installer
+        from ullage.app.manifests import manifests
+        from ullage.kube.client import Client
+        from ullage.kube.config import Config
+
+        await self._stack.aclose()
+        config = Config.load(directory / "kubeconfig", environ={})
+        client = await self._stack.enter_async_context(Client(config, user_agent="ullage (up)"))
+        outcomes = await Installer(client).install(manifests(self._slices(), foreign=True), tell=lambda outcome: None)
+        self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK)])
+        await self._identities.issue()
+        problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
+        return f"installed: {report.summary(outcomes)}{problems}"
+
+    async def maintain(self) -> None:
+        async with self._stack:
+            if self._identities is None:
+                raise RuntimeError("nothing was prepared")
+            await self._identities.keep()
+
+
+def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str]) -> System:
+    """`program` is the command `ullage`; `options` go to both processes."""
+
+    def webhook(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0"]
+        return [*program, "webhook", *own, *options]
+
+    def controller(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
+        return [*program, "controller", *own, *options]
+
+    standing = Standing(slices)
+    return System(
+        standing.prepare,
+        standing.maintain,
+        (
+            Companion(Role("webhook", "webhook", "webhook"), webhook, "https://127.0.0.1:{port}"),
+            Companion(Role("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
+        ),
+    )
+
+
+def _kubeconfig(directory: Path, account: str) -> str:
+    from ullage.app.identities import Identity
+
+    return str(Identity(account, directory).kubeconfig)

@@ -1,0 +1,183 @@
+"""What is registered, word by word, and who may overwrite it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.builders import FakeApi
+from ullage.admission.registration import (
+    MUTATING,
+    VALIDATING,
+    Address,
+    ByService,
+    ByUrl,
+    Registration,
+    read,
+    register,
+    republish,
+    unregister,
+)
+from ullage.admission.selftest import selftest_hook
+from ullage.kube.errors import Conflict
+from ullage.kube.kinds import Kind, Object
+from ullage.kube.review import Decision, Hook, Review, Target
+
+SNAPSHOT = Kind("longhorn.io", "v1beta2", "Snapshot", "snapshots", Object)
+URL = ByUrl("https://127.0.0.1:9443")
+
+
+async def allow(review: Review) -> Decision:
+    return Decision.allow()
+
+
+def hook(**fields: Any) -> Hook:
+    target = Target.of(SNAPSHOT, "CREATE", "UPDATE", subresources=("", "status"))
+    wanted: dict[str, Any] = {"name": "guard", "phase": "validate", "targets": (target,), "answer": allow}
+    return Hook(**wanted | fields)
+
+
+def entry(declared: Hook, address: Address = URL) -> dict[str, Any]:
+    kind = MUTATING if declared.phase == "mutate" else VALIDATING
+    found = Registration("ullage", (declared,), address).configuration(kind, b"PEM")
+    assert found is not None
+    return dict(found["webhooks"][0])
+
+
+def test_an_entry_says_everything_that_the_api_server_would_default() -> None:
+    assert entry(hook(not_in=("kube-system",))) == {
+        "name": "guard.webhook.ullage.io",
+        "clientConfig": {"url": "https://127.0.0.1:9443/hooks/guard", "caBundle": base64.b64encode(b"PEM").decode()},
+        "rules": [
+            {
+                "apiGroups": ["longhorn.io"],
+                "apiVersions": ["v1beta2"],
+                "resources": ["snapshots", "snapshots/status"],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "namespaceSelector": {
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]
+        },
+        "objectSelector": {},
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Fail",
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": 10,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def test_without_exclusions_of_its_own_a_hook_sees_every_namespace() -> None:
+    assert entry(hook())["namespaceSelector"] == {}
+
+
+def test_in_a_cluster_the_api_server_goes_through_the_service() -> None:
+    config = entry(hook(), ByService("ullage-system", "webhook"))["clientConfig"]
+
+    assert config["service"] == {"namespace": "ullage-system", "name": "webhook", "port": 443, "path": "/hooks/guard"}
+    assert "url" not in config
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        (URL, ("127.0.0.1",)),
+        (ByUrl("https://[::1]:9443"), ("::1",)),
+        (ByService("a", "b"), ("b.a.svc", "b.a.svc.cluster.local", "b.a")),
+    ],
+)
+def test_the_certificate_is_for_the_name_that_the_api_server_calls(address: Address, hosts: tuple[str, ...]) -> None:
+    assert address.hosts == hosts
+
+
+def test_a_mutating_hook_says_whether_it_wants_to_be_asked_again() -> None:
+    assert entry(hook(phase="mutate"))["reinvocationPolicy"] == "Never"
+    assert entry(hook(phase="mutate", reinvoke=True))["reinvocationPolicy"] == "IfNeeded"
+    assert "reinvocationPolicy" not in entry(hook())
+
+
+def test_the_self_test_can_hold_nobody_up() -> None:
+    found = entry(selftest_hook("ullage-system"))
+
+    assert found["failurePolicy"] == "Ignore"
+    assert found["sideEffects"] == "None"
+    assert found["objectSelector"] == {"matchLabels": {"ullage.io/webhook-selftest": "true"}}
+    assert found["namespaceSelector"]["matchExpressions"][0] | {"key": ""} == {
+        "key": "",
+        "operator": "In",
+        "values": ["ullage-system"],
+    }
+
+
+BOTH = Registration("ullage", (hook(), hook(name="stamp", phase="mutate")), URL)
+
+
+async def test_registering_twice_is_registering_once() -> None:
+    api = FakeApi()
+    for _ in range(2):
+        await register(api.client, BOTH, bundle=b"one", seen=await read(api.client, BOTH))
+
+    assert sorted(kind for kind, _ in api.objects) == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    found = await read(api.client, BOTH)
+    assert (found.bundle, found.missing) == (b"one", ())
+
+
+async def test_a_bundle_that_was_read_too_early_does_not_overwrite_a_newer_one() -> None:
+    api = FakeApi()
+    await register(api.client, BOTH, bundle=b"old", seen=await read(api.client, BOTH))
+    stalled = await read(api.client, BOTH)
+    await register(api.client, BOTH, bundle=b"new", seen=await read(api.client, BOTH))
+
+    for publish in (register, republish):
+        with pytest.raises(Conflict):
+            await publish(api.client, BOTH, bundle=b"old", seen=stalled)
+
+    assert (await read(api.client, BOTH)).bundle == b"new"
+
+
+async def test_what_somebody_has_deleted_is_not_published_again() -> None:
+    api = FakeApi()
+    await register(api.client, BOTH, bundle=b"old", seen=await read(api.client, BOTH))
+    await api.delete(VALIDATING, "ullage")
+    seen = await read(api.client, BOTH)
+
+    await republish(api.client, BOTH, bundle=b"new", seen=seen)
+
+    assert seen.missing == ("guard.webhook.ullage.io",)
+    assert ("ValidatingWebhookConfiguration", "ullage") not in api.objects
+    assert (await read(api.client, BOTH)).bundle == b"new"
+
+
+async def test_entries_that_do_not_agree_have_no_bundle_and_none_is_not_registered() -> None:
+    api = FakeApi()
+    assert (await read(api.client, BOTH)).bundle is None
+    for name, bundle in (("guard", b"a"), ("other", b"b")):
+        one = Registration("ullage", (hook(name=name, phase="mutate" if name == "other" else "validate"),), URL)
+        kind = MUTATING if name == "other" else VALIDATING
+        await api.patch(kind, "ullage", apply=one.configuration(kind, bundle) or {}, field_manager="m", force=True)
+
+    assert (await read(api.client, BOTH)).bundle == b""
+
+
+async def test_a_phase_without_hooks_is_taken_away() -> None:
+    api = FakeApi()
+    await register(api.client, BOTH, bundle=b"one", seen=await read(api.client, BOTH))
+    fewer = Registration("ullage", (hook(),), URL)
+
+    await register(api.client, fewer, bundle=b"one", seen=await read(api.client, fewer))
+
+    assert list(api.objects) == [("ValidatingWebhookConfiguration", "ullage")]
+
+
+async def test_unregistering_twice_is_unregistering_once() -> None:
+    api = FakeApi()
+    await register(api.client, BOTH, bundle=b"one", seen=await read(api.client, BOTH))
+
+    await unregister(api.client, "ullage")
+    await unregister(api.client, "ullage")
+
+    assert not api.objects
