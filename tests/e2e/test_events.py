@@ -80,6 +80,7 @@ def test_an_event_on_a_cluster_wide_object(api: Api, namespace: str, kubectl: Ku
     events = kubectl("get", "events", "-n", "default", "-o", "json").json["items"]
     [event] = [one for one in events if one["involvedObject"]["name"] == namespace]
     assert (event["message"], event["source"]) == ("no room", {})
+    kubectl("delete", "event", event["metadata"]["name"], "-n", "default")
 
 
 def test_an_event_in_a_namespace_that_is_gone_harms_nobody(api: Api) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.kube.vessel import GROUP, VESSELS
+from tests.unit.kube.vessel import VESSELS
 from ullage.kube.crds import crd_of, to_yaml
 
 from .api import Api
@@ -17,7 +19,17 @@ from .conftest import DEFINITIONS, wait_served
 from .kubectl import Kubectl
 
 Json = dict[str, Any]
-CRD = f"vessels.{GROUP}"
+# Names of this process's own: workers that share a cluster make and delete the kind independently.
+MARK = uuid.uuid4().hex[:6]
+ONE, SHORT, CATEGORY = f"vessel{MARK}", f"ves{MARK}", f"cellar{MARK}"
+KIND = dataclasses.replace(
+    VESSELS,
+    group=f"g{MARK}.example.com",
+    kind=f"Vessel{MARK}",
+    plural=f"vessels{MARK}",
+    short_names=(SHORT,),
+    categories=(CATEGORY,),
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +41,18 @@ def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(api: Api, kubectl_home: Path) -> Iterator[Api]:
     """The sample kind, applied as `ullage install` does it: server-side, from the text."""
     admin = Kubectl(api.plane, namespace="default", home=kubectl_home)
-    ran = admin("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=to_yaml(crd_of(VESSELS)))
+    ran = admin("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=to_yaml(crd_of(KIND)))
     assert ran.err == "", "no warnings"
-    wait_served(api, f"/apis/{GROUP}/v1/vessels")
+    wait_served(api, KIND.path())
     until_explained(admin)
     yield api
-    api.call("DELETE", f"{DEFINITIONS}/{CRD}")
+    api.call("DELETE", f"{DEFINITIONS}/{KIND.name}")
 
 
 def until_explained(kubectl: Kubectl) -> None:
     """kube-apiserver publishes the schema a moment after it serves the kind."""
     for _ in range(200):
-        if kubectl.run("explain", f"vessels.{GROUP}").code == 0:
+        if kubectl.run("explain", KIND.name).code == 0:
             return
     raise AssertionError("kubectl explain does not know the kind")
 
@@ -51,15 +63,15 @@ def kubectl(served: Api, namespace: str, kubectl_home: Path) -> Kubectl:
 
 
 def vessel(name: str = "a", **spec: Any) -> Json:
-    return {"apiVersion": f"{GROUP}/v1", "kind": "Vessel", "metadata": {"name": name}, "spec": {"capacity": "2k", **spec}}
+    return {"apiVersion": KIND.api_version, "kind": KIND.kind, "metadata": {"name": name}, "spec": {"capacity": "2k", **spec}}
 
 
 def test_the_definition_is_structural_and_applying_it_again_changes_nothing(served: Api, kubectl: Kubectl) -> None:
-    found = served.get(f"{DEFINITIONS}/{CRD}").obj
+    found = served.get(f"{DEFINITIONS}/{KIND.name}").obj
     conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
-    kubectl("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=to_yaml(crd_of(VESSELS)))
-    again = served.get(f"{DEFINITIONS}/{CRD}").obj
+    kubectl("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=to_yaml(crd_of(KIND)))
+    again = served.get(f"{DEFINITIONS}/{KIND.name}").obj
     assert again["metadata"]["generation"] == found["metadata"]["generation"]
     assert again["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "ullage"}
 
@@ -72,26 +84,27 @@ def explained(kubectl: Kubectl, path: str) -> str:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        pytest.param("vessel", "Vessel holds a liquid, and says how much of it.", id="the kind"),
-        pytest.param("vessel.spec", "What the vessel should be.", id="a type"),
-        pytest.param("ves.spec.capacity", "How much fits in, in litres, as a quantity (`500`, `2k`).", id="a field"),
-        pytest.param("vessel.spec.liquid", "ENUM: Water Wine DESCRIPTION: What is in it. Default: Water.", id="an enum"),
-        pytest.param("vessel.spec.valves", "- inlets come from above, - outlets from below.", id="a list of points"),
-        pytest.param("vessel.spec.valves", "name <string> -required- What the valve is called", id="a field of items"),
-        pytest.param("vessel.spec.source", "Where the content came from: exactly one", id="a field that its type explains"),
-        pytest.param("vessel.status.conditions", "observedGeneration <integer>", id="conditions"),
-        pytest.param("vessel.spec.tags", "tags <map[string]string>", id="a map"),
+        pytest.param("", "Vessel holds a liquid, and says how much of it.", id="the kind"),
+        pytest.param(".spec", "What the vessel should be.", id="a type"),
+        pytest.param(".spec.capacity", "How much fits in, in litres, as a quantity (`500`, `2k`).", id="a field"),
+        pytest.param(".spec.liquid", "ENUM: Water Wine DESCRIPTION: What is in it. Default: Water.", id="an enum"),
+        pytest.param(".spec.valves", "- inlets come from above, - outlets from below.", id="a list of points"),
+        pytest.param(".spec.valves", "name <string> -required- What the valve is called", id="a field of items"),
+        pytest.param(".spec.source", "Where the content came from: exactly one", id="a field that its type explains"),
+        pytest.param(".status.conditions", "observedGeneration <integer>", id="conditions"),
+        pytest.param(".spec.tags", "tags <map[string]string>", id="a map"),
     ],
 )
 def test_explain_shows_what_the_types_say(kubectl: Kubectl, path: str, words: str) -> None:
-    assert words in explained(kubectl, path)
+    assert words in explained(kubectl, ONE + path)
+    assert words in explained(kubectl, SHORT + path)
 
 
 def test_defaults_are_filled_in_and_unknown_fields_are_kept_only_where_they_may_be(kubectl: Kubectl) -> None:
     body = vessel(valves=[{"name": "top"}], settings={"x": [1, {"z": 2}]}, grade=None, source=None)
     body["spec"]["nonsense"] = 1
     kubectl("create", "--validate=false", "-f", "-", stdin=body)
-    spec = kubectl("get", "vessel", "a", "-o", "json").json["spec"]
+    spec = kubectl("get", ONE, "a", "-o", "json").json["spec"]
     assert spec == {
         "capacity": "2k",
         "liquid": "Water",
@@ -128,7 +141,7 @@ def test_rules_on_the_name_and_on_changes(kubectl: Kubectl) -> None:
     assert "painted on" in kubectl.fails("create", "-f", "-", stdin=vessel("x" * 41))
     kubectl("create", "-f", "-", stdin=vessel())
     patch = json.dumps({"spec": {"liquid": "Wine"}})
-    assert "spec.liquid: Invalid value" in (said := kubectl.fails("patch", "vessel", "a", "--type=merge", "-p", patch))
+    assert "spec.liquid: Invalid value" in (said := kubectl.fails("patch", ONE, "a", "--type=merge", "-p", patch))
     assert "liquid cannot be changed" in said
 
 
@@ -142,8 +155,8 @@ def test_columns_short_names_categories_and_the_status_subresource(kubectl: Kube
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     status = json.dumps({"spec": {"capacity": "1"}, "status": {"level": 7, "conditions": [condition]}})
-    kubectl("patch", "vessel", "a", "--subresource=status", "--type=merge", "-p", status)
-    wide = kubectl("get", "ves", "-o", "wide")
+    kubectl("patch", ONE, "a", "--subresource=status", "--type=merge", "-p", status)
+    wide = kubectl("get", SHORT, "-o", "wide")
     assert wide.lines[0].split() == ["NAME", "CAPACITY", "LIQUID", "READY", "LEVEL", "AGE"]
     assert wide.row("a")[1:5] == ["2k", "Water", "True", "7"]
-    assert kubectl("get", "cellar", "-o", "name").lines == [f"vessel.{GROUP}/a"]
+    assert kubectl("get", CATEGORY, "-o", "name").lines == [f"{ONE}.{KIND.group}/a"]

@@ -12,6 +12,8 @@ import pytest
 
 from tests.unit.standalone.server_kit import Kit, eventually, quiet, request, running_kit
 from ullage.standalone.apiserver import crds
+from ullage.standalone.apiserver.crd_names import resources_of
+from ullage.standalone.apiserver.crds import STORAGE
 from ullage.standalone.apiserver.status import ApiError
 
 Json = dict[str, Any]
@@ -81,7 +83,7 @@ class TestServing:
             await establish(kit)
             await establish(kit, definition("broken", "Broken"))
 
-        made = crds.resources_of
+        made = resources_of
 
         def fragile(crd: Json) -> Any:
             if crd["spec"]["names"]["kind"] == "Broken":
@@ -108,21 +110,26 @@ class TestServing:
 
     async def test_a_status_that_was_worked_out_before_a_change_of_the_spec_does_not_undo_it(self, kit: Kit) -> None:
         """The controller reads, the spec changes on its way to the disk, the controller writes."""
+        name = "widgets.example.com"
+        await quiet(kit.server)
         kit.database.gate.clear()
-        creating = asyncio.ensure_future(kit.create(CRDS, "widgets.example.com", spec=definition()))
-        await eventually(
-            lambda: kit.store.head("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com") is not None
-        )
+        kit.database.diary.clear()
+        creating = asyncio.ensure_future(kit.create(CRDS, name, spec=definition()))
+        await eventually(lambda: bool(kit.database.diary))
 
         def add(crd: Json) -> None:
             crd["spec"]["versions"] = [version("v1", storage=False), version("v2")]
 
-        changing = asyncio.ensure_future(kit.change(CRDS, "widgets.example.com", add))
+        changing = asyncio.ensure_future(kit.change(CRDS, name, add))
         await asyncio.sleep(0)
+        newest = [entry.rv for entry in kit.store.staged(STORAGE)]
+        kit.database.gate.set()  # the create gets through, the change does not
+        kit.database.gate.clear()
+        await eventually(lambda: [entry.rv for entry in kit.store.staged(STORAGE)] > newest)  # the controller has written
         kit.database.gate.set()
         await asyncio.gather(creating, changing)
         await quiet(kit.server)
-        found = kit.get(CRDS, "widgets.example.com")
+        found = kit.get(CRDS, name)
         assert found is not None
         assert found["status"]["storedVersions"] == ["v1", "v2"]
         assert served(kit) == ["v1", "v2"]

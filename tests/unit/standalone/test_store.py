@@ -245,7 +245,8 @@ class TestFailure:
 
 
 async def at(kept: Store, revision: int, **how: Any) -> list[Entry]:
-    return await kept.page(THINGS, at=revision, **({"namespace": "", "start": ("", ""), "limit": 0} | how))
+    where: Json = {"namespace": "", "start": ("", ""), "limit": 0} | how
+    return await kept.page(THINGS, at=revision, **where)
 
 
 class TestHistory:
@@ -449,7 +450,12 @@ class TestCompaction:
             await put(kept, "x", value)
         steps = []
         compact = disk.compact
-        monkeypatch.setattr(disk, "compact", lambda after, upto: (steps.append((after, upto)), compact(after, upto)))
+
+        def noted(after: int, upto: int) -> None:
+            steps.append((after, upto))
+            compact(after, upto)
+
+        monkeypatch.setattr(disk, "compact", noted)
         compacting = asyncio.ensure_future(kept.compact(45))
         await put(kept, "y")
         assert not compacting.done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ async def test_delays_double_up_to_a_limit_and_never_overflow(monkeypatch: pytes
     delays: list[float] = []
     loop = asyncio.get_running_loop()
 
-    def at_once(delay: float, call: Callable[..., object], *args: object) -> asyncio.Handle:
+    def at_once(delay: float, call: Callable[..., object], *args: Any) -> asyncio.Handle:
         if call != queue.add:  # a timer of the test's own
             return loop.call_at(loop.time() + delay, call, *args)
         delays.append(delay)

@@ -69,7 +69,7 @@ class TestAnswersRestOnWhatIsDurable:
             await create(kit)
         kit.database.gate.clear()
         kit.database.diary.clear()
-        writing = asyncio.create_task((create if first == "create" else delete)(kit))  # type: ignore[arg-type]
+        writing = asyncio.create_task((create if first == "create" else delete)(kit))
         await eventually(lambda: bool(kit.database.diary))
         return writing
 

@@ -45,7 +45,17 @@ def _json_complaint(body: bytes, text: str) -> str:
     if place is None:
         return text[:1].lower() + text[1:]
     char = body[int(place[1]) : int(place[1]) + 1].decode("latin-1")
-    return f"invalid character {go_char(char)} looking for beginning of value"
+    return _misspelt(body) or f"invalid character {go_char(char)} looking for beginning of value"
+
+
+def _misspelt(body: bytes) -> str:
+    """A body that begins like `null`, `true` or `false` and goes on otherwise."""
+    text = body.strip()
+    word = next((word for word in (b"null", b"true", b"false") if text[:1] == word[:1]), b"")
+    for found, expected in zip(text, word, strict=False):
+        if found != expected:
+            return f"invalid character {go_char(chr(found))} in literal {word.decode()} (expecting {go_char(chr(expected))})"
+    return ""
 
 
 def go_char(char: str) -> str:
