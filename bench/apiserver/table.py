@@ -30,9 +30,11 @@ def shown(figure: Figure) -> str:
     return f"{figure.value:,.{digits}f} {figure.unit}".strip()
 
 
-def render(ours: Sequence[Figure], peer: Sequence[Figure] | None) -> str:
+def render(
+    ours: Sequence[Figure], peer: Sequence[Figure] | None, *, names: tuple[str, str] = ("embedded", "kube-apiserver")
+) -> str:
     """Aligned columns; peer and ratio only where there is a peer."""
-    header = ["measure", "embedded", *(["kube-apiserver", "ratio"] if peer else []), "aim"]
+    header = ["measure", names[0], *([names[1], "ratio"] if peer else []), "aim"]
     rows = [header]
     others = {figure.name: figure for figure in peer or ()}
     for figure in ours:

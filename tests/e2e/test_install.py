@@ -84,7 +84,7 @@ def cluster(plane: ControlPlane, root: Api) -> Iterator[Callable[..., subprocess
 
     yield run
     run("uninstall")  # hooks that nobody answers would refuse the next lines
-    for obj in root.get(BARRELS).obj.get("items", ()):
+    for obj in (root.get(BARRELS).json or {}).get("items", ()):
         root.call("PATCH", f"{BARRELS}/{obj['metadata']['name']}", {"metadata": {"finalizers": None}}, headers=MERGE)
     run("uninstall", "--purge", "--yes")
     for name in ("casks.other.example.com", "barrels.app.example.com"):

@@ -11,25 +11,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 import ullage
 
+from . import sample_app
+
 pytestmark = pytest.mark.skipif("E2E_KUBECONFIG" in os.environ, reason="`ullage up` brings the embedded server, no other")
 
 SOURCE = Path(ullage.__file__).parents[1]
 PATIENCE = 60.0
+SAMPLE = (sample_app.__file__ or "",)  # the command with a slice in it: barrels of at most 200 litres
 
 
 class Up:
     """`ullage up` as a process, read up to the point where it serves."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, program: tuple[str, ...] = ("-m", "ullage")) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ullage", "up", *options],
+            [sys.executable, *program, "up", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -59,6 +62,20 @@ class Up:
     def server(self) -> int:
         return int(json.loads(self.kubeconfig.with_name("lock").read_text())["pid"])
 
+    def beside(self, name: str) -> int:
+        """The process that runs the webhook or the controllers now; 0 while there is none."""
+        pid = self.process.pid
+        for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            with suppress(FileNotFoundError):
+                if name.encode() in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                    return child
+        return 0
+
+    def whoami(self, name: str) -> str:
+        config = self.kubeconfig.with_name(f"{name}.kubeconfig")
+        command = [self.command[0], "--kubeconfig", str(config), "auth", "whoami", "-o", "jsonpath={.status.userInfo}"]
+        return str(json.loads(subprocess.check_output(command, text=True, timeout=PATIENCE))["username"])
+
     def _after(self, prefix: str) -> str:
         return next(line.removeprefix(prefix) for line in self.lines if line.startswith(prefix))
 
@@ -76,8 +93,8 @@ class Up:
 def up() -> Iterator[Callable[..., Up]]:
     with ExitStack() as stack:
 
-        def start(*options: str) -> Up:
-            running = Up(*options)
+        def start(*options: str, **more: tuple[str, ...]) -> Up:
+            running = Up(*options, **more)
             stack.callback(running.end, signal.SIGKILL)
             return running
 
@@ -145,3 +162,62 @@ def test_an_ephemeral_one_leaves_nothing_behind(up: Callable[..., Up]) -> None:
     assert directory.is_dir()
     assert running.end(signal.SIGTERM) == 0
     assert not directory.exists()
+
+
+def barrel(running: Up, name: str, litres: int) -> subprocess.CompletedProcess[str]:
+    body = {"apiVersion": "app.example.com/v1", "kind": "Barrel", "metadata": {"name": name}, "spec": {"litres": litres}}
+    command = [*running.command[:3], "create", "-f", "-"]
+    return subprocess.run(
+        command, input=json.dumps(body), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )  # fmt: skip
+
+
+def filled(running: Up, name: str) -> bool:
+    return running.kubectl("get", "barrel", name, "-o", "jsonpath={.status.litres}").stdout != ""
+
+
+def hook_url(running: Up) -> str:
+    path = "jsonpath={.webhooks[0].clientConfig.url}"
+    return running.kubectl("get", "validatingwebhookconfiguration", "ullage", "-o", path).stdout
+
+
+def test_webhook_and_controllers_run_beside_it_as_themselves(tmp_path: Path, up: Callable[..., Up]) -> None:
+    running = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
+    told = [line.split(" on ")[0] for line in running.lines if " on http" in line]
+    assert told == ["Kubernetes API server", "webhook", "controller"]
+    assert "201 litres are more than 200" in barrel(running, "huge", 201).stderr
+    assert barrel(running, "small", 10).returncode == 0
+    eventually(lambda: filled(running, "small"))
+    for name in ("controller", "webhook"):
+        assert running.whoami(name) == f"system:serviceaccount:ullage-system:{name}"
+        for file in (f"{name}.kubeconfig", f"{name}.token"):
+            assert stat.S_IMODE((tmp_path / "data" / file).stat().st_mode) == 0o600
+    assert running.end(signal.SIGTERM) == 0
+    log = (tmp_path / "data" / "controller.log").read_text()
+    assert "released the lease" in log, "stopped in order, before the API server"
+
+
+@pytest.mark.parametrize("name", ["webhook", "controller"])
+def test_one_that_is_killed_comes_back_and_does_its_work(tmp_path: Path, up: Callable[..., Up], name: str) -> None:
+    running = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
+    before = running.beside(name)
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: running.beside(name) not in (0, before))
+    eventually(lambda: "201 litres are more than 200" in barrel(running, "huge", 201).stderr)
+    eventually(lambda: barrel(running, "after", 10).returncode == 0 or filled(running, "after"))
+    eventually(lambda: filled(running, "after"))
+    assert running.end(signal.SIGTERM) == 0
+
+
+def test_hooks_that_a_killed_one_left_behind_do_not_lock_the_next_one_out(tmp_path: Path, up: Callable[..., Up]) -> None:
+    first = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
+    processes = [first.beside(name) for name in ("webhook", "controller")]
+    left = hook_url(first)
+    first.end(signal.SIGKILL)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes))
+    second = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
+    assert "installed: 18 unchanged" in second.lines, "nothing was written, so no hook was asked"
+    assert hook_url(second) not in ("", left)
+    assert barrel(second, "small", 10).returncode == 0
+    assert "201 litres are more than 200" in barrel(second, "huge", 201).stderr
+    eventually(lambda: filled(second, "small"))

@@ -53,7 +53,7 @@ class NoSchema:
     def prune(self, obj: Json) -> list[str]:
         return []
 
-    def validate(self, obj: Json, old: Json | None = None) -> list[Any]:
+    def validate(self, obj: Json, old: Json | None = None, *, blocked: bool = False) -> list[Any]:
         return []
 
 

@@ -35,6 +35,22 @@ class TestLock:
         with hold(settings):
             pass
 
+    def test_whoever_reads_it_while_it_changes_hands_finds_it_whole(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lock, write = tmp_path / "lock", os.pwrite
+        lock.write_text(json.dumps({"pid": 1234567, "started": "2026-01-01T00:00:00Z", "and": "more"}))
+        seen = []
+
+        def observed(*args: Any) -> int:
+            seen.append(json.loads(lock.read_text())["pid"])
+            return write(*args)
+
+        monkeypatch.setattr(os, "pwrite", observed)
+        with hold(Settings(tmp_path)):
+            seen.append(json.loads(lock.read_text())["pid"])
+        assert seen == [1234567, os.getpid()]
+
 
 class TestHousekeeping:
     async def test_history_that_cannot_be_dropped_is_dropped_later_and_nothing_else_suffers(

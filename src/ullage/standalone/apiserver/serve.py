@@ -234,13 +234,16 @@ class Quiet(uvicorn.Server):
 def hold(settings: Settings) -> Iterator[None]:
     """The data directory's lock. Raises BlockingIOError while another process has it."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(settings.data_dir / "lock", "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        file.truncate(0)
+    descriptor = os.open(settings.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         started = SystemClock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        json.dump({"pid": os.getpid(), "started": started}, file)
-        file.flush()
+        text = json.dumps({"pid": os.getpid(), "started": started}).encode()
+        # Over the old text in one write, blanks over its rest: whoever reads it meanwhile finds one or the other, whole.
+        os.pwrite(descriptor, text.ljust(os.fstat(descriptor).st_size), 0)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def listen(port: int) -> socket.socket:

@@ -1,0 +1,1 @@
+"""The controller runtime beside a plain kopf operator that does the same."""
