@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import stat
@@ -60,7 +61,9 @@ class Up:
 
     @property
     def server(self) -> int:
-        return int(json.loads(self.kubeconfig.with_name("lock").read_text())["pid"])
+        """The API server's process; 0 while it writes that down."""
+        told = self.kubeconfig.with_name("lock").read_text()
+        return int(json.loads(told)["pid"]) if told.endswith("}") else 0
 
     def beside(self, name: str) -> int:
         """The process that runs the webhook or the controllers now; 0 while there is none."""
@@ -132,7 +135,7 @@ def test_a_server_that_is_killed_comes_back_on_its_port_for_the_same_kubeconfig(
     running = up("--data-dir", str(tmp_path / "data"), "--port", "0")
     before = running.server
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: running.server != before and running.kubectl("get", "namespace", "default").returncode == 0)
+    eventually(lambda: running.server not in (0, before) and running.kubectl("get", "namespace", "default").returncode == 0)
     assert running.end(signal.SIGTERM) == 0
 
 
@@ -216,7 +219,8 @@ def test_hooks_that_a_killed_one_left_behind_do_not_lock_the_next_one_out(tmp_pa
     first.end(signal.SIGKILL)
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes))
     second = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
-    assert "installed: 18 unchanged" in second.lines, "nothing was written, so no hook was asked"
+    installed = next(line for line in second.lines if line.startswith("installed: "))
+    assert re.fullmatch(r"installed: \d+ unchanged", installed), "nothing was written, so no hook was asked"
     assert hook_url(second) not in ("", left)
     assert barrel(second, "small", 10).returncode == 0
     assert "201 litres are more than 200" in barrel(second, "huge", 201).stderr

@@ -41,7 +41,7 @@ from ullage.standalone.apiserver.status import (
 from ullage.standalone.apiserver.store import Store
 from ullage.standalone.apiserver.tables.negotiate import Want
 from ullage.standalone.apiserver.views import rfc3339
-from ullage.standalone.apiserver.writes import Call, Change, Source, Writer, Written, shape_of
+from ullage.standalone.apiserver.writes import RETRIES, Call, Change, Source, Writer, Written, shape_of
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -104,9 +104,13 @@ class Editor:
         call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings)
         where = target.namespace if resource.namespaced else ""
         if self._store.head(resource.storage, where, target.name) is None and self._may_create(resource, target.subresource):
-            obj["metadata"].pop("resourceVersion", None)
-            done = await self._writer.insert(resource, obj, call, namespace=target.namespace)
-            return self._answer(request, resource, done, want)
+            try:
+                done = await self._writer.insert(resource, _without_version(obj), call, namespace=target.namespace)
+            except ApiError as error:
+                if error.reason != "AlreadyExists":  # else somebody was quicker, and this is an update after all
+                    raise
+            else:
+                return self._answer(request, resource, done, want)
         if not obj["metadata"].get("resourceVersion") and (
             resource.custom is not None or resource.group_resource in _CONDITIONAL
         ):
@@ -206,21 +210,29 @@ class Editor:
                 resource.schema.prune(new)
             return new
 
+        done = await self._create_or_change(request, resource, call, change)
+        return self._answer(request, resource, done, want)
+
+    async def _create_or_change(
+        self, request: Request, resource: Resource, call: Call, change: Callable[[Json | None], Json]
+    ) -> Written:
+        """Creates the object if it is missing and changes it if it is there, though it may come or go in between."""
+        target = request.target
         where = target.namespace if resource.namespaced else ""
-        if self._store.head(resource.storage, where, target.name) is None and not target.subresource:
-            self._authorize_create(request, resource, call)
+        for _ in range(RETRIES):
+            missing = self._store.head(resource.storage, where, target.name) is None and not target.subresource
             try:
+                if not missing:
+                    return await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
+                self._authorize_create(request, resource, call)
                 created = change(None)
                 _refuse_uid(resource, created["metadata"])
                 created["metadata"].pop("resourceVersion", None)
-                done = await self._writer.insert(resource, created, call, namespace=target.namespace)
+                return await self._writer.insert(resource, created, call, namespace=target.namespace)
             except ApiError as error:
-                if error.reason != "AlreadyExists":
+                if target.subresource or error.reason != ("AlreadyExists" if missing else "NotFound"):
                     raise
-            else:
-                return self._answer(request, resource, done, want)
-        done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
-        return self._answer(request, resource, done, want)
+        raise conflict(resource.group, resource.plural, target.name)
 
     def _applied(self, request: Request, resource: Resource) -> Json:
         """The configuration in the body. It is a document of its own: it names its type and its object."""
@@ -268,6 +280,12 @@ class Editor:
 def copied(obj: Json) -> Json:
     """A copy that shares nothing with the original; by way of JSON, which is what it is made of, and quicker than deepcopy."""
     found: Json = msgspec.json.decode(msgspec.json.encode(obj))
+    return found
+
+
+def _without_version(obj: Json) -> Json:
+    found = copied(obj)
+    found["metadata"].pop("resourceVersion", None)
     return found
 
 
