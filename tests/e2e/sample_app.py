@@ -73,8 +73,8 @@ def controllers(wiring: Wiring) -> Iterable[Controller[Key]]:
                 change = {"metadata": {"finalizers": finalizers}}
                 await client.patch(BARRELS, key.name, key.namespace, merge=change, uid=barrel.metadata.uid)
         elif barrel.status.litres != barrel.spec.litres:
-            change = {"status": {"litres": barrel.spec.litres}}
-            await client.patch(BARRELS, key.name, key.namespace, merge=change, subresource="status")
+            filled = {"status": {"litres": barrel.spec.litres}}
+            await client.patch(BARRELS, key.name, key.namespace, merge=filled, subresource="status")
             recorder.record(BARRELS, barrel, FILLED, note="to the brim")
 
     yield Controller("barrels", [own(barrels)], reconcile, metrics=wiring.metrics)

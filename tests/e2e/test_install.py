@@ -330,6 +330,40 @@ def test_controllers_and_webhook_work_with_what_was_installed(cluster: Run, root
     assert not lease["spec"].get("holderIdentity"), "given back at the end"
 
 
+def test_who_loses_the_lease_stops_and_begins_anew_when_it_leads_again(
+    cluster: Run, root: Api, start: Callable[[str], Process]
+) -> None:
+    cluster("install")
+    controller = start("controller")
+    lease = "/apis/coordination.k8s.io/v1/namespaces/ullage-system/leases/ullage-controller"
+    root.create(BARRELS, barrel("before"))
+    eventually(lambda: root.get(f"{BARRELS}/before").obj.get("status") == {"litres": 10})
+    root.merge(lease, {"spec": {"holderIdentity": "somebody else", "leaseDurationSeconds": 3600}})
+    eventually(lambda: "ullage_leading 0.0" in controller.get("/metrics"))
+    assert controller.get("/readyz") == "[+] lease\n", "to stand by is to be ready"
+    root.create(BARRELS, barrel("meanwhile"))
+    root.merge(lease, {"spec": {"holderIdentity": ""}})
+    eventually(lambda: root.get(f"{BARRELS}/meanwhile").obj.get("status") == {"litres": 10})
+    assert "ullage_leading 1.0" in controller.get("/metrics")
+    assert 'ullage_lease_total{event="lost"} 1.0' in controller.get("/metrics")
+
+
+def test_our_requests_have_a_priority_level_of_their_own(cluster: Run, root: Api, plane: ControlPlane, tmp_path: Path) -> None:
+    cluster("install")
+    flow = root.get("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/ullage").obj
+    if plane.embedded:
+        pytest.skip("the embedded server serves one request after another")
+    config = yaml.safe_load(login("controller", plane, root, directory=tmp_path).read_text())
+    ours = Api(plane, token=config["users"][0]["user"]["token"])
+    eventually(lambda: ours.get(BARRELS).headers["x-kubernetes-pf-flowschema-uid"] == flow["metadata"]["uid"])
+
+
+def test_a_webhook_that_was_not_installed_says_so(plane: ControlPlane, cluster: Run) -> None:
+    done = cluster("webhook", "--port", "0")
+    assert done.returncode == 1
+    assert "has `ullage install` been run on this cluster?" in done.stderr
+
+
 def test_uninstall_takes_hooks_and_identities_and_leaves_the_data(
     cluster: Run, root: Api, start: Callable[[str], Process]
 ) -> None:

@@ -59,6 +59,8 @@ class Installer:
         live = await self._read(manifest)
         if live is None:
             return await self._create(manifest)
+        if live["metadata"].get("deletionTimestamp"):
+            return _outcome("problem", manifest, "is being deleted; install again when it is gone")
         if not is_ours(live):
             return _not_ours(manifest, live)
         if _as_applied(live, manifest.body):
@@ -178,4 +180,5 @@ def _decoded(answer: bytes) -> Json:
 
 
 def _outcome(verb: Verb, manifest: Manifest, why: str = "") -> Outcome:
-    return Outcome(verb, manifest.kind.kind.lower(), manifest.name, why)
+    place = f"{manifest.namespace}/" if manifest.namespace else ""
+    return Outcome(verb, manifest.kind.kind.lower(), f"{place}{manifest.name}", why)

@@ -21,10 +21,12 @@ from ullage.admission import run as admission
 from ullage.app import health
 from ullage.app.access import CERTIFICATE, CONDITION, LEASE, REGISTRATION
 from ullage.app.manifests import NAMESPACE
+from ullage.errors import Terminal
 from ullage.kube import controller
 from ullage.kube.cache import Cache
 from ullage.kube.client import Client
 from ullage.kube.config import Config
+from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.lease import Elector, own_identity
 from ullage.kube.metrics import Metrics
 from ullage.kube.review import Hook
@@ -47,6 +49,10 @@ _NEEDED: Final = frozenset(
         ("coordination.k8s.io", "leases"),
     }
 )
+
+
+class NotInstalled(Terminal):
+    """The cluster lacks something that `ullage install` brings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +161,10 @@ async def run_webhook(
             metrics=admission_metrics.Metrics(registry),
             serves=lambda host, port: serves(port) if serves else None,
         )
-        await _beside(wiring.caches, serve)
+        try:
+            await _beside(wiring.caches, serve)
+        except (NotFound, Forbidden) as error:
+            raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
 
 
 def webhook_settings(**given: Any) -> admission.Settings:

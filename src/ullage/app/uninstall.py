@@ -58,7 +58,7 @@ class Definition(Object):
 
     def kind(self) -> Kind[Object]:
         names, versions = self.spec["names"], self.spec["versions"]
-        version = next(version["name"] for version in versions if version["served"])
+        version = next((version["name"] for version in versions if version["served"]), versions[0]["name"])
         namespaced = self.spec["scope"] == "Namespaced"
         return Kind(self.spec["group"], version, names["kind"], names["plural"], Object, namespaced=namespaced, whole=False)
 

@@ -138,7 +138,6 @@ def schema(spec: Json) -> Json:
     return {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", **spec}}}}
 
 
-STATUS = {"subresources": {"status": {}}}
 CASE: list[Any] = [
     pytest.param(crd_of(CASKS), [], id="the very same"),
     pytest.param(

@@ -56,6 +56,9 @@ class Stage:
     def pid(self, name: str) -> int:
         return Holder.read(self.directory / name / "lock").pid or 0
 
+    def runs(self, name: str) -> bool:
+        return os.path.exists(f"/proc/{self.pid(name)}")
+
     def told(self) -> list[str]:
         return [line.split(" (")[0] for line in self.narrator.lines]
 
@@ -74,7 +77,7 @@ async def test_what_is_needed_is_prepared_first_and_each_is_up_before_the_next_b
     assert stage.prepared == [tmp_path]
     assert stage.maintained.is_set()
     await stage.fleet.stop()
-    assert not any(Path(f"/proc/{stage.pid(name)}").exists() for name in ("webhook", "controller"))
+    assert not any(stage.runs(name) for name in ("webhook", "controller"))
     assert (tmp_path / "controller.log").exists()
 
 
@@ -112,4 +115,4 @@ async def test_to_stop_twice_kills_those_that_do_not_listen(tmp_path: Path) -> N
     await asyncio.sleep(0)
     stage.fleet.hurry()
     await stopping
-    assert not any(Path(f"/proc/{stage.pid(name)}").exists() for name in ("webhook", "controller"))
+    assert not any(stage.runs(name) for name in ("webhook", "controller"))
