@@ -14,14 +14,14 @@ from typing import Any
 
 from .control_plane import KUBECTL
 
-NAME = "ullage-e2e"
 SECONDS = 60
 
 
 class Borrowed:
     """One kubeconfig file with a token, made from the current context of any."""
 
-    def __init__(self, environ: Mapping[str, str], *, workdir: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], *, workdir: Path, account: str) -> None:
+        self.account = account
         self._environ = dict(environ)
         self.kubeconfig = workdir / "kubeconfig"
         self._has_account = False
@@ -37,13 +37,14 @@ class Borrowed:
 
     def stop(self) -> None:
         if self._has_account:
-            self._kubectl("delete", "clusterrolebinding", NAME, "--ignore-not-found")
-            self._kubectl("delete", "namespace", NAME, "--ignore-not-found", "--wait=false")
+            self._kubectl("delete", "clusterrolebinding", self.account, "--ignore-not-found")
+            self._kubectl("delete", "namespace", self.account, "--ignore-not-found", "--wait=false")
 
     def _account_token(self) -> str:
         self._has_account = True
-        self._kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": account()}))
-        return self._kubectl("create", "token", NAME, "--namespace", NAME, "--duration", "6h").strip()
+        items = administrator(self.account)
+        self._kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        return self._kubectl("create", "token", self.account, "--namespace", self.account, "--duration", "6h").strip()
 
     def _kubectl(self, *args: str, stdin: str = "") -> str:
         command = [str(KUBECTL), *args]
@@ -55,16 +56,17 @@ class Borrowed:
         return done.stdout
 
 
-def account() -> list[dict[str, Any]]:
+def administrator(name: str) -> list[dict[str, Any]]:
+    """A service account of that name in a namespace of that name, bound to the role that may do everything."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": NAME}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": name}},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": NAME},
+            "metadata": {"name": name},
             "roleRef": role,
-            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAME}],
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}],
         },
     ]

@@ -5,6 +5,7 @@ The choice is handed on in the environment, which workers inherit: `E2E_KUBECONF
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack
@@ -45,7 +46,7 @@ def provide(environ: MutableMapping[str, str]) -> Callable[[], None]:
 
 def _borrow(environ: MutableMapping[str, str], stack: ExitStack) -> Path:
     workdir = stack.enter_context(tempfile.TemporaryDirectory(prefix="ullage-e2e-"))
-    cluster = Borrowed(environ, workdir=Path(workdir))
+    cluster = Borrowed(environ, workdir=Path(workdir), account=f"ullage-e2e-{secrets.token_hex(4)}")
     stack.callback(cluster.stop)
     cluster.start()
     return cluster.kubeconfig

@@ -47,8 +47,8 @@ async def main(namespace: str) -> None:
             meta = {"labels": {"app": "sample"}, "ownerReferences": [msgspec.to_builtins(owner)]}
             await client.patch(MAPS, key.name, key.namespace, apply={"metadata": meta, "data": data}, force=True)
         elif gauge.status.level != gauge.spec.capacity:
-            status = {"status": {"level": gauge.spec.capacity}}
-            await client.patch(GAUGES, key.name, key.namespace, merge=status, subresource="status", uid=gauge.metadata.uid)
+            status, version = {"status": {"level": gauge.spec.capacity}}, gauge.metadata.resource_version
+            await client.patch(GAUGES, key.name, key.namespace, merge=status, subresource="status", resource_version=version)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, (stop := asyncio.Event()).set)
     async with Client(Config.load(), user_agent="sample") as client:

@@ -214,7 +214,7 @@ def test_a_definition_of_somebody_else_is_never_touched(
 
 
 def established(root: Api, path: str) -> bool:
-    conditions = root.get(path).obj["status"].get("conditions", [])
+    conditions = root.get(path).obj["status"].get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 

@@ -99,7 +99,7 @@ def up(
 def controller(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
-    kube_context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in it.")] = None,
+    kube_context: options.Context = None,
     leader_elect: Annotated[bool, typer.Option(help="Work only while holding the lease, so that several may run.")] = True,
     metrics_port: Annotated[
         int, typer.Option(metavar="N", help="Where /metrics, /healthz and /readyz are served. 0 takes any free port.")
@@ -135,7 +135,7 @@ def controller(
 def webhook(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
-    kube_context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in it.")] = None,
+    kube_context: options.Context = None,
     port: Annotated[int, typer.Option(metavar="N", help="The port to listen on. 0 takes any free one.")] = 9443,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     url: Annotated[
@@ -176,7 +176,7 @@ def webhook(
 def install(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
-    kube_context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in it.")] = None,
+    kube_context: options.Context = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask the cluster what would change, and change nothing.")] = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="yaml", help="Print what is applied, and contact no cluster.")
@@ -204,7 +204,7 @@ def install(
 def uninstall(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
-    kube_context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in it.")] = None,
+    kube_context: options.Context = None,
     purge: Annotated[bool, typer.Option("--purge", help="Delete its kinds too, with all their objects.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether --purge is meant.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
