@@ -1,6 +1,7 @@
 """`python -m bench.apiserver`: creates, patches, a long list, a watch fan-out and memory, on loopback.
 
-With `E2E_KUBECONFIG=path` a kube-apiserver is measured in the same run, after the embedded server has ended.
+A kube-apiserver with an etcd that waits for the disk is measured in the same run, after the embedded server has ended:
+one given by `E2E_KUBECONFIG`, else one started here. `tools/kube` finds or builds the programs; without Go it says so and goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.apiserver.fanout import fan_out
@@ -21,6 +22,8 @@ from bench.apiserver.memory import listener, resident_megabytes
 from bench.apiserver.table import Figure, render
 from bench.apiserver.wire import Connection, Target
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
+from tests.e2e.real import RealControlPlane
+from tools.kube.build import NoPrograms, programs
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -33,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--watchers", type=int, default=20, help="watchers of the fan-out (default 20)")
     parser.add_argument("--rate", type=int, default=1_000, help="events a second of the fan-out (default 1,000)")
     parser.add_argument("--seconds", type=int, default=10, help="length of the fan-out (default 10)")
+    parser.add_argument("--no-peer", action="store_true", help="measure the embedded server alone")
     parser.add_argument("--ephemeral", action="store_true", help="writes are not made durable one by one")
     return parser.parse_args()
 
@@ -45,26 +49,29 @@ def rate_rows(name: str, rate: Rate, *, aim: str = "") -> list[Figure]:
     ]
 
 
-async def measure(target: Target, options: argparse.Namespace) -> list[Figure]:
-    """All figures of one server. Its namespace and kind are removed afterwards, whatever happens."""
+async def measure(target: Target, options: argparse.Namespace, pids: Sequence[int] = ()) -> list[Figure]:
+    """All figures of one server. Its namespace and kind are removed afterwards, whatever happens.
+
+    `pids` are the processes whose memory counts as the server's; without them it is whoever listens on its port.
+    """
     namespace = f"bench-{os.getpid()}"
     maps, samples = f"/api/v1/namespaces/{namespace}/configmaps", SAMPLES.format(ns=namespace)
-    pid = listener(target.port)
+    pids = pids or [pid for pid in (listener(target.port),) if pid is not None]
     admin = await Connection(target).open(target.context())
     await prepare(admin, namespace, samples)
     try:
         say(f"{options.writes:,} ConfigMaps")
         small = await creates(target, maps, [configmap(f"m{i:06}") for i in range(options.writes)], clients=options.clients)
-        before = resident_megabytes(pid)
+        before = resident_megabytes(pids)
         say(f"{options.objects:,} custom objects")
         large = await creates(target, samples, [sample(i) for i in range(options.objects)], clients=options.clients)
-        after = resident_megabytes(pid)
+        after = resident_megabytes(pids)
         say(f"{options.writes:,} patches")
         changed = await patches(target, samples, count=options.writes, objects=options.objects, clients=options.clients)
         say("lists")
         listed = await whole_list(target, samples)
         paged = await whole_list(target, samples, page=500)
-        peak = resident_megabytes(pid)
+        peak = resident_megabytes(pids)
         say(f"{options.rate:,} events/s to {options.watchers} watchers")
         spread = await fan_out(target, maps, watchers=options.watchers, rate=options.rate, seconds=options.seconds)
     finally:
@@ -132,31 +139,39 @@ def embedded(workdir: Path, *, ephemeral: bool) -> Iterator[Target]:
         server.stop()
 
 
-def peer(workdir: Path) -> Target | None:
+@contextlib.contextmanager
+def peer(workdir: Path) -> Iterator[tuple[Target, list[int]] | None]:
+    """A kube-apiserver, and the processes behind it where they are ours to look into; None where none can be had."""
     given = os.environ.get("E2E_KUBECONFIG")
-    return target_of(ControlPlane.from_kubeconfig(Path(given), embedded=False, workdir=workdir)) if given else None
-
-
-async def answers(target: Target) -> None:
-    connection = await Connection(target).open(target.context())
-    await connection.json("GET", "/version")
-    await connection.close()
+    if given:
+        yield target_of(ControlPlane.from_kubeconfig(Path(given), embedded=False, workdir=workdir)), []
+        return
+    try:
+        found = programs(os.environ)
+    except NoPrograms as problem:
+        say(f"no peer: {problem}")
+        yield None
+        return
+    plane = RealControlPlane(found, durable=True)
+    plane.start()
+    try:
+        yield target_of(plane.control_plane()), [plane.pids["kube-apiserver"], plane.pids["etcd"]]
+    finally:
+        plane.stop()
 
 
 def main() -> None:
     options = arguments()
     with tempfile.TemporaryDirectory() as place:
         workdir = Path(place)
-        other = peer(workdir)
-        if other is not None:
-            asyncio.run(answers(other))  # a peer that is down is told now, not after minutes
         say("the embedded server")
         with embedded(workdir, ephemeral=options.ephemeral) as target:
             ours = asyncio.run(measure(target, options))
         theirs = None
-        if other is not None:
-            say("the peer")
-            theirs = asyncio.run(measure(other, options))
+        with contextlib.nullcontext() if options.no_peer else peer(workdir) as other:
+            if other is not None:
+                say("the peer")
+                theirs = asyncio.run(measure(other[0], options, other[1]))
     print(render(ours, theirs))
 
 

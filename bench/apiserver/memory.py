@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 LISTEN = "0A"
@@ -32,10 +33,12 @@ def _listening_sockets(port: int) -> set[str]:
     return found
 
 
-def resident_megabytes(pid: int | None) -> float:
-    """RSS of a process; zero where it cannot be read."""
-    if pid is None:
-        return 0.0
+def resident_megabytes(pids: Sequence[int]) -> float:
+    """RSS of some processes together; zero where there are none to ask."""
+    return sum(_resident(pid) for pid in pids)
+
+
+def _resident(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1000

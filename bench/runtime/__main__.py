@@ -116,7 +116,7 @@ async def measure(command: list[str], place: Place, options: argparse.Namespace,
             started = await asyncio.to_thread(operator.moment, "started")
             synced = await asyncio.to_thread(operator.moment, "synced")
         await asyncio.sleep(SNAPSHOT_SECONDS)
-        resident = resident_megabytes(operator.process.pid)
+        resident = resident_megabytes([operator.process.pid])
         say(f"synced after {synced['seconds']:.1f} s; idling")
         before = operator.cpu_seconds()
         await asyncio.sleep(options.idle)

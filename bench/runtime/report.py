@@ -16,4 +16,4 @@ TOUCHED = 1_000_000  # sizes from here on are the measured changes: the status i
 
 def say(moment: str) -> None:
     seconds = time.monotonic() - float(os.environ[STARTED])
-    print(json.dumps({"moment": moment, "seconds": seconds, "megabytes": resident_megabytes(os.getpid())}), flush=True)
+    print(json.dumps({"moment": moment, "seconds": seconds, "megabytes": resident_megabytes([os.getpid()])}), flush=True)
