@@ -1,7 +1,7 @@
 """`python -m bench.apiserver`: creates, patches, a long list, a watch fan-out and memory, on loopback.
 
 A kube-apiserver with an etcd that waits for the disk is measured in the same run, after the embedded server has ended:
-one given by `E2E_KUBECONFIG`, else one started here. `tools/kube` finds or builds the programs; without Go it says so and goes on.
+one given by `E2E_KUBECONFIG`, else one started here. `tools/kube` finds or builds its programs; without Go there is no peer.
 """
 
 from __future__ import annotations
