@@ -10,7 +10,7 @@ insist on a version is computed again on what came in between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -18,24 +18,21 @@ import msgspec
 from ullage.clock import Clock
 from ullage.standalone.apiserver.apply.managers import reset_fields, track_scale, track_update
 from ullage.standalone.apiserver.auth.users import User
+from ullage.standalone.apiserver.changes import check_preconditions, count_generation, same, validate_changed, validate_new
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
-from ullage.standalone.apiserver.names import IMMUTABLE, carry_metadata, validate_metadata, validate_metadata_update
+from ullage.standalone.apiserver.names import carry_metadata
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.resources import Resource
-from ullage.standalone.apiserver.scale import replicas_path, with_replica_faults
-from ullage.standalone.apiserver.schema.custom import BLOCKING
+from ullage.standalone.apiserver.scale import replicas_path
 from ullage.standalone.apiserver.shape import Shape
 from ullage.standalone.apiserver.status import (
     ApiError,
-    FieldError,
     Json,
     already_exists,
     bad_request,
     conflict,
     forbidden,
-    invalid,
-    invalid_value,
     namespace_terminating,
     not_found,
 )
@@ -126,7 +123,7 @@ class Writer:
                 obj.pop("status", None)
             self._kinds.allocate(resource, obj)
             strategy.prepare_create(obj)
-            self._validate_new(resource, obj)
+            validate_new(resource, strategy, obj)
             attrs.object, attrs.name = obj, obj["metadata"]["name"]
             self._kinds.guard(attrs)
             call.warnings += await self._webhooks.validate(attrs)
@@ -199,17 +196,6 @@ class Writer:
         else:
             meta.pop("generation", None)
 
-    def _validate_new(self, resource: Resource, obj: Json) -> None:
-        strategy = self._kinds.strategy(resource)
-        meta = obj["metadata"]
-        errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule)
-        errors += strategy.validate(obj)
-        if resource.schema is not None:
-            errors += resource.schema.validate(obj, blocked=any(error.kind in BLOCKING for error in errors))
-        errors = with_replica_faults(resource, obj, errors)
-        if errors:
-            raise invalid(resource.group, resource.kind, meta.get("name", ""), errors)
-
     # --- update ---
 
     async def modify(
@@ -232,7 +218,7 @@ class Writer:
                 raise not_found(resource.group, resource.plural, name)
             live = view(resource).obj(entry.data, entry.rv)
             new = change(live)
-            self._check_preconditions(resource, new, live, call)
+            check_preconditions(resource, new, live, patched=call.kind != "UpdateOptions", subresource=call.subresource)
             new = await self._admit_update(resource, new, live, call)
             try:
                 return await self._store_changed(resource, entry, new, live, call)
@@ -240,28 +226,6 @@ class Writer:
                 if insist:
                     break
         raise conflict(resource.group, resource.plural, name)
-
-    def _check_preconditions(self, resource: Resource, new: Json, live: Json, call: Call) -> None:
-        meta, old = new["metadata"], live["metadata"]
-        name = old["name"]
-        # A patch of a custom object's status is read for its status and its version alone.
-        unread = call.kind == "PatchOptions" and call.subresource == "status" and resource.custom is not None
-        if meta.get("uid") and meta["uid"] != old["uid"] and not unread:
-            if call.kind != "UpdateOptions":
-                fault = invalid_value("metadata.uid", meta["uid"], IMMUTABLE)
-                raise invalid(resource.group, resource.kind, name, [fault] if resource.custom else [fault, fault])
-            place = "/".join(part for part in (resource.group if resource.custom else "", resource.plural) if part)
-            key = "/".join(part for part in ("/registry", place, old.get("namespace", ""), name) if part)
-            text = (
-                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['uid']}"
-            )
-            raise conflict(resource.group, resource.plural, name, text)
-        version = meta.get("resourceVersion")
-        if version and version != old["resourceVersion"]:
-            if not version.isdigit():
-                raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
-            raise conflict(resource.group, resource.plural, name)
 
     async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call) -> Json:
         """The wanted object after defaults, ownership, admission and validation."""
@@ -285,53 +249,19 @@ class Writer:
         if not call.subresource:
             strategy.prepare_update(new, live)
             self._kinds.allocate(resource, new)
-        self._count_generation(resource, new, live, subresource=call.subresource)
-        self._validate_changed(resource, new, live, call.subresource)
+        count_generation(resource, strategy, new=new, live=live, subresource=call.subresource)
+        validate_changed(resource, strategy, new=new, live=live, subresource=call.subresource)
         attrs.object = new
         self._kinds.guard(attrs)
         call.warnings += await self._webhooks.validate(attrs)
         return new
 
-    def _count_generation(self, resource: Resource, new: Json, live: Json, *, subresource: str) -> None:
-        """`generation` counts changes of what the user asks for: never status, and of metadata only what the kind counts."""
-        strategy, meta, old = self._kinds.strategy(resource), new["metadata"], live["metadata"]
-        if not strategy.generation and not strategy.late_generation:
-            return
-        ignored = {"metadata", "status"} if resource.custom is None or resource.has("status") else {"metadata"}
-        wanted = {key: value for key, value in new.items() if key not in ignored}
-        before = {key: value for key, value in live.items() if key not in ignored}
-        changed = wanted != before or (
-            not subresource and any((meta.get(part) or {}) != (old.get(part) or {}) for part in strategy.counted)
-        )
-        generation = old.get("generation", 0)
-        if changed and not strategy.fixed_generation:
-            meta["generation"] = generation + 1
-        elif generation:
-            meta["generation"] = generation
-
-    def _validate_changed(self, resource: Resource, new: Json, live: Json, subresource: str) -> None:
-        strategy = self._kinds.strategy(resource)
-        errors = validate_metadata_update(new["metadata"], live["metadata"])
-        if resource.custom is None:
-            errors += errors  # kube-apiserver checks them in two places, and tells them twice
-        errors += strategy.validate(new)
-        if subresource != "binding":  # it sets what nobody else may
-            errors += strategy.validate_update(new, live)
-        if resource.schema is not None:
-            errors += resource.schema.validate(new, live, blocked=any(error.kind in BLOCKING for error in errors))
-        if subresource == "status":
-            errors = [_within_status(error) for error in errors]
-        else:
-            errors = with_replica_faults(resource, new, errors)
-        if errors:
-            raise invalid(resource.group, resource.kind, live["metadata"]["name"], errors)
-
     async def _store_changed(self, resource: Resource, entry: Entry, new: Json, live: Json, call: Call) -> Written:
         stored = view(resource).stored(new)
         leaving = bool(new["metadata"].get("deletionTimestamp")) and self._kinds.released(resource, new)
-        if call.options.dry_run or (_same(new, live) and not leaving):
+        if call.options.dry_run or (same(new, live) and not leaving):
             await self._store.settled(resource.storage, *entry.key)
-        if _same(new, live) and not leaving:
+        if same(new, live) and not leaving:
             return Written(entry)
         if call.options.dry_run:
             return Written(_unstored(stored), deleted=leaving)
@@ -392,27 +322,6 @@ class Writer:
             user=call.user,
             dry_run=call.options.dry_run,
         )
-
-
-def _within_status(error: FieldError) -> FieldError:
-    """A status is validated as a document of its own, and its messages say so."""
-    return replace(error, body=error.body.replace(f"{error.field} in body", f"{error.field.removeprefix('status.')} in body"))
-
-
-def _same(new: Json, live: Json) -> bool:
-    """Whether nothing changed but the times in managedFields, which alone are no change."""
-    if new == live:
-        return True
-    new_meta = {key: value for key, value in new["metadata"].items() if key != "managedFields"}
-    live_meta = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
-    if new_meta != live_meta or new | {"metadata": None} != live | {"metadata": None}:
-        return False
-    return _owners(new) == _owners(live)
-
-
-def _owners(obj: Json) -> list[Json]:
-    entries = obj["metadata"].get("managedFields") or []
-    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries]
 
 
 def _unstored(obj: Json) -> Entry:

@@ -1,0 +1,105 @@
+"""What a write may do to an object: pure rules of the pipeline in `writes`, about one object and its version before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ullage.standalone.apiserver.names import IMMUTABLE, validate_metadata, validate_metadata_update
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.scale import with_replica_faults
+from ullage.standalone.apiserver.schema.custom import BLOCKING
+from ullage.standalone.apiserver.status import ApiError, FieldError, Json, conflict, invalid, invalid_value
+from ullage.standalone.apiserver.strategies.base import Strategy
+
+
+def check_preconditions(resource: Resource, new: Json, live: Json, *, patched: bool, subresource: str) -> None:
+    """Refuses a change that was made for another object, or for another version of it."""
+    meta, old = new["metadata"], live["metadata"]
+    name = old["name"]
+    # A patch of a custom object's status is read for its status and its version alone.
+    unread = patched and subresource == "status" and resource.custom is not None
+    if meta.get("uid") and meta["uid"] != old["uid"] and not unread:
+        if patched:
+            fault = invalid_value("metadata.uid", meta["uid"], IMMUTABLE)
+            raise invalid(resource.group, resource.kind, name, [fault] if resource.custom else [fault, fault])
+        place = "/".join(part for part in (resource.group if resource.custom else "", resource.plural) if part)
+        key = "/".join(part for part in ("/registry", place, old.get("namespace", ""), name) if part)
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['uid']}"
+        )
+        raise conflict(resource.group, resource.plural, name, text)
+    version = meta.get("resourceVersion")
+    if version and version != old["resourceVersion"]:
+        if not version.isdigit():
+            raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise conflict(resource.group, resource.plural, name)
+
+
+def count_generation(resource: Resource, strategy: Strategy, *, new: Json, live: Json, subresource: str) -> None:
+    """`generation` counts changes of what the user asks for: never status, and of metadata only what the kind counts."""
+    meta, old = new["metadata"], live["metadata"]
+    if not strategy.generation and not strategy.late_generation:
+        return
+    ignored = {"metadata", "status"} if resource.custom is None or resource.has("status") else {"metadata"}
+    wanted = {key: value for key, value in new.items() if key not in ignored}
+    before = {key: value for key, value in live.items() if key not in ignored}
+    changed = wanted != before or (
+        not subresource and any((meta.get(part) or {}) != (old.get(part) or {}) for part in strategy.counted)
+    )
+    generation = old.get("generation", 0)
+    if changed and not strategy.fixed_generation:
+        meta["generation"] = generation + 1
+    elif generation:
+        meta["generation"] = generation
+
+
+def validate_new(resource: Resource, strategy: Strategy, obj: Json) -> None:
+    """Raises a 422 with every fault of an object that is to be created."""
+    meta = obj["metadata"]
+    errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule)
+    errors += strategy.validate(obj)
+    if resource.schema is not None:
+        errors += resource.schema.validate(obj, blocked=any(error.kind in BLOCKING for error in errors))
+    errors = with_replica_faults(resource, obj, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, meta.get("name", ""), errors)
+
+
+def validate_changed(resource: Resource, strategy: Strategy, *, new: Json, live: Json, subresource: str) -> None:
+    """Raises a 422 with every fault of an object's new version."""
+    errors = validate_metadata_update(new["metadata"], live["metadata"])
+    if resource.custom is None:
+        errors += errors  # kube-apiserver checks them in two places, and tells them twice
+    errors += strategy.validate(new)
+    if subresource != "binding":  # it sets what nobody else may
+        errors += strategy.validate_update(new, live)
+    if resource.schema is not None:
+        errors += resource.schema.validate(new, live, blocked=any(error.kind in BLOCKING for error in errors))
+    if subresource == "status":
+        errors = [_within_status(error) for error in errors]
+    else:
+        errors = with_replica_faults(resource, new, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, live["metadata"]["name"], errors)
+
+
+def _within_status(error: FieldError) -> FieldError:
+    """A status is validated as a document of its own, and its messages say so."""
+    return replace(error, body=error.body.replace(f"{error.field} in body", f"{error.field.removeprefix('status.')} in body"))
+
+
+def same(new: Json, live: Json) -> bool:
+    """Whether nothing changed but the times in managedFields, which alone are no change."""
+    if new == live:
+        return True
+    new_meta = {key: value for key, value in new["metadata"].items() if key != "managedFields"}
+    live_meta = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
+    if new_meta != live_meta or new | {"metadata": None} != live | {"metadata": None}:
+        return False
+    return _owners(new) == _owners(live)
+
+
+def _owners(obj: Json) -> list[Json]:
+    entries = obj["metadata"].get("managedFields") or []
+    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries]
