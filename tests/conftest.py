@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-# A shell that runs us in the background without job control, or under nohup, hands these down as ignored, and every process that
-# a test starts would inherit that: Ctrl-C and a hang-up could not be tried.
+# A shell that runs us in the background without job control, or under nohup, hands these down as ignored, and every process
+# that a test starts would inherit that: Ctrl-C and a hang-up could not be tried.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
