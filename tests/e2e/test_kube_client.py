@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -261,3 +263,23 @@ async def test_connections_are_shared_by_many_requests(client: Client, namespace
     made = await asyncio.gather(*(client.create(MAPS, config_map(f"m{number}", namespace)) for number in range(50)))
     found = await asyncio.gather(*(client.get(MAPS, item.metadata.name, namespace) for item in made))
     assert sorted(found, key=lambda item: item.metadata.uid) == sorted(made, key=lambda item: item.metadata.uid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open sockets are counted in /proc")
+async def test_a_client_that_ends_leaves_no_socket_behind(api: Api, namespace: str) -> None:
+    before = open_sockets()
+    async with Client(Config.load(api.plane.kubeconfig)) as client:
+        listed = await client.list(MAPS, namespace)
+        await client.create(MAPS, config_map("a", namespace))
+        async with aclosing(client.watch(MAPS, namespace, resource_version=listed.resource_version)) as watch:
+            assert (await anext(watch)).type == "ADDED"
+        assert open_sockets() > before
+    assert open_sockets() == before
+
+
+def open_sockets() -> int:
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found += os.readlink(entry).startswith("socket:")
+    return found

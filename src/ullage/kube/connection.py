@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp import payload
@@ -15,6 +17,8 @@ from aiohttp.abc import AbstractStreamWriter
 
 from .config import Config
 
+END_SECONDS = 2.0
+END_STEP = 0.005
 KEEP_SECONDS = 60.0  # API servers keep idle connections longer than this, so it is we who close
 # A peer that vanished without a word is noticed after 30 + 3 * 10 s, also by a watch that has nothing to hear.
 SOCKET_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
@@ -58,19 +62,42 @@ class Body(payload.Payload):
         await writer.write(self._value if content_length is None else self._value[:content_length])
 
 
-def connector() -> aiohttp.TCPConnector:
-    """Kept connections without a limit: a limit would be a throttle, and every watch holds one for itself."""
-    return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_SECONDS, socket_factory=_socket)
+class Sockets:
+    """Every socket that a client opened, so that none outlives it.
 
+    The HTTP library closes a TLS connection politely and does not wait for the other side's farewell; a loop that ends
+    meanwhile would leave the socket open.
+    """
 
-def _socket(address: Any) -> socket.socket:
-    family, kind, protocol, *_ = address
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in SOCKET_OPTIONS:
-        with contextlib.suppress(AttributeError, OSError):  # each system knows some of them
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
+    def __init__(self) -> None:
+        self._made: WeakSet[socket.socket] = WeakSet()
+
+    def connector(self) -> aiohttp.TCPConnector:
+        """Kept connections without a limit: a limit would be a throttle, and every watch holds one for itself."""
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_SECONDS, socket_factory=self._socket)
+
+    def _socket(self, address: Any) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        self._made.add(made)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in SOCKET_OPTIONS:
+            with contextlib.suppress(AttributeError, OSError):  # each system knows some of them
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return made
+
+    async def end(self) -> None:
+        """Hangs up on whoever is slow to say goodbye, and returns when all are closed."""
+        for made in self._open():
+            with contextlib.suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                while self._open():  # noqa: ASYNC110  # a socket tells nobody when it closes
+                    await asyncio.sleep(END_STEP)
+
+    def _open(self) -> list[socket.socket]:
+        return [made for made in self._made if made.fileno() != -1]
 
 
 def proxy_arguments(config: Config) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from yarl import URL
 from ullage.clock import Clock, SystemClock
 
 from .config import Config
-from .connection import Body, connector, proxy_arguments
+from .connection import Body, Sockets, proxy_arguments
 from .credentials import Access, Credentials, Headers
 from .errors import ApiError, TooManyRequests, Unauthorized, Unavailable, from_answer
 from .proxy import is_loopback
@@ -100,11 +100,12 @@ class Wire:
         if not config.server.startswith("https:"):  # there is no tunnel then: the proxy reads the request itself
             self._headers += tuple(self._arguments.pop("proxy_headers", {}).items())
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
         self._warnings: set[str] = set()
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=connector(),
+            connector=self._sockets.connector(),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=READ_BUFFER,
@@ -115,6 +116,7 @@ class Wire:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            await self._sockets.end()
 
     async def call(self, call: Call) -> bytes:
         """The body of a successful answer; anything else is raised."""
