@@ -1,0 +1,186 @@
+"""Amounts as values: so much of each resource (`Amounts`), or so much of each resource from each account (`Takings`).
+
+Both are maps in which nothing and zero are the same, so that equal amounts are equal values and an account that is empty
+leaves no trace. A limit is another thing, since there zero (none allowed) and nothing (no limit) differ: see `Limits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Self, TypeVar
+
+from ullage.quantity import ZERO, Format, Quantity
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Cell(NamedTuple):
+    """One resource of one account: what a limit is set on."""
+
+    account: str
+    resource: str
+
+
+Limits = Mapping[Cell, Quantity]  # a cell that is absent has no limit; zero allows nothing
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Cells(Generic[K]):
+    """A quantity for each of some things; zero for all others."""
+
+    cells: Mapping[K, Quantity]
+
+    def __init__(self, cells: Mapping[K, Quantity] | Iterable[tuple[K, Quantity]] = ()) -> None:
+        object.__setattr__(self, "cells", {key: value for key, value in dict(cells).items() if value.nanos})
+
+    def __getitem__(self, key: K) -> Quantity:
+        return self.cells.get(key, ZERO)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.cells)
+
+    def __bool__(self) -> bool:
+        return bool(self.cells)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.cells.items()))
+
+    # Most sums, maxima and differences are with nothing: those cost nothing.
+
+    def __add__(self, other: Self) -> Self:
+        if not other.cells or not self.cells:
+            return self if self.cells else other
+        return type(self)({key: self[key] + other[key] for key in self._keys(other)})
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)({key: self[key] - other[key] for key in self._keys(other)}) if other.cells else self
+
+    def __or__(self, other: Self) -> Self:
+        """The larger of both, of each thing alone. Amounts are not negative."""
+        if not other.cells or not self.cells:
+            return self if self.cells else other
+        return type(self)({key: max(self[key], other[key]) for key in self._keys(other)})
+
+    def __and__(self, other: Self) -> Self:
+        """The smaller of both, of each thing alone. Amounts are not negative."""
+        return type(self)({key: min(value, other[key]) for key, value in self.cells.items()})
+
+    def __le__(self, other: Self) -> bool:
+        """Nothing here is more than there."""
+        return all(self[key] <= other[key] for key in self._keys(other))
+
+    def beyond(self, other: Self) -> Self:
+        """By how much each thing is more than there; what is less counts as nothing."""
+        if not other.cells:
+            return self
+        return type(self)({key: more for key in self._keys(other) if (more := self[key] - other[key]).nanos > 0})
+
+    def _keys(self, other: Self) -> Iterable[K]:
+        return {**self.cells, **other.cells}
+
+
+class Amounts(Cells[str]):
+    """So much of each resource."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, written: Mapping[str, str]) -> Amounts:
+        return cls({resource: Quantity.parse(text) for resource, text in written.items()})
+
+    def written(self) -> dict[str, str]:
+        """Canonical strings, resources in order: the same amounts always read the same."""
+        return {resource: str(self.cells[resource]) for resource in sorted(self.cells)}
+
+
+class Takings(Cells[Cell]):
+    """So much of each resource from each account: what an object takes, or a sum of such."""
+
+    __slots__ = ("_listed",)
+    _listed: tuple[tuple[Cell, str], ...] | None
+
+    def __init__(self, cells: Mapping[Cell, Quantity] | Iterable[tuple[Cell, Quantity]] = ()) -> None:
+        super().__init__(cells)
+        object.__setattr__(self, "_listed", None)
+
+    @classmethod
+    def of(cls, accounts: Mapping[str, Amounts]) -> Takings:
+        return cls(
+            {Cell(account, resource): amounts[resource] for account, amounts in accounts.items() for resource in amounts}
+        )
+
+    @classmethod
+    def parse(cls, written: Mapping[str, Mapping[str, str]]) -> Takings:
+        return cls(parse_limits(written))
+
+    def account(self, name: str) -> Amounts:
+        return Amounts({cell.resource: quantity for cell, quantity in self.cells.items() if cell.account == name})
+
+    def written(self) -> dict[str, dict[str, str]]:
+        return write_limits(self.cells)
+
+    def listed(self) -> tuple[tuple[Cell, str], ...]:
+        """Cells in order, with canonical strings. Kept: what is pending is written again and again."""
+        if self._listed is None:
+            object.__setattr__(self, "_listed", tuple((cell, str(self.cells[cell])) for cell in sorted(self.cells)))
+        assert self._listed is not None
+        return self._listed
+
+
+NOTHING = Takings()
+
+
+def total(parts: Iterable[Takings]) -> Takings:
+    """The sum of many, without a value for every step."""
+    sums: dict[Cell, Quantity] = {}
+    for part in parts:
+        for cell, quantity in part.cells.items():
+            sums[cell] = sums[cell] + quantity if cell in sums else quantity
+    return Takings(sums)
+
+
+def parse_limits(written: Mapping[str, Mapping[str, str]]) -> dict[Cell, Quantity]:
+    return {
+        Cell(account, resource): Quantity.parse(text)
+        for account, amounts in written.items()
+        for resource, text in amounts.items()
+    }
+
+
+def write_limits(limits: Limits) -> dict[str, dict[str, str]]:
+    """Canonical strings, accounts and resources in order."""
+    made: dict[str, dict[str, str]] = {}
+    for cell in sorted(limits):
+        made.setdefault(cell.account, {})[cell.resource] = str(limits[cell])
+    return made
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+_BYTES = ("storage", "memory", "space", "disk", "bytes")
+_STEPS = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+
+
+def spell(resource: str, quantity: Quantity, *, down: bool = False) -> str:
+    """A quantity with its unit, short enough to read: bytes as `1.5Gi`, processors as `1.5 cores`, all else as a number.
+
+    Two places at most, rounded up: what is there is never said to be nothing. `down` is for limits: never more than allowed.
+    """
+    if quantity.nanos < 0:
+        return f"-{spell(resource, -quantity, down=not down)}"
+    if resource.endswith(_BYTES) or quantity.format is Format.BINARY_SI:
+        units = quantity.nanos // 10**9 if down else quantity.value()
+        for suffix, power in _STEPS:
+            if units >= 1 << power:
+                return f"{_places(units, 1 << power, down=down)}{suffix}"
+        return "0" if not units else f"{units} bytes" if units > 1 else "1 byte"
+    number = _places(quantity.nanos, 10**9, down=down)
+    if not resource.endswith("cpu") or number == "0":
+        return number
+    return f"{number} core" if number == "1" else f"{number} cores"
+
+
+def _places(number: int, unit: int, *, down: bool) -> str:
+    hundredths = number * 100 // unit if down else -(-number * 100 // unit)
+    return f"{hundredths // 100}.{hundredths % 100:02d}".rstrip("0").rstrip(".")

@@ -1,0 +1,299 @@
+"""The book of one ledger: what was counted, what may still come, and whether one thing more fits.
+
+Pure: no clock, no chance, no outside world. A `Book` is a value; `book` gives a new one or a refusal, `fold` (in `fold.py`)
+brings one up to date with what was seen. The safety of all limits rests on the small named rules in these two modules, and
+each of them stands for an interleaving that overshoots without it (`tests/unit/ledger/test_weakened.py`).
+
+The promise: `used + reserved` is never less than what really is taken, or will be once everything that was admitted and is
+still on its way arrives. So a request that is admitted only where that sum is within the limit cannot push anything past it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from ullage.ledger.amounts import NOTHING, Amounts, Limits, Takings, total
+from ullage.quantity import ZERO, Quantity
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+# --- what a book is made of ------------------------------------------------------------------------------------------
+
+
+def key_of(kind: str, *, cluster: str = "", namespace: str = "", name: str) -> str:
+    """The key of an object: `snapshots.longhorn.io//team-a/nightly`. `kind` is `Kind.name`."""
+    return f"{kind}/{cluster}/{namespace}/{name}"
+
+
+def source_of(key: str) -> str:
+    """Where objects with such a key are watched: the kind's name, and `/cluster` behind it if that is not our own.
+
+    Positions of different clusters say nothing about each other, so each has an `observed` of its own.
+    """
+    kind, cluster, _ = key.split("/", 2)
+    return f"{kind}/{cluster}" if cluster else kind
+
+
+class AttemptId(NamedTuple):
+    """One booking. `booked` is part of it: whoever books again for the same object may commit later, and is waited for anew."""
+
+    key: str
+    uid: str
+    booked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What an object would take if the request that was admitted for it commits."""
+
+    takes: Takings
+    booked: int  # milliseconds since 1970; no two bookings of a ledger have the same, whoever made them
+    on_version: int | None  # of the old object, for an update; None for a create
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """All that may still become of one key, by uid; and what the observed sums already hold under it."""
+
+    attempts: Mapping[str, Attempt]
+    counted: Takings
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the objects of one source took together at one position of its watch, and when that was written down."""
+
+    view: int
+    time: datetime
+    sums: Takings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """The state of one ledger. Make one with `Book.of`; `used` and `reserved` follow from the rest."""
+
+    limits: Limits
+    observed: Mapping[str, Observed]  # by source
+    pending: Mapping[str, Slot]  # by key
+    last: int  # the stamp of the latest booking ever, in milliseconds since 1970
+    limited: frozenset[str]  # the accounts whose limit has been noticed
+    since: datetime | None  # when the latest of them was; None for a ledger that nobody has written yet
+    used: Takings = field(compare=False, repr=False)
+    reserved: Takings = field(compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        limits: Limits,
+        observed: Mapping[str, Observed] | None = None,
+        pending: Mapping[str, Slot] | None = None,
+        last: int = 0,
+        limited: frozenset[str] = frozenset(),
+        since: datetime | None = None,
+    ) -> Book:
+        observed, pending = observed or {}, pending or {}
+        return cls(
+            limits=limits,
+            observed=observed,
+            pending=pending,
+            last=last,
+            limited=limited,
+            since=since,
+            used=total(one.sums for one in observed.values()),
+            reserved=total(cost(slot) for slot in pending.values()),
+        )
+
+    def attempts(self) -> list[AttemptId]:
+        """Everything that is still on its way."""
+        return [AttemptId(key, uid, one.booked) for key, slot in self.pending.items() for uid, one in slot.attempts.items()]
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """What one admission request would do to this ledger: `old` and `now` are what its object takes from the accounts here."""
+
+    key: str
+    uid: str
+    on_version: int | None = None  # resourceVersion of the old object; None for a create
+    now: Takings
+    old: Takings = NOTHING  # nothing for a create
+    dry_run: bool = False  # decide, book nothing
+    past_limit: bool = False  # growth that has happened already, told by our own identity: booked whatever the limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """One limit that would be passed. All of them numbers of one resource of one account."""
+
+    account: str
+    resource: str
+    asked: Quantity
+    used: Quantity
+    reserved: Quantity  # for others that were admitted and are not counted yet
+    limit: Quantity
+
+    @property
+    def over(self) -> Quantity:
+        return self.used + self.reserved + self.asked - self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a charge does not fit: every limit that it would pass, in order."""
+
+    over: tuple[Over, ...]
+
+
+def book(book: Book, charge: Charge, now: datetime) -> tuple[Book, Refusal | None]:
+    """Books a charge, if it fits. Refused, dry run and nothing to book: the very same book comes back.
+
+    Booked first and tested then: a retry of a key that is booked already costs nothing more, at the limit too.
+    """
+    if not grows(charge):
+        return book, None
+    tried = _entered(book, charge, stamp=_stamp(book, now))
+    if not charge.past_limit and (over := exceeded(tried, charge)):
+        return book, Refusal(over)
+    return (book if charge.dry_run else tried), None
+
+
+def grows(charge: Charge) -> bool:
+    """Whether anything more is taken. A create is always booked, unless it takes nothing: the name may seem to exist, and
+    its turn comes after that object is gone. What shrinks or stays can never be the cause of an overshoot."""
+    return not charge.now <= charge.old
+
+
+def _entered(book: Book, charge: Charge, *, stamp: int) -> Book:
+    slot = book.pending.get(charge.key)
+    before = slot.attempts.get(charge.uid) if slot else None
+    attempt = merged(before, charge, stamp)
+    counted = counted_at_create(slot) if charge.on_version is None else counted_at_update(slot, charge)
+    entered = Slot({**(slot.attempts if slot else {}), charge.uid: attempt}, counted)
+    reserved = book.reserved + cost(entered) - (cost(slot) if slot else NOTHING)
+    return replace(book, pending={**book.pending, charge.key: entered}, reserved=reserved, last=stamp)
+
+
+def _stamp(book: Book, now: datetime) -> int:
+    """The time, but always later than the last: a stamp names one booking, even where clocks differ."""
+    return max((now - _EPOCH) // _MILLISECOND, book.last + 1)
+
+
+# --- the rules of booking --------------------------------------------------------------------------------------------
+
+
+def cost(slot: Slot) -> Takings:
+    """Only one object can exist under a key, so the largest attempt is the most that can come; what is counted has come."""
+    largest = NOTHING
+    for attempt in slot.attempts.values():
+        largest = largest | attempt.takes
+    return largest.beyond(slot.counted)
+
+
+def merged(before: Attempt | None, charge: Charge, stamp: int) -> Attempt:
+    """An attempt with one more request for the same object. Either may commit, so it takes the larger amounts.
+
+    The version is the newer one, and a create that an update merged into is an update: to have seen the object made, or
+    changed from an older version, says nothing about the update that is still on its way.
+    """
+    if before is None:
+        return Attempt(charge.now, stamp, charge.on_version)
+    versions = [one for one in (before.on_version, charge.on_version) if one is not None]
+    return Attempt(before.takes | charge.now, stamp, max(versions, default=None))
+
+
+def counted_at_create(slot: Slot | None) -> Takings:
+    """Nothing: what was counted under the key may have been guessed from a stale copy of an object that is gone."""
+    return NOTHING
+
+
+def counted_at_update(slot: Slot | None, charge: Charge) -> Takings:
+    """What the old object takes, if that is less: the API server runs admission on a stale copy first, then on a fresh one."""
+    return charge.old if slot is None else slot.counted & charge.old
+
+
+def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:
+    """Every limit that is passed, among the resources of which this charge takes more than before."""
+    found = []
+    for cell, asked in sorted(charge.now.beyond(charge.old).cells.items()):
+        limit = book.limits.get(cell)
+        used, reserved = book.used[cell], book.reserved[cell]
+        if limit is not None and used + reserved > limit:
+            # The booking is in: what is reserved for others is the rest.
+            found.append(Over(**cell._asdict(), asked=asked, used=used, reserved=reserved - asked, limit=limit))
+    return tuple(found)
+
+
+# --- looking ---------------------------------------------------------------------------------------------------------
+
+
+def available(book: Book, account: str) -> Amounts:
+    """What still fits, of the resources that have a limit on this account (all others are without end).
+
+    A resource whose limit is used up is not among the amounts, and reads as zero.
+    """
+    free = (
+        (cell.resource, limit - book.used[cell] - book.reserved[cell])
+        for cell, limit in book.limits.items()
+        if cell.account == account
+    )
+    return Amounts({resource: quantity for resource, quantity in free if quantity.nanos > 0})
+
+
+def passed(book: Book) -> tuple[Over, ...]:
+    """The limits that present use has passed: a limit set below it, or growth that had happened before it was known."""
+    return tuple(
+        Over(**cell._asdict(), asked=ZERO, used=book.used[cell], reserved=book.reserved[cell], limit=limit)
+        for cell, limit in sorted(book.limits.items())
+        if book.used[cell] + book.reserved[cell] > limit
+    )
+
+
+def within_limits(book: Book) -> bool:
+    return not passed(book)
+
+
+# --- limits over time ------------------------------------------------------------------------------------------------
+
+
+def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
+    """The book under other limits. Nothing that is taken is taken back: a limit below present use only refuses growth.
+
+    A first limit on an account starts the wait until the ledger is exact (`ready`).
+    """
+    accounts = frozenset(cell.account for cell in limits)
+    if accounts - book.limited or book.since is None:
+        return replace(book, limits=limits, limited=accounts, since=now)
+    if limits == book.limits and accounts == book.limited:
+        return book
+    return replace(book, limits=limits, limited=accounts)
+
+
+def ready(book: Book, sources: frozenset[str], *, timeout: timedelta) -> bool:
+    """Whether the book is exact: every source was counted after all requests ended that began before the latest first limit.
+
+    A request takes at most `timeout` from admission to commit; those that were admitted before are in no attempt.
+    """
+    return not waiting(book, sources, timeout=timeout)
+
+
+def waiting(book: Book, sources: frozenset[str], *, timeout: timedelta) -> tuple[str, ...]:
+    """The sources that still have to be counted before the book is exact."""
+    if book.since is None:
+        return tuple(sorted(sources))
+    exact_from = book.since + timeout
+    return tuple(sorted(name for name in sources if name not in book.observed or book.observed[name].time <= exact_from))
+
+
+def emptied(book: Book, now: datetime) -> Book:
+    """A book that knows nothing but its limits: everything is counted anew, and exact again after the request timeout."""
+    limited = frozenset(cell.account for cell in book.limits)
+    return Book.of(limits=book.limits, last=book.last, limited=limited, since=now)

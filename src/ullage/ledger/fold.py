@@ -1,0 +1,137 @@
+"""Bringing a book up to date with what was seen: sums become the observed ones, attempts that are settled go.
+
+Pure, like `book.py`. Whoever writes a ledger folds in the same write, source by source, each with its own view of it. The
+rules are named functions, each a line or two; together they decide that no attempt goes while it may still commit, and that
+none stays for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from ullage.ledger.amounts import NOTHING, Takings
+from ullage.ledger.book import Attempt, AttemptId, Book, Observed, Slot, cost, source_of
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object as a view has it. `takes` is what it takes from the accounts of the ledger that is folded."""
+
+    uid: str
+    version: int
+    takes: Takings
+
+
+class View(Protocol):
+    """What one process has seen of one source, for one ledger. All of it belongs to one position: nothing may change while a
+    fold runs. Only a view that is synced may be folded; one of a kind that is not served is empty and synced."""
+
+    @property
+    def position(self) -> int:
+        """The watch position: every change up to it is in, and none after."""
+
+    @property
+    def sums(self) -> Takings:
+        """What all objects of the source take from this ledger."""
+
+    def get(self, key: str) -> Seen | None:
+        """The object under a ledger key, whether or not it takes anything."""
+
+    def gone(self, uid: str) -> bool:
+        """Whether an object with this uid was there and was seen to go. It may be forgotten after the expiry of attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the API server itself said about a key, in a read that began after the attempt had expired."""
+
+    uid: str = ""  # empty: there is no such object
+    version: int = 0
+
+
+LiveReads = Mapping[AttemptId, Live]
+
+
+def fold(book: Book, view: View, *, kind: str, now: datetime, live: LiveReads | None = None) -> Book:
+    """The book with one source counted as the view has it; the very same book if the view is older than the one it has.
+
+    `kind` is the source (`book.source_of`). `now` is the moment at which the view was known to be complete: the time when
+    the server was last heard, not later. `live` holds the reads for attempts that `expired` named.
+    """
+    if is_older(view, book.observed.get(kind)):
+        return book
+    sums = view.sums
+    old = book.observed.get(kind)
+    observed = {**book.observed, kind: Observed(view.position, now, sums)}
+    used = book.used + sums - (old.sums if old else NOTHING)
+    pending, reserved = dict(book.pending), book.reserved
+    for key, slot in book.pending.items():
+        if source_of(key) != kind:
+            continue
+        after = _folded(key, slot, view=view, live=live or {})
+        reserved = reserved - cost(slot) + (cost(after) if after else NOTHING)
+        if after is None:
+            del pending[key]
+        else:
+            pending[key] = after
+    return replace(book, observed=observed, pending=pending, used=used, reserved=reserved)
+
+
+def _folded(key: str, slot: Slot, *, view: View, live: LiveReads) -> Slot | None:
+    """Each attempt goes or stays alone: of two creates of one name the first may be made, seen and deleted, and then the
+    second, still on its way, commits."""
+    seen = view.get(key)
+    kept = {
+        uid: attempt
+        for uid, attempt in slot.attempts.items()
+        if not is_settled(uid, attempt, seen=seen, view=view, live=live.get(AttemptId(key, uid, attempt.booked)))
+    }
+    return Slot(kept, counted_in(seen)) if kept else None
+
+
+# --- the rules of folding --------------------------------------------------------------------------------------------
+
+
+def is_older(view: View, observed: Observed | None) -> bool:
+    """A replica or leader that was stalled folds nothing: its lease is no fence, the position is."""
+    return observed is not None and view.position < observed.view
+
+
+def is_settled(uid: str, attempt: Attempt, *, seen: Seen | None, view: View, live: Live | None) -> bool:
+    """Whether the attempt is in, or can never be. Amounts say nothing: an older view may show the object before it shrank."""
+    return is_in(uid, attempt, seen) or view.gone(uid) or (live is not None and is_lost(uid, live, view))
+
+
+def is_in(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
+    """The object is there and the attempt was its creation; or it is newer than the version that the update was for, so the
+    update is in, or cannot commit without a new admission."""
+    if seen is None or seen.uid != uid:
+        return False
+    return attempt.on_version is None or seen.version > attempt.on_version
+
+
+def is_lost(uid: str, live: Live, view: View) -> bool:
+    """Past expiry nothing commits any more. What came of the attempt is either nothing, or is in the view already."""
+    return live.uid != uid or live.version <= view.position
+
+
+def counted_in(seen: Seen | None) -> Takings:
+    """What the sums hold under the key, whatever the uid of the object is."""
+    return seen.takes if seen else NOTHING
+
+
+# --- expiry ----------------------------------------------------------------------------------------------------------
+
+
+def sighted(book: Book, first_seen: Mapping[AttemptId, float], now: float) -> dict[AttemptId, float]:
+    """When each attempt of the book was first seen, on the clock of whoever looks; what is no longer there is forgotten."""
+    return {one: first_seen.get(one, now) for one in book.attempts()}
+
+
+def expired(book: Book, first_seen: Mapping[AttemptId, float], now: float, expiry: float) -> list[AttemptId]:
+    """The attempts that a live read can settle. Seconds are those of one monotonic clock, from the first sight of the
+    attempt, so it does not matter what time it is elsewhere. Attempts that were never seen have not expired."""
+    return [one for one in book.attempts() if one in first_seen and now - first_seen[one] > expiry]

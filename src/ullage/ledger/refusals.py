@@ -1,0 +1,25 @@
+"""What a person is told when something does not fit: every limit that is in the way, all numbers with units, the next step."""
+
+from __future__ import annotations
+
+from ullage.ledger.amounts import spell
+from ullage.ledger.book import Over, Refusal
+
+
+def refusal_text(refusal: Refusal, *, next_step: str = "") -> str:
+    """One line, since it is shown behind an error of kubectl and in Events. `next_step` is a command, or says what to do."""
+    said = "; ".join(over_text(one) for one in refusal.over)
+    return f"does not fit: {said}. Next: {next_step}" if next_step else f"does not fit: {said}"
+
+
+def over_text(over: Over) -> str:
+    """`snapshots/vm/db storage: asked 30Gi, used 60Gi, reserved 0, limit 80Gi, over by 10Gi`."""
+    name = over.resource
+    numbers = (
+        *((f"asked {spell(name, over.asked)}",) if over.asked.nanos else ()),
+        f"used {spell(name, over.used)}",
+        f"reserved {spell(name, over.reserved)}",
+        f"limit {spell(name, over.limit, down=True)}",
+        f"over by {spell(name, over.over)}",
+    )
+    return f"{over.account} {name}: {', '.join(numbers)}"

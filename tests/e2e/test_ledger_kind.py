@@ -1,0 +1,163 @@
+"""The Ledger's definition: accepted by the API server, guarded by its schema and rules, and readable for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ullage.kube.crds import crd_of, to_yaml
+from ullage.ledger.amounts import NOTHING, Cell, Takings
+from ullage.ledger.book import Attempt, Observed, Slot, key_of
+from ullage.ledger.records import book_of, status_of
+from ullage.ledger.types import LEDGERS, Ledger
+from ullage.quantity import Quantity
+
+from .api import Api
+from .conftest import DEFINITIONS, wait_served
+from .kubectl import Kubectl
+
+Json = dict[str, Any]
+# Names of this process's own: workers that share a cluster make and delete the kind independently.
+MARK = uuid.uuid4().hex[:6]
+ONE = f"ledger{MARK}"
+KIND = dataclasses.replace(
+    LEDGERS, group=f"l{MARK}.example.com", kind=f"Ledger{MARK}", plural=f"ledgers{MARK}", short_names=(), categories=()
+)
+SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TIMEOUT = timedelta(seconds=60)
+
+
+@pytest.fixture(scope="module")
+def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kubectl-ledger")
+
+
+@pytest.fixture(scope="module")
+def served(api: Api, kubectl_home: Path) -> Iterator[Api]:
+    admin = Kubectl(api.plane, namespace="default", home=kubectl_home)
+    ran = admin("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=to_yaml(crd_of(KIND)))
+    assert ran.err == "", "no warnings"
+    wait_served(api, KIND.path())
+    yield api
+    api.call("DELETE", f"{DEFINITIONS}/{KIND.name}")
+
+
+@pytest.fixture
+def kubectl(served: Api, namespace: str, kubectl_home: Path) -> Kubectl:
+    return Kubectl(served.plane, namespace=namespace, home=kubectl_home)
+
+
+def ledger(limits: Json) -> Json:
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": KIND.kind,
+        "metadata": {"name": "ns-lab"},
+        "spec": {"limits": limits},
+    }
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param({}, id="none"),
+        pytest.param({"snapshots/namespace": {"storage": "100Gi", "snapshots": "0"}}, id="a limit, and a limit of zero"),
+        pytest.param({"snapshots/vm/db-1.example": {"limits.memory": "1e3"}, "machines": {}}, id="names with dots and dashes"),
+    ],
+)
+def test_limits_that_can_be(kubectl: Kubectl, limits: Json) -> None:
+    kubectl("create", "-f", "-", stdin=ledger(limits))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        pytest.param({"machines": {"cpu": "-1"}}, "spec.limits.machines.cpu", id="a negative limit"),
+        pytest.param({"machines": {"cpu": "1 core"}}, "spec.limits.machines.cpu", id="a limit that is no quantity"),
+        pytest.param({"Machines": {"cpu": "1"}}, "names in lower case, separated by slashes", id="an account in upper case"),
+        pytest.param({"snapshots/": {"storage": "1"}}, "names in lower case, separated by slashes", id="an empty part"),
+    ],
+)
+def test_limits_that_cannot_be(kubectl: Kubectl, limits: Json, message: str) -> None:
+    assert message in kubectl.fails("create", "-f", "-", stdin=ledger(limits))
+
+
+def put_status(api: Api, namespace: str, change: Json) -> Json:
+    """As a writer does it: the whole status, with the version that was read."""
+    path = KIND.path(namespace, "ns-lab")
+    found = api.get(path).obj
+    return api.replace(f"{path}/status", {**found, "status": change})
+
+
+def observed(view: int) -> Json:
+    return {"pods": {"view": view, "time": "2026-01-01T00:00:00Z"}}
+
+
+def test_a_count_never_goes_back_to_an_older_view(served: Api, kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=ledger({}))
+    put_status(served, kubectl.namespace, {"observed": observed(7)})
+    put_status(served, kubectl.namespace, {"observed": observed(7)})
+    with pytest.raises(AssertionError, match="a count cannot go back to an older view"):
+        put_status(served, kubectl.namespace, {"observed": observed(6)})
+    put_status(served, kubectl.namespace, {"observed": {}})
+    put_status(served, kubectl.namespace, {"observed": observed(1)})
+
+
+def attempts(number: int) -> dict[str, Slot]:
+    one = Takings({Cell("snapshots/namespace", "storage"): Quantity.parse("1Gi")})
+    return {
+        key_of(SNAPSHOTS, namespace="lab", name=f"nightly-{uuid.uuid4().hex[:5]}-{index}"): Slot(
+            {str(uuid.uuid4()): Attempt(one, 1_767_225_600_000 + index, None)}, NOTHING
+        )
+        for index in range(number)
+    }
+
+
+def test_a_busy_ledger_is_kept_as_it_was_written_and_stays_small(served: Api, kubectl: Kubectl) -> None:
+    """A hundred thousand gibibytes confirmed, on as many accounts as a namespace with a hundred machines has, 500 pending."""
+    accounts = ["snapshots/namespace", *(f"snapshots/vm/machine-{index}" for index in range(100))]
+    limits = {account: {"storage": "200Ti"} for account in accounts}
+    kubectl("create", "-f", "-", stdin=ledger(limits))
+    path = KIND.path(kubectl.namespace, "ns-lab")
+    read = msgspec.convert(served.get(path).obj, Ledger)
+    sums = Takings({Cell(account, "storage"): Quantity.parse("1000Gi") for account in accounts})
+    book = dataclasses.replace(
+        book_of(read, now=NOW), observed={SNAPSHOTS: Observed(7, NOW + 2 * TIMEOUT, sums)}, pending=attempts(500)
+    )
+    status = status_of(book, read, sources={SNAPSHOTS}, timeout=TIMEOUT, now=NOW)
+    written = put_status(served, kubectl.namespace, msgspec.to_builtins(status))
+    assert book_of(msgspec.convert(written, Ledger), now=NOW) == book
+    assert len(json.dumps(written)) < 64 * 1024, "managedFields included"
+
+
+def test_what_people_see(served: Api, kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=ledger({"machines": {"cpu": "8"}, "snapshots/namespace": {"storage": "100Gi"}}))
+    read = msgspec.convert(served.get(KIND.path(kubectl.namespace, "ns-lab")).obj, Ledger)
+    sums = Takings.parse({"machines": {"cpu": "1"}, "snapshots/namespace": {"storage": "51712Mi"}})
+    book = book_of(read, now=NOW)
+    found = {SNAPSHOTS: Observed(7, NOW + 2 * TIMEOUT, sums)}
+    book = type(book).of(limits=book.limits, observed=found, pending=attempts(2), limited=book.limited, since=book.since)
+    status = status_of(book, read, sources={SNAPSHOTS}, timeout=TIMEOUT, now=NOW)
+    put_status(served, kubectl.namespace, msgspec.to_builtins(status))
+    table = kubectl("get", ONE)
+    assert table.lines[0].split() == ["NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE"]
+    assert table.row("ns-lab")[1:6] == ["50.5Gi", "100Gi", "52%", "2Gi", "True"]
+    wide = kubectl("get", ONE, "-o", "wide").row("ns-lab")
+    assert wide[6:9] == ["snapshots/namespace", "storage", "True"]
+
+
+def test_explain_says_which_units(served: Api, kubectl: Kubectl) -> None:
+    for _ in range(200):  # kube-apiserver publishes the schema a moment after it serves the kind
+        if kubectl.run("explain", KIND.name).code == 0:
+            break
+    said = " ".join(kubectl("explain", f"{ONE}.spec.limits").out.split())
+    assert "bytes for storage and memory, cores for cpu, pieces for everything else" in said
+    assert "absent has no limit, 0 allows none" in said

@@ -1,0 +1,109 @@
+"""The ledger's promise, on any interleaving: what was admitted never passes a limit, and at rest the book is the truth.
+
+The world is that of `tests/unit/ledger/world.py`. `ULLAGE_WALKS=20000` makes as many walks as that instead of a few hundred;
+`tests/unit/ledger/test_weakened.py` holds the interleavings that random walks find too seldom.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.unit.ledger.world import EXPIRY, TOTAL, Folder, World, shelf
+
+NAMES = st.sampled_from(["ax", "ay", "b"])
+SIZES = st.integers(1, 4)
+SKEWS = st.sampled_from([0, -100, 100])
+LOST = st.sampled_from([False, False, False, True])
+AGO = st.sampled_from([0, 0, 0, 1, 2, 4])
+
+
+class BookMachine(RuleBasedStateMachine):
+    @initialize(total=st.integers(3, 8), shelf=st.integers(2, 5))
+    def begin(self, total: int, shelf: int) -> None:
+        self.world = World(all=total, a=shelf)
+        self.folders = [Folder(), Folder(), Folder()]
+
+    # --- clients and the API server ---
+
+    @rule(name=NAMES, size=SIZES, skew=SKEWS, lost=LOST)
+    def create(self, name: str, size: int, skew: float, lost: bool) -> None:
+        self.world.create(name, size, skew=skew, lost=lost)
+
+    @precondition(lambda self: self.world.copies)
+    @rule(data=st.data(), ago=AGO, size=SIZES, skew=SKEWS, lost=LOST)
+    def update(self, data: st.DataObject, ago: int, size: int, skew: float, lost: bool) -> None:
+        name = data.draw(st.sampled_from(sorted(self.world.copies)))
+        copy = max(len(self.world.copies[name]) - 1 - ago, 0)
+        self.world.update(name, size, copy=copy, skew=skew, lost=lost)
+
+    @precondition(lambda self: self.world.flying)
+    @rule(data=st.data(), again=st.booleans())
+    def commit(self, data: st.DataObject, again: bool) -> None:
+        self.world.commit(data.draw(st.sampled_from(self.world.flying)), again=again)
+
+    @precondition(lambda self: self.world.flying)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        self.world.drop(data.draw(st.sampled_from(self.world.flying)))
+
+    @precondition(lambda self: self.world.things)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self.world.delete(data.draw(st.sampled_from(sorted(self.world.things))))
+
+    @rule(seconds=st.sampled_from([1, 30, EXPIRY + 1]))
+    def wait(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    # --- limits ---
+
+    @rule(more=st.integers(1, 3))
+    def raise_limit(self, more: int) -> None:
+        self.world.limit(all=self.world.book.limits[TOTAL].value() + more)
+
+    @rule(name=st.sampled_from(["all", "a"]))
+    def lower_limit_to_what_is_taken(self, name: str) -> None:
+        """As low as a limit may go without refusing what was admitted already."""
+        book, cell = self.world.book, TOTAL if name == "all" else shelf("a")
+        self.world.limit(**{name: min(book.limits[cell], book.used[cell] + book.reserved[cell]).value()})
+
+    # --- those who fold ---
+
+    @rule(folder=st.integers(0, 2))
+    def look(self, folder: int) -> None:
+        self.world.look(self.folders[folder])
+
+    @rule(folder=st.integers(0, 2), ago=AGO, memory=st.sampled_from([0, 2, 100]))
+    def fold(self, folder: int, ago: int, memory: int) -> None:
+        at = max(self.world.revision - ago, 0)
+        self.world.fold(at, began=max(at - memory, 0), by=self.folders[folder])
+
+    @rule(folder=st.integers(0, 2))
+    def crash(self, folder: int) -> None:
+        self.folders[folder] = Folder()
+
+    # --- what must be so ---
+
+    @invariant()
+    def nothing_is_past_its_limit(self) -> None:
+        self.world.check()
+        self.world.check_sums()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.settle(Folder())
+            self.world.check()
+            self.world.check_rest()
+
+
+TestBook = BookMachine.TestCase
+TestBook.settings = settings(
+    max_examples=int(os.environ.get("ULLAGE_WALKS", "150")),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

@@ -1,0 +1,201 @@
+"""An API server in virtual time: ledgers and cups behind calls that take a while, fail, and lose their answers.
+
+Everything above it is real: caches, views, desks, folder. What a call does goes on after its caller is gone, as on a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from ullage.kube.client import Listing, WatchEvent
+from ullage.kube.errors import Conflict, NotFound, Unavailable
+from ullage.kube.index import Key, key_of
+from ullage.kube.kinds import Kind, Meta, Object, Value
+from ullage.ledger import book
+from ullage.ledger.amounts import Cell, Takings
+from ullage.ledger.book import Charge
+from ullage.ledger.types import LEDGERS, NAMESPACE, Ledger, LedgerSpec
+from ullage.ledger.views import Taken
+from ullage.quantity import Quantity
+
+LEDGER = "ns-team"
+ACCOUNT = Cell("cups", "size")
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+class CupSpec(Value):
+    size: int = 0
+
+
+class Cup(Object):
+    spec: CupSpec = CupSpec()
+
+
+CUPS = Kind("test.ullage.io", "v1", "Cup", "cups", Cup)
+
+
+def takes(size: int) -> Takings:
+    return Takings({ACCOUNT: Quantity.of(size)})
+
+
+def taken(cup: Cup) -> Taken:
+    return Taken(LEDGER, takes(cup.spec.size))
+
+
+def cup_key(name: str) -> str:
+    return book.key_of(CUPS.name, namespace="team", name=name)
+
+
+def creating(name: str, size: int = 1, *, uid: str = "", **rest: Any) -> Charge:
+    return Charge(key=cup_key(name), uid=uid or f"uid-{name}", now=takes(size), **rest)
+
+
+def ledger(limit: int | None) -> Ledger:
+    limits = {} if limit is None else {ACCOUNT.account: {ACCOUNT.resource: str(limit)}}
+    return Ledger(metadata=Meta(name=LEDGER, namespace=NAMESPACE), spec=LedgerSpec(limits=limits))
+
+
+class Server:
+    """`latency` gives the seconds that each half of a call takes; `fault` may raise, before and after the effect of a write."""
+
+    def __init__(self, latency: Callable[[], float] = lambda: 0.002) -> None:
+        self.latency = latency
+        self.fault: Callable[[str], None] = lambda moment: None  # told "before" and "after"
+        self.watch_lag: Callable[[], float] = lambda: 0.005
+        self.calls: list[str] = []
+        self.committed: Callable[[], None] = lambda: None
+        self._version = itertools.count(101)
+        self.version = 100
+        self._objects: dict[str, dict[Key, Any]] = {CUPS.name: {}, LEDGERS.name: {}}
+        self._log: list[tuple[int, str, WatchEvent[Any]]] = []
+        self._news = asyncio.Event()
+        self._background: set[asyncio.Task[Any]] = set()
+
+    # --- the store, at once ---
+
+    def put(self, kind: Kind[Any], obj: Any) -> Any:
+        key, shelf = key_of(obj), self._objects[kind.name]
+        stored = self._stamped(obj)
+        event = "MODIFIED" if key in shelf else "ADDED"
+        shelf[key] = stored
+        self._tell(kind, WatchEvent(event, stored))
+        return stored
+
+    def drop(self, kind: Kind[Any], key: Key) -> None:
+        gone = self._stamped(self._objects[kind.name].pop(key))
+        self._tell(kind, WatchEvent("DELETED", gone))
+
+    def get(self, kind: Kind[Any], key: Key) -> Any:
+        return self._objects[kind.name].get(key)
+
+    def all(self, kind: Kind[Any]) -> list[Any]:
+        return list(self._objects[kind.name].values())
+
+    def ledger(self) -> Ledger:
+        found = self.get(LEDGERS, Key(NAMESPACE, LEDGER))
+        assert isinstance(found, Ledger)
+        return found
+
+    def cup(self, name: str, size: int = 1, *, uid: str = "") -> Cup:
+        made = Cup(metadata=Meta(name=name, namespace="team", uid=uid or f"uid-{name}"), spec=CupSpec(size=size))
+        stored = self.put(CUPS, made)
+        assert isinstance(stored, Cup)
+        return stored
+
+    def _stamped(self, obj: Any) -> Any:
+        self.version = next(self._version)
+        return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=str(self.version)))
+
+    def _tell(self, kind: Kind[Any], event: WatchEvent[Any]) -> None:
+        self._log.append((self.version, kind.name, event))
+        self._news.set()
+        self._news = asyncio.Event()
+        self.committed()
+
+    # --- calls ---
+
+    async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        async def read() -> Any:
+            await asyncio.sleep(self.latency())
+            self.calls.append(f"GET {kind.plural}")
+            return self.get(kind, Key(namespace, name))
+
+        found = await self._call(read)
+        await asyncio.sleep(self.latency())
+        return found
+
+    async def update_status(self, kind: Kind[Any], obj: Any) -> Any:
+        async def write() -> Any:
+            await asyncio.sleep(self.latency())
+            self.calls.append(f"PUT {kind.plural}")
+            self.fault("before")
+            live = self.get(kind, key_of(obj))
+            if live is None:
+                raise NotFound("no such ledger", code=404)
+            if live.metadata.resource_version != obj.metadata.resource_version:
+                raise Conflict("somebody else wrote first", code=409)
+            stored = self.put(kind, msgspec.structs.replace(live, status=obj.status))
+            self.fault("after")
+            return stored
+
+        stored = await self._call(write)
+        await asyncio.sleep(self.latency())
+        return stored
+
+    async def _call(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Done to its end even if whoever asked is gone."""
+        task = asyncio.ensure_future(work())
+        self._background.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Future[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    # --- what caches read ---
+
+    async def list(self, kind: Kind[Any], namespace: str = "", **_: Any) -> Listing[Any]:
+        await asyncio.sleep(self.latency())
+        return Listing(self.all(kind), str(self.version))
+
+    async def watch(
+        self, kind: Kind[Any], namespace: str = "", *, resource_version: str, initial_events: bool = False, **_: Any
+    ) -> AsyncGenerator[WatchEvent[Any], None]:
+        seen = int(resource_version or 0)
+        if initial_events:
+            await asyncio.sleep(self.latency())
+            seen, found = self.version, self.all(kind)
+            for obj in found:
+                yield WatchEvent("ADDED", obj)
+            yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(seen), annotations=INITIAL_END)))
+        place = next((number for number, entry in enumerate(self._log) if entry[0] > seen), len(self._log))
+        while True:
+            if place == len(self._log):
+                await self._news.wait()
+                continue
+            await asyncio.sleep(self.watch_lag())
+            _version, name, event = self._log[place]
+            place += 1
+            if name == kind.name:
+                yield event
+
+    async def served(self, kind: Kind[Any]) -> bool:
+        return True
+
+
+def lossy(random: Random, *, before: float, after: float) -> Callable[[str], None]:
+    """Answers that never come: of writes that were not done, and of writes that were."""
+
+    def fault(moment: str) -> None:
+        if random.random() < (before if moment == "before" else after):
+            raise Unavailable("the connection broke", reason="NoAnswer", sent=True)
+
+    return fault

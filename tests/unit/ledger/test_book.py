@@ -1,0 +1,411 @@
+"""What fits, what is refused and with which numbers; how folds settle what was booked. Interleavings: `test_weakened.py`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.ledger.world import BEGIN, EXPIRY, KIND, TOTAL, Folder, World, key, takes
+from ullage.ledger.amounts import NOTHING, Amounts, Takings, parse_limits
+from ullage.ledger.book import (
+    Attempt,
+    Book,
+    Charge,
+    Observed,
+    Over,
+    Refusal,
+    available,
+    book,
+    emptied,
+    key_of,
+    passed,
+    ready,
+    source_of,
+    waiting,
+    with_limits,
+    within_limits,
+)
+from ullage.ledger.refusals import refusal_text
+from ullage.quantity import Quantity
+
+Written = dict[str, dict[str, str]]
+MACHINES = "machines.cluster.k8s.io"
+
+
+def opened(limits: Written, used: Written | None = None) -> Book:
+    """A book with limits, and with something counted."""
+    observed = {KIND: Observed(1, BEGIN, Takings.parse(used))} if used else {}
+    return with_limits(Book.of(limits={}, observed=observed), parse_limits(limits), BEGIN)
+
+
+def creation(name: str, now: Written, *, dry_run: bool = False, past_limit: bool = False) -> Charge:
+    return Charge(key=key(name), uid="u1", now=Takings.parse(now), dry_run=dry_run, past_limit=past_limit)
+
+
+def change(name: str, old: Written, now: Written, *, version: int = 1) -> Charge:
+    return Charge(key=key(name), uid="u1", on_version=version, old=Takings.parse(old), now=Takings.parse(now))
+
+
+def space(amount: str) -> Written:
+    return {"snapshots/namespace": {"storage": amount}}
+
+
+# --- what fits -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "charge", "fits"),
+    [
+        pytest.param(space("10Gi"), space("9Gi"), creation("a", space("1Gi")), True, id="exactly full is allowed"),
+        pytest.param(space("10Gi"), space("9Gi"), creation("a", space("1073741825")), False, id="one byte over is refused"),
+        pytest.param({}, space("9Gi"), creation("a", space("1Ei")), True, id="no limit refuses nothing"),
+        pytest.param(space("0"), {}, creation("a", space("1")), False, id="a limit of zero allows none"),
+        pytest.param(space("0"), {}, creation("a", {}), True, id="what takes nothing fits under a limit of zero"),
+        pytest.param(space("1Gi"), {}, creation("a", {"machines": {"cpu": "99"}}), True, id="another account is not touched"),
+        pytest.param(space("5Gi"), space("9Gi"), creation("a", space("1")), False, id="a limit below use refuses growth"),
+        pytest.param(
+            space("5Gi"), space("9Gi"), change("a", space("3Gi"), space("2Gi")), True, id="shrinking is allowed past the limit"
+        ),
+        pytest.param(
+            space("5Gi"), space("9Gi"), change("a", space("3Gi"), space("3Gi")), True, id="an equal update is allowed too"
+        ),
+        pytest.param(space("5Gi"), space("9Gi"), change("a", space("3Gi"), {}), True, id="a delete is allowed"),
+        pytest.param(
+            space("10Gi"), space("9Gi"), change("a", space("3Gi"), space("4Gi")), True, id="an update asks for its growth only"
+        ),
+        pytest.param(
+            space("10Gi"), space("9Gi"), change("a", space("3Gi"), space("5Gi")), False, id="an update that grows too much"
+        ),
+        pytest.param(
+            {"machines": {"cpu": "4", "memory": "4Gi"}},
+            {"machines": {"cpu": "9", "memory": "1Gi"}},
+            change("a", {"machines": {"cpu": "9", "memory": "1Gi"}}, {"machines": {"cpu": "9", "memory": "2Gi"}}),
+            True,
+            id="one resource is past its limit and another grows",
+        ),
+        pytest.param(
+            space("10Gi"),
+            space("9Gi"),
+            creation("a", space("5Gi"), past_limit=True),
+            True,
+            id="growth that has happened is booked past the limit",
+        ),
+    ],
+)
+def test_what_fits(limits: Written, used: Written, charge: Charge, fits: bool) -> None:
+    before = opened(limits, used)
+    after, refusal = book(before, charge, BEGIN)
+    assert (refusal is None) == fits
+    if not fits:
+        assert after is before, "a refusal books nothing"
+
+
+@pytest.mark.parametrize(
+    "charge",
+    [
+        pytest.param(creation("a", space("1Gi"), dry_run=True), id="a dry run that fits"),
+        pytest.param(creation("a", space("99Gi"), dry_run=True), id="a dry run that does not fit"),
+        pytest.param(change("a", space("2Gi"), space("1Gi")), id="an update that shrinks"),
+        pytest.param(change("a", space("2Gi"), space("2Gi")), id="an update that changes no amount"),
+        pytest.param(change("a", space("2Gi"), {}), id="a delete"),
+        pytest.param(creation("a", {}), id="a create that takes nothing"),
+    ],
+)
+def test_what_is_not_booked(charge: Charge) -> None:
+    before = opened(space("10Gi"))
+    assert book(before, charge, BEGIN)[0] is before
+
+
+def test_a_dry_run_is_decided_like_any_other() -> None:
+    before = opened(space("10Gi"))
+    _, refusal = book(before, creation("a", space("11Gi"), dry_run=True), BEGIN)
+    assert refusal == Refusal((over("snapshots/namespace", "storage", asked="11Gi", used="0", reserved="0", limit="10Gi"),))
+
+
+def test_a_charge_is_booked_on_all_its_accounts_or_on_none() -> None:
+    limits = {"snapshots/namespace": {"storage": "10Gi"}, "snapshots/vm/db": {"storage": "2Gi"}}
+    asks = {"snapshots/namespace": {"storage": "3Gi"}, "snapshots/vm/db": {"storage": "3Gi"}}
+    before = opened(limits)
+    after, refusal = book(before, creation("a", asks), BEGIN)
+    assert after is before
+    assert refusal is not None
+    assert [one.account for one in refusal.over] == ["snapshots/vm/db"]
+    fitting, _ = book(before, creation("a", {**asks, "snapshots/vm/db": {"storage": "2Gi"}}), BEGIN)
+    assert fitting.reserved.written() == {"snapshots/namespace": {"storage": "3Gi"}, "snapshots/vm/db": {"storage": "2Gi"}}
+
+
+def test_accounts_without_a_limit_are_booked_too() -> None:
+    after, _ = book(opened({}), creation("a", space("3Gi")), BEGIN)
+    assert after.reserved == Takings.parse(space("3Gi"))
+
+
+def test_a_retry_of_the_same_name_does_not_pay_twice_even_at_the_limit() -> None:
+    world = World(all=5)
+    assert world.create("a", 5, lost=True)
+    retried = world.create("a", 5)
+    assert retried, "the first try holds the room that the second one needs"
+    assert world.book.reserved[TOTAL] == Quantity.of(5)
+    assert world.create("b", 1) is None
+    assert world.commit(retried)
+    world.fold()
+    assert world.book.used[TOTAL] == Quantity.of(5)
+
+
+def test_a_larger_retry_pays_the_difference() -> None:
+    world = World(all=5)
+    world.create("a", 3)
+    world.create("a", 5)
+    assert world.book.reserved[TOTAL] == Quantity.of(5)
+    assert world.create("a", 6) is None
+
+
+# --- merging ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_update_merges_into_the_attempt_of_its_object() -> None:
+    before, _ = book(opened(space("10Gi")), creation("a", space("5Gi")), BEGIN)
+    after, _ = book(before, change("a", space("1Gi"), space("3Gi"), version=7), BEGIN)
+    (attempt,) = after.pending[key("a")].attempts.values()
+    assert attempt == Attempt(Takings.parse(space("5Gi")), before.last + 1, 7), "larger amounts, newer version, later time"
+
+
+def test_a_create_that_is_booked_again_leaves_an_update_an_update() -> None:
+    before, _ = book(opened({}), change("a", space("1Gi"), space("3Gi"), version=7), BEGIN)
+    after, _ = book(before, creation("a", space("3Gi")), BEGIN)
+    assert after.pending[key("a")].attempts["u1"].on_version == 7
+
+
+def test_no_two_bookings_have_the_same_time() -> None:
+    state = opened({})
+    for skew in (0, 0, -100, 0, 5):
+        state, _ = book(state, creation(f"n{state.last}", space("1Gi")), BEGIN + timedelta(seconds=skew))
+    times = [one.booked for one in state.attempts()]
+    assert len(set(times)) == 5
+    assert times == sorted(times)
+    assert state.last == times[-1]
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def over(account: str, resource: str, **numbers: str) -> Over:
+    return Over(account=account, resource=resource, **{name: Quantity.parse(text) for name, text in numbers.items()})
+
+
+def test_a_refusal_names_every_limit_with_all_its_numbers_and_the_next_step() -> None:
+    limits = {
+        "compute/vms": {"cpu": "8", "memory": "32Gi"},
+        "snapshots/namespace": {"storage": "80Gi", "snapshots": "10"},
+        "snapshots/vm/db": {"storage": "20Gi"},
+    }
+    used = {"compute/vms": {"cpu": "7500m"}, "snapshots/namespace": {"storage": "60Gi", "snapshots": "10"}}
+    state, _ = book(opened(limits, used), creation("b", space("5Gi")), BEGIN)
+    asks = {
+        "compute/vms": {"cpu": "1", "memory": "1Gi"},
+        "snapshots/namespace": {"storage": "30Gi", "snapshots": "1"},
+        "snapshots/vm/db": {"storage": "30Gi"},
+    }
+    _, refusal = book(state, creation("a", asks), BEGIN)
+    assert refusal is not None
+    assert refusal.over[2] == over("snapshots/namespace", "storage", asked="30Gi", used="60Gi", reserved="5Gi", limit="80Gi")
+    assert refusal_text(refusal, next_step="ullage prune vm/db --need 15Gi") == (
+        "does not fit: compute/vms cpu: asked 1 core, used 7.5 cores, reserved 0, limit 8 cores, over by 0.5 cores; "
+        "snapshots/namespace snapshots: asked 1, used 10, reserved 0, limit 10, over by 1; "
+        "snapshots/namespace storage: asked 30Gi, used 60Gi, reserved 5Gi, limit 80Gi, over by 15Gi; "
+        "snapshots/vm/db storage: asked 30Gi, used 0, reserved 0, limit 20Gi, over by 10Gi. "
+        "Next: ullage prune vm/db --need 15Gi"
+    )
+
+
+def test_what_the_same_object_has_reserved_is_not_counted_as_asked() -> None:
+    """The create is not counted yet: its room is reserved, and the update asks for the difference."""
+    state, _ = book(opened(space("10Gi")), creation("a", space("8Gi")), BEGIN)
+    _, refusal = book(state, change("a", space("8Gi"), space("11Gi")), BEGIN)
+    assert refusal == Refusal((over("snapshots/namespace", "storage", asked="3Gi", used="0", reserved="8Gi", limit="10Gi"),))
+    assert refusal.over[0].over == Quantity.parse("1Gi")
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_below_use_is_accepted_and_shows() -> None:
+    state = with_limits(opened(space("10Gi"), space("9Gi")), parse_limits(space("5Gi")), BEGIN)
+    assert not within_limits(state)
+    assert passed(state) == (over("snapshots/namespace", "storage", asked="0", used="9Gi", reserved="0", limit="5Gi"),)
+    assert within_limits(with_limits(state, parse_limits(space("9Gi")), BEGIN))
+    assert within_limits(with_limits(state, {}, BEGIN)), "without a limit nothing is past it"
+
+
+def test_growth_that_has_happened_shows_as_past_the_limit() -> None:
+    state, refusal = book(opened(space("10Gi"), space("9Gi")), creation("a", space("5Gi"), past_limit=True), BEGIN)
+    assert refusal is None
+    assert [str(one.over) for one in passed(state)] == ["4Gi"]
+
+
+def test_available_is_what_still_fits() -> None:
+    state = opened(
+        {"machines": {"cpu": "8", "memory": "4Gi", "pods": "3"}}, {"machines": {"cpu": "2", "memory": "5Gi", "disk": "1"}}
+    )
+    state, _ = book(state, creation("a", {"machines": {"cpu": "1500m"}}), BEGIN)
+    assert available(state, "machines") == Amounts.parse({"cpu": "4500m", "pods": "3"})
+    assert available(state, "machines")["memory"] == Quantity.of(0), "never less than nothing"
+    assert not available(state, "compute/vms")
+
+
+# --- readiness -------------------------------------------------------------------------------------------------------
+
+TIMEOUT = timedelta(seconds=60)
+SOURCES = frozenset({KIND, MACHINES})
+
+
+def counted(seconds: int, *kinds: str) -> dict[str, Observed]:
+    return {kind: Observed(1, BEGIN + timedelta(seconds=seconds), NOTHING) for kind in kinds}
+
+
+@pytest.mark.parametrize(
+    ("observed", "left"),
+    [
+        pytest.param({}, (MACHINES, KIND), id="nothing was counted"),
+        pytest.param(counted(61, KIND), (MACHINES,), id="a kind is missing"),
+        pytest.param(counted(60, KIND, MACHINES), (MACHINES, KIND), id="a request may still be on its way"),
+        pytest.param(counted(61, KIND, MACHINES), (), id="counted after the last request that the ledger did not see"),
+        pytest.param({**counted(61, KIND), **counted(1, MACHINES)}, (MACHINES,), id="one kind was counted too early"),
+    ],
+)
+def test_ready_when_every_kind_was_counted_after_the_first_limit(observed: dict[str, Observed], left: tuple[str, ...]) -> None:
+    state = with_limits(Book.of(limits={}, observed=observed), parse_limits(space("1Gi")), BEGIN)
+    assert waiting(state, SOURCES, timeout=TIMEOUT) == left
+    assert ready(state, SOURCES, timeout=TIMEOUT) == (not left)
+
+
+@pytest.mark.parametrize(
+    ("limits", "still_ready"),
+    [
+        pytest.param(space("2Gi"), True, id="another amount"),
+        pytest.param({}, True, id="no limit any more"),
+        pytest.param({"snapshots/namespace": {"storage": "1Gi", "snapshots": "5"}}, True, id="another resource of the account"),
+        pytest.param({**space("1Gi"), "machines": {"cpu": "1"}}, False, id="a first limit on an account"),
+    ],
+)
+def test_only_a_first_limit_on_an_account_starts_the_wait(limits: Written, still_ready: bool) -> None:
+    state = with_limits(Book.of(limits={}, observed=counted(61, *SOURCES)), parse_limits(space("1Gi")), BEGIN)
+    changed = with_limits(state, parse_limits(limits), BEGIN + timedelta(seconds=62))
+    assert ready(changed, SOURCES, timeout=TIMEOUT) == still_ready
+
+
+def test_a_limit_that_went_and_came_again_is_a_first_one() -> None:
+    state = with_limits(Book.of(limits={}, observed=counted(61, *SOURCES)), parse_limits(space("1Gi")), BEGIN)
+    without = with_limits(state, {}, BEGIN + timedelta(seconds=62))
+    again = with_limits(without, parse_limits(space("1Gi")), BEGIN + timedelta(seconds=63))
+    assert not ready(again, SOURCES, timeout=TIMEOUT)
+
+
+def test_a_ledger_that_nobody_wrote_is_not_ready() -> None:
+    assert not ready(Book.of(limits={}, observed=counted(61, *SOURCES)), SOURCES, timeout=TIMEOUT)
+
+
+def test_limits_that_did_not_change_are_the_same_book() -> None:
+    state = opened(space("1Gi"))
+    assert with_limits(state, parse_limits(space("1Gi")), BEGIN + TIMEOUT) is state
+
+
+def test_an_emptied_book_keeps_its_limits_and_waits_again() -> None:
+    state, _ = book(opened(space("10Gi"), space("2Gi")), creation("a", space("1Gi")), BEGIN)
+    empty = emptied(state, BEGIN + TIMEOUT)
+    assert (empty.limits, empty.observed, empty.pending) == (state.limits, {}, {})
+    assert not empty.used
+    assert not empty.reserved
+    assert empty.since == BEGIN + TIMEOUT
+    assert empty.last == state.last, "no booking gets a time that another had"
+
+
+# --- folds -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_made_moves_from_reserved_to_used() -> None:
+    world = World(all=5)
+    world.commit(world.create("a", 3))
+    assert (world.book.used[TOTAL], world.book.reserved[TOTAL]) == (Quantity.of(0), Quantity.of(3))
+    world.fold()
+    assert (world.book.used[TOTAL], world.book.reserved[TOTAL]) == (Quantity.of(3), Quantity.of(0))
+    assert world.book.observed[KIND].view == world.revision
+
+
+def test_a_view_that_is_older_changes_nothing() -> None:
+    world = World(all=5)
+    world.commit(world.create("a", 3))
+    world.fold()
+    before = world.book
+    world.fold(at=0)
+    assert world.book is before
+
+
+def test_what_never_committed_costs_nothing_after_expiry() -> None:
+    world, folder = World(all=5), Folder()
+    world.create("a", 5, lost=True)
+    world.look(folder)
+    world.wait(EXPIRY)
+    world.look(folder)
+    world.fold(by=folder)
+    assert world.create("b", 1) is None, "at expiry it is still held"
+    world.wait(0.001)
+    world.look(folder)
+    world.fold(by=folder)
+    assert world.create("b", 5)
+
+
+def test_expiry_runs_from_the_first_sight_of_each_folder() -> None:
+    world, late = World(all=5), Folder()
+    world.create("a", 5, lost=True)
+    world.wait(EXPIRY + 1)
+    world.look(late)
+    assert late.live == {}
+    world.wait(EXPIRY + 1)
+    world.look(late)
+    assert len(late.live) == 1
+
+
+def test_an_expired_update_goes_once_the_view_has_its_object() -> None:
+    world, folder = World(all=9), Folder()
+    world.commit(world.create("a", 2))
+    world.fold()
+    world.update("a", 6, lost=True)
+    assert world.book.reserved[TOTAL] == Quantity.of(4)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    world.look(folder)
+    world.fold(by=folder)
+    assert world.book.attempts() == []
+    assert world.book.used == takes("a", 2)
+
+
+def test_an_attempt_whose_object_was_seen_to_go_goes_at_once() -> None:
+    world = World(all=9)
+    world.commit(world.create("a", 2))
+    world.delete("a")
+    world.fold()
+    assert world.book.attempts() == []
+
+
+def test_room_that_a_deletion_freed_is_given_out_once() -> None:
+    world = World(all=2)
+    world.commit(world.create("a", 2))
+    world.fold()
+    world.delete("a")
+    assert world.create("b", 2) is None, "nobody has seen it go"
+    world.fold()
+    assert world.create("b", 2)
+    assert world.create("c", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "source"),
+    [
+        pytest.param(key_of(KIND, namespace="lab", name="a"), KIND, id="an object of this cluster"),
+        pytest.param(key_of(MACHINES, cluster="c1", namespace="n", name="m"), f"{MACHINES}/c1", id="of another cluster"),
+        pytest.param(key_of("nodes", name="n"), "nodes", id="in no namespace and no group"),
+    ],
+)
+def test_each_key_is_counted_where_it_is_watched(made: str, source: str) -> None:
+    assert source_of(made) == source

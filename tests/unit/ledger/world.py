@@ -1,0 +1,231 @@
+"""A small world to keep a book in: an API server with requests on their way, and folders that see it late.
+
+It plays what a real API server does to the ledger: admission on stale and on fresh copies of an object, requests that commit
+late, never, or after the name was deleted and made anew, answers that are lost; and what folders do: views of any age, caches
+that began after something was gone, live reads whose answer is used later. Every step is a method, so that a script reads as
+the interleaving that it is, and a random walk can take the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from ullage.ledger import book as rules
+from ullage.ledger import fold as folding
+from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, total
+from ullage.ledger.book import AttemptId, Book, Charge
+from ullage.ledger.fold import Live, Seen, View
+from ullage.quantity import Quantity
+
+KIND = "vials.example.com"
+TIMEOUT = 60  # seconds from admission to the last moment at which a request may commit
+EXPIRY = 70
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+TOTAL = Cell("vials/all", "pieces")
+
+
+def key(name: str) -> str:
+    return rules.key_of(KIND, namespace="lab", name=name)
+
+
+def shelf(name: str) -> Cell:
+    """Each object takes from two accounts: that of all, and that of the shelf which its first letter names."""
+    return Cell(f"vials/shelf/{name[0]}", "pieces")
+
+
+def takes(name: str, size: int) -> Takings:
+    return Takings({TOTAL: Quantity.of(size), shelf(name): Quantity.of(size)})
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An object as the API server has it."""
+
+    name: str
+    uid: str
+    version: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """Admitted, and on its way to storage."""
+
+    name: str
+    uid: str
+    size: int
+    on_version: int | None  # None: a create
+    admitted: float
+
+
+@dataclass(frozen=True)
+class StillView:
+    """What a cache that listed at `began` and has followed up to `position` knows."""
+
+    world: World
+    position: int
+    began: int = 0
+
+    @property
+    def sums(self) -> Takings:
+        return total(takes(one.name, one.size) for one in self.world.at(self.position).values())
+
+    def get(self, key: str) -> Seen | None:
+        found = self.world.at(self.position).get(key.rpartition("/")[2])
+        return None if found is None else Seen(found.uid, found.version, takes(found.name, found.size))
+
+    def gone(self, uid: str) -> bool:
+        return any(self.began < at <= self.position for at, gone in self.world.ends if gone == uid)
+
+
+@dataclass
+class Folder:
+    """Someone who folds: a webhook replica or a leader, with a memory of its own."""
+
+    first_seen: dict[AttemptId, float] = field(default_factory=dict)
+    live: dict[AttemptId, Live] = field(default_factory=dict)
+
+
+class World:
+    def __init__(self, **limits: int) -> None:
+        """Limits by account: `all=10`, `a=4` for the shelf of names that begin with a."""
+        self.clock = 0.0
+        self.revision = 0
+        self.things: dict[str, Thing] = {}
+        self.states: list[Mapping[str, Thing]] = [{}]  # by revision
+        self.ends: list[tuple[int, str]] = []  # revisions at which a uid went
+        self.copies: dict[str, list[Thing]] = {}  # by name: every version there ever was
+        self.flying: list[Request] = []
+        self.uids = 0
+        self.book = rules.with_limits(Book.of(limits={}), self._limits(limits), BEGIN)
+
+    def _limits(self, limits: Mapping[str, int]) -> Limits:
+        return {TOTAL if name == "all" else shelf(name): Quantity.of(size) for name, size in limits.items()}
+
+    def limit(self, **limits: int) -> None:
+        changed = {**self.book.limits, **self._limits(limits)}
+        self.book = rules.with_limits(self.book, changed, self.now())
+
+    # --- the API server ---
+
+    def create(self, name: str, size: int, *, skew: float = 0, lost: bool = False) -> Request | None:
+        """Admission of a create, whatever is there. None: refused. `lost`: the answer never came, so nothing will commit."""
+        self.uids += 1
+        return self._admit(name, f"uid-{self.uids}", size, old=None, skew=skew, lost=lost)
+
+    def update(self, name: str, size: int, *, copy: int = -1, skew: float = 0, lost: bool = False) -> Request | None:
+        """Admission of an update on a copy of the object: the newest by default, an older one by number."""
+        return self._admit(name, "", size, old=self.copies[name][copy], skew=skew, lost=lost)
+
+    def _admit(self, name: str, uid: str, size: int, *, old: Thing | None, skew: float, lost: bool) -> Request | None:
+        charge = Charge(
+            key=key(name),
+            uid=old.uid if old else uid,
+            on_version=old.version if old else None,
+            now=takes(name, size),
+            old=takes(name, old.size) if old else NOTHING,
+        )
+        self.book, refusal = rules.book(self.book, charge, self.now() + timedelta(seconds=skew))
+        if refusal is not None:
+            return None
+        request = Request(name, charge.uid, size, charge.on_version, self.clock)
+        if not lost:
+            self.flying.append(request)
+        return request
+
+    def commit(self, request: Request | None, *, again: bool = False) -> bool:
+        """The end of a request: it is stored if its name is free, or its version still the newest. With `again` the API
+        server, on a conflict, runs admission on the fresh copy, as it does for patches."""
+        if request is None or request not in self.flying:  # refused, or over
+            return False
+        self.flying.remove(request)
+        there = self.things.get(request.name)
+        if request.on_version is None:
+            if there is None:
+                self._store(Thing(request.name, request.uid, self.revision + 1, request.size))
+            return there is None
+        if there is not None and (there.uid, there.version) == (request.uid, request.on_version):
+            self._store(replace(there, version=self.revision + 1, size=request.size))
+            return True
+        if again and there is not None:
+            rerun = self._admit(request.name, "", request.size, old=there, skew=0, lost=False)
+            if rerun is not None:
+                self.flying[-1] = replace(rerun, admitted=request.admitted)
+        return False
+
+    def drop(self, request: Request) -> None:
+        """Another webhook refused it, or its client or the API server went away."""
+        self.flying.remove(request)
+
+    def delete(self, name: str) -> None:
+        gone = self.things[name]
+        things = {other: thing for other, thing in self.things.items() if other != name}
+        self._step(things)
+        self.ends.append((self.revision, gone.uid))
+
+    def wait(self, seconds: float) -> None:
+        """No request outlives the API server's timeout."""
+        self.clock += seconds
+        self.flying = [one for one in self.flying if self.clock - one.admitted < TIMEOUT]
+
+    def _store(self, thing: Thing) -> None:
+        self._step({**self.things, thing.name: thing})
+        self.copies.setdefault(thing.name, []).append(thing)
+
+    def _step(self, things: dict[str, Thing]) -> None:
+        self.revision += 1
+        self.things = things
+        self.states.append(things)
+
+    def at(self, position: int) -> Mapping[str, Thing]:
+        return self.states[position]
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.clock)
+
+    # --- the folders ---
+
+    def fold(self, at: int | None = None, *, began: int = 0, by: Folder | None = None) -> None:
+        """A fold with a view of any age, by someone who may have read expired names before."""
+        self.fold_view(StillView(self, self.revision if at is None else at, began), by=by)
+
+    def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
+        self.book = folding.fold(self.book, view, kind=kind, now=self.now(), live=by.live if by else {})
+
+    def look(self, folder: Folder) -> None:
+        """Reads the ledger, and the names of what has expired; what is learned may be used in any later fold."""
+        folder.first_seen = folding.sighted(self.book, folder.first_seen, self.clock)
+        for one in folding.expired(self.book, folder.first_seen, self.clock, EXPIRY):
+            there = self.things.get(one.key.rpartition("/")[2])
+            folder.live[one] = Live() if there is None else Live(there.uid, there.version)
+
+    def settle(self, folder: Folder) -> None:
+        """Everything on its way ends, time passes, and someone whose cache is up to date folds."""
+        self.look(folder)
+        self.wait(EXPIRY + 1)
+        self.look(folder)
+        self.fold(by=folder)
+
+    # --- what must be so ---
+
+    @property
+    def used(self) -> Takings:
+        return total(takes(one.name, one.size) for one in self.things.values())
+
+    def check(self) -> None:
+        """Nothing that was admitted is past a limit."""
+        for cell, limit in self.book.limits.items():
+            assert self.used[cell] <= limit, f"{cell.account}: {self.used[cell]} of {limit} are used"
+
+    def check_sums(self) -> None:
+        """What the book keeps by increments is what its parts add up to, and covers what is there."""
+        anew = Book.of(limits={}, observed=self.book.observed, pending=self.book.pending)
+        assert (self.book.used, self.book.reserved) == (anew.used, anew.reserved)
+        assert self.used <= self.book.used + self.book.reserved, "less is accounted for than is used"
+
+    def check_rest(self) -> None:
+        assert self.book.attempts() == [], "something is pending for ever"
+        assert self.book.used == self.used, "what was counted is not the truth"
+        assert not self.book.reserved
