@@ -42,11 +42,13 @@ CONTROLLERS = (
 
 
 class RealControlPlane:
-    """etcd, kube-apiserver and kube-controller-manager on loopback. For benchmarks, `durable` lets etcd wait for the disk."""
+    """etcd, kube-apiserver and kube-controller-manager on loopback. For benchmarks, `durable` lets etcd wait for the disk;
+    `options` are further ones for kube-apiserver."""
 
-    def __init__(self, programs: Path, *, durable: bool = False) -> None:
+    def __init__(self, programs: Path, *, durable: bool = False, options: Sequence[str] = ()) -> None:
         self.programs = programs
         self.durable = durable
+        self.options = tuple(options)
         self.directory = Path(tempfile.mkdtemp(prefix="ullage-kube-"))
         self.token = secrets.token_urlsafe(24)
         self._stack = ExitStack()
@@ -138,6 +140,7 @@ class RealControlPlane:
             f"--service-account-signing-key-file={here}/accounts.key",
             "--service-cluster-ip-range=10.96.0.0/16",
             *self._serving(self.port, "apiserver"),
+            *self.options,
         ]
 
     def _manager_options(self) -> list[str]:

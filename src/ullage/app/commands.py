@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ullage.app import options
-from ullage.cli import shell
+from ullage.cli import ledger, shell
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class Composition:
 def compose() -> Sequence[Slice]:
     """The slices of the product."""
     return ()
+
+
+shell.app.add_typer(ledger.app, name="ledger")
 
 
 def main(slices: Callable[[], Sequence[Slice]] = compose, *, program: Sequence[str] = PROGRAM) -> None:

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ullage.cli.options import Context as Context
+from ullage.cli.options import Kubeconfig as Kubeconfig
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
     from ullage.admission.registration import Address
 
-Kubeconfig = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="The kubeconfig to use.", show_default="$KUBECONFIG, ~/.kube/config, or the pod's own"),
-]
-Context = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="The context in it.", show_default="the current one")
-]
 LogFormat = Annotated[str, typer.Option(metavar="text|json", help="How the log is written, on standard error.")]
 LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
 # Between `ullage up` and what it starts; see standalone/up/server.py.

@@ -31,6 +31,7 @@ from ullage.ledger.types import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.views import KindView, sources_by_name
 
 QUIET: Final = 1.0  # seconds without a booking, and between two folds of one ledger
+SHORTEST: Final = 0.001  # seconds that are worth a wait
 READY_LOOK: Final = 5.0  # how often a ledger that is not exact yet is looked at
 
 
@@ -153,4 +154,5 @@ class _Track:
             self.version = version
             if version != self.own and not first:
                 self.touched_at = now
-        return max(0.0, QUIET - (now - max(self.touched_at, self.wrote_at)))
+        wait = QUIET - (now - max(self.touched_at, self.wrote_at))
+        return wait if wait > SHORTEST else 0.0

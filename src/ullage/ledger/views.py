@@ -15,7 +15,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.cache import Cache
-from ullage.kube.client import Client
 from ullage.kube.index import Key
 from ullage.kube.kinds import Kind, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
@@ -62,6 +61,12 @@ class Source(Protocol):
         """What the server itself has under a ledger key."""
 
 
+class Finder(Protocol):
+    """What is needed of a `kube.Client`."""
+
+    async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None: ...
+
+
 class KindView(Generic[T]):
     """A cache, counted. Make it before the cache runs or after: it is told of what is there."""
 
@@ -70,7 +75,7 @@ class KindView(Generic[T]):
         cache: Cache[T],
         takes: Takes[T],
         *,
-        client: Client,
+        client: Finder,
         cluster: str = "",
         clock: Clock | None = None,
         remember: float = REMEMBER_SECONDS,

@@ -1,0 +1,352 @@
+"""The ledger on a whole control plane: 200 at once against a limit of 57, while replicas and leader are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import ssl
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tools.kube.build import programs
+from ullage.kube.crds import crd_of
+from ullage.ledger.pending import decode
+from ullage.ledger.types import LEDGERS, NAMESPACE
+
+from .api import Answer, Api
+from .choice import DISPOSABLE
+from .conftest import DEFINITIONS, wait_served
+from .control_plane import ControlPlane, EmbeddedServer
+from .ledger_slice import CELL, CUPS, TROUBLE, ledger_name
+from .real import RealControlPlane
+from .test_admission import shared_port
+
+Json = dict[str, Any]
+REQUEST_TIMEOUT, EXPIRY = 5, 7
+LIMIT, CLIENTS, DELETED = 57, 200, 20
+START_SECONDS, STOP_SECONDS = 60.0, 20.0
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+@pytest.fixture(scope="module")
+def hurried(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A control plane like the suite's, with requests that end after a few seconds: so attempts may expire soon after."""
+    server: EmbeddedServer | RealControlPlane
+    if control_plane.embedded:
+        server = EmbeddedServer(
+            tmp_path_factory.mktemp("hurried") / "data", options=("--request-timeout", str(REQUEST_TIMEOUT))
+        )
+        server.data_dir.mkdir()
+    elif os.environ.get(DISPOSABLE):
+        server = RealControlPlane(programs(os.environ), options=(f"--request-timeout={REQUEST_TIMEOUT}s",))
+    else:
+        pytest.skip("how long requests may take is for the owner of a cluster to say")
+    server.start()
+    try:
+        api = Api(server.control_plane())
+        for kind in (LEDGERS, CUPS):
+            assert api.call("POST", DEFINITIONS, crd_of(kind)).code == 201
+            wait_served(api, kind.path())
+        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        yield api
+    finally:
+        server.stop()
+
+
+class Tenant:
+    """A namespace with a ledger, and the processes that serve it."""
+
+    def __init__(self, api: Api, folder: Path) -> None:
+        self.api = api
+        self.namespace = f"e2e-{uuid.uuid4().hex[:10]}"
+        self.cups = CUPS.path(self.namespace)
+        self._log = folder / "processes.log"
+        self._running: list[subprocess.Popen[bytes]] = []
+        api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+
+    def limit(self, pieces: int) -> None:
+        body = {
+            "apiVersion": LEDGERS.api_version,
+            "kind": LEDGERS.kind,
+            "metadata": {"name": ledger_name(self.namespace)},
+            "spec": {"limits": {CELL.account: {CELL.resource: str(pieces)}}},
+        }
+        self.api.create(LEDGERS.path(NAMESPACE), body)
+
+    def start(self, role: str, *, count: int = 1, port: int = 0) -> list[subprocess.Popen[bytes]]:
+        command = [sys.executable, "-m", "tests.e2e.ledger_slice", role, "--namespace", self.namespace]
+        command += ["--kubeconfig", str(self.api.plane.kubeconfig), "--port", str(port)]
+        command += ["--request-timeout", str(REQUEST_TIMEOUT), "--expiry", str(EXPIRY)]
+        with self._log.open("ab") as log:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+            started = [subprocess.Popen(command, **pipes) for _ in range(count)]  # type: ignore[call-overload]
+        self._running += started
+        return started
+
+    def heard(self, process: subprocess.Popen[bytes]) -> Json:
+        """The next line that a process says."""
+        assert process.stdout is not None
+        ready = select.select([process.stdout], [], [], START_SECONDS)[0]
+        line = process.stdout.readline() if ready else b""
+        assert line, f"it says nothing:\n{self._log.read_text()[-4000:]}"
+        found: Json = json.loads(line)
+        return found
+
+    def serve(self, *, replicas: int) -> list[subprocess.Popen[bytes]]:
+        with shared_port() as port:
+            started = self.start("webhook", count=replicas, port=port)
+            for process in started:
+                self.heard(process)
+        until(lambda: self.create("probe", trouble="veto", dry_run=True).code == 403, "the hooks are called")
+        return started
+
+    def create(self, name: str, *, size: int = 1, trouble: str = "", dry_run: bool = False) -> Answer:
+        return self.api.call(
+            "POST", self.cups + ("?dryRun=All" if dry_run else ""), self.body(name, size=size, trouble=trouble)
+        )
+
+    def body(self, name: str, *, size: int = 1, trouble: str = "") -> Json:
+        labels = {TROUBLE: trouble} if trouble else {}
+        return {
+            "apiVersion": CUPS.api_version,
+            "kind": CUPS.kind,
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"size": size},
+        }
+
+    def names(self) -> set[str]:
+        return {item["metadata"]["name"] for item in self.api.get(self.cups).obj["items"]}
+
+    def ledger(self) -> Json:
+        return self.api.get(LEDGERS.path(NAMESPACE, ledger_name(self.namespace))).obj
+
+    def pending(self) -> list[str]:
+        found = decode(self.ledger().get("status", {}).get("pending", ""), ledger="")
+        return sorted(key.rpartition("/")[2] for key in found)
+
+    def counted(self) -> str:
+        observed = self.ledger().get("status", {}).get("observed", {})
+        found: str = observed.get(CUPS.name, {}).get("accounts", {}).get(CELL.account, {}).get(CELL.resource, "0")
+        return found
+
+    def end(self) -> None:
+        self.api.call("DELETE", f"{HOOKS}/e2e-{self.namespace}")
+        for process in self._running:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+@pytest.fixture
+def tenant(hurried: Api, tmp_path: Path) -> Iterator[Tenant]:
+    found = Tenant(hurried, tmp_path)
+    yield found
+    found.end()
+
+
+def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+class Crowd:
+    """Clients that want one cup each and do not give up, and somebody who counts what there is at every instant."""
+
+    def __init__(self, session: aiohttp.ClientSession, tenant: Tenant) -> None:
+        self.session = session
+        self.tenant = tenant
+        self.there: set[str] = set()
+        self.most = 0
+        self.codes: Counter[int] = Counter()
+        self.odd: list[str] = []
+        self._counting: asyncio.Task[None] | None = None
+
+    async def count(self) -> None:
+        """The order of events is the order of commits, so this sees every instant."""
+        self._counting = asyncio.create_task(self._count())
+        await asyncio.sleep(0)
+
+    async def _count(self) -> None:
+        version = "0"
+        while True:
+            query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "300"}
+            async with self.session.get(self.tenant.cups, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
+                async for line in answer.content:
+                    event = json.loads(line)
+                    meta = event["object"]["metadata"]
+                    version = meta["resourceVersion"]
+                    (self.there.discard if event["type"] == "DELETED" else self.there.add)(meta["name"])
+                    self.most = max(self.most, len(self.there))
+
+    async def want(self, names: list[str], *, until: float) -> None:
+        await asyncio.gather(*(self._want(name, until) for name in names))
+
+    async def _want(self, name: str, end: float) -> None:
+        while time.monotonic() < end:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                async with self.session.post(self.tenant.cups, json=self.tenant.body(name)) as answer:
+                    found = await answer.json()
+                    self.codes[answer.status] += 1
+                    if answer.status in (201, 409):
+                        return
+                    if answer.status not in (403, 429):
+                        self.odd.append(found.get("message", ""))
+            await asyncio.sleep(0.5)
+
+    def end(self) -> None:
+        if self._counting is not None:
+            self._counting.cancel()
+
+
+@contextlib.asynccontextmanager
+async def crowd(tenant: Tenant) -> AsyncIterator[Crowd]:
+    plane = tenant.api.plane
+    trust = ssl.create_default_context(cafile=plane.ca_file) if plane.ca_file else False
+    headers = {"Authorization": f"Bearer {plane.admin_token}"}
+    connector = aiohttp.TCPConnector(limit=0, ssl=trust)
+    timeout = aiohttp.ClientTimeout(total=30)
+    async with aiohttp.ClientSession(plane.url, connector=connector, headers=headers, timeout=timeout) as session:
+        found = Crowd(session, tenant)
+        try:
+            await found.count()
+            yield found
+        finally:
+            found.end()
+
+
+async def test_a_limit_holds_while_200_ask_and_replicas_and_leader_are_killed(tenant: Tenant) -> None:
+    leaders = await asyncio.to_thread(tenant.start, "leader", count=1)
+    assert await asyncio.to_thread(tenant.heard, leaders[0]) == {"leads": True}
+    await asyncio.to_thread(tenant.start, "leader", count=1)  # stands by
+    tenant.limit(LIMIT)
+    replicas = await asyncio.to_thread(tenant.serve, replicas=3)
+    names = [f"cup-{number}" for number in range(CLIENTS)]
+
+    async with crowd(tenant) as clients:
+
+        async def kill_midway() -> None:
+            while len(clients.there) < LIMIT // 3:  # noqa: ASYNC110  a watch fills it
+                await asyncio.sleep(0.002)
+            replicas[0].kill()
+            leaders[0].kill()
+
+        killing = asyncio.create_task(kill_midway())
+        await clients.want(names, until=time.monotonic() + 2.5 * EXPIRY)
+        await killing
+        first = await asyncio.to_thread(tenant.names)
+        assert clients.most == LIMIT, f"of {LIMIT} allowed there were {clients.most} at one instant; {clients.codes}"
+        assert len(first) == LIMIT
+        assert clients.codes[403], "who did not fit was told"
+
+        for name in sorted(first)[:DELETED]:
+            async with clients.session.delete(f"{tenant.cups}/{name}") as answer:
+                assert answer.status == 200
+        rest = [name for name in names if name not in first]
+        await clients.want(rest, until=time.monotonic() + 1.5 * EXPIRY)
+        second = await asyncio.to_thread(tenant.names)
+        assert len(second - first) == DELETED
+        assert len(second) == LIMIT
+        assert clients.most == LIMIT, "at no instant were there more"
+        assert all("failed calling webhook" in message for message in clients.odd), clients.odd[:3]
+
+    until(
+        lambda: tenant.pending() == [] and tenant.counted() == str(LIMIT), "at rest, everything is counted and nothing pending"
+    )
+
+
+def test_what_another_webhook_refuses_costs_nothing_after_expiry(tenant: Tenant) -> None:
+    tenant.start("leader")
+    tenant.limit(1)
+    tenant.serve(replicas=1)
+
+    vetoed = tenant.create("vetoed", trouble="veto")
+    assert (vetoed.code, "vetoed" in vetoed.message) == (403, True)
+    until(lambda: tenant.pending() == ["vetoed"], "it passed the ledger", seconds=2)
+
+    other = tenant.create("other")
+    assert other.code == 403
+    assert "cups pieces: asked 1, used 0, reserved 1, limit 1, over by 1. Next: delete a cup" in other.message
+    until(lambda: tenant.create("other").code == 201, "expiry gives the room back", seconds=2 * EXPIRY)
+    until(lambda: tenant.pending() == [] and tenant.counted() == "1", "at rest the count is the truth")
+
+
+async def give_up_early(tenant: Tenant) -> None:
+    """A client that waits for a second and is gone."""
+    async with crowd(tenant) as clients:
+        body, brief = tenant.body("late", trouble="dawdle"), aiohttp.ClientTimeout(total=1)
+        with pytest.raises(TimeoutError):
+            await clients.session.post(tenant.cups, json=body, timeout=brief)
+
+
+async def wait_in_vain(tenant: Tenant) -> None:
+    """A client that waits as long as the API server does."""
+    late = await asyncio.to_thread(tenant.create, "late", trouble="dawdle")
+    assert late.code in (429, 500, 504), late.raw
+
+
+@pytest.mark.parametrize(
+    "client", [pytest.param(give_up_early, id="of the client"), pytest.param(wait_in_vain, id="of the API server")]
+)
+async def test_a_create_whose_time_is_up_costs_nothing_after_expiry(
+    tenant: Tenant, client: Callable[[Tenant], Awaitable[None]]
+) -> None:
+    tenant.start("leader")
+    tenant.limit(1)
+    await asyncio.to_thread(tenant.serve, replicas=1)
+
+    await client(tenant)
+    assert tenant.pending() == ["late"]
+    assert tenant.create("other").code == 403
+
+    await asyncio.to_thread(until, lambda: tenant.pending() == [], "without anybody asking, too", seconds=2 * EXPIRY)
+    assert tenant.names() == set()
+    assert tenant.create("other").code == 201
+
+
+def test_a_retry_of_the_same_object_does_not_pay_twice_at_the_limit(tenant: Tenant) -> None:
+    tenant.limit(1)
+    tenant.serve(replicas=1)
+
+    assert tenant.create("same", trouble="veto").code == 403
+    until(lambda: tenant.pending() == ["same"], "it passed the ledger", seconds=2)
+
+    assert tenant.create("same").code == 201
+    assert tenant.create("other").code == 403
+
+
+def test_operators_can_look_at_a_ledger_and_rebuild_it(tenant: Tenant) -> None:
+    tenant.start("leader")
+    tenant.limit(3)
+    tenant.serve(replicas=1)
+    assert tenant.create("made").code == 201
+    assert tenant.create("vetoed", trouble="veto").code == 403
+    until(lambda: tenant.counted() == "1" and tenant.pending() == ["vetoed"], "one is counted and one is pending")
+    name = ledger_name(tenant.namespace)
+
+    def ullage(*args: str) -> str:
+        command = [sys.executable, "-m", "ullage", "ledger", *args, "--kubeconfig", str(tenant.api.plane.kubeconfig)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    assert [name, "1", "3", "66%", "1"] in [line.split()[:5] for line in ullage("get").splitlines()]
+    assert f"{CUPS.name}//{tenant.namespace}/vetoed" in ullage("describe", name)
+    assert json.loads(ullage("get", name, "-o", "json"))["spec"] == tenant.ledger()["spec"]
+
+    assert ullage("rebuild", name) == f"ledger {name} is empty\nledger {name} is counted: {CUPS.name}\n"
+    assert (tenant.pending(), tenant.counted()) == ([], "1")

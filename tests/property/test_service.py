@@ -1,0 +1,183 @@
+"""The whole ledger in virtual time: replicas, leaders, an API that fails, clients that retry, and names that come and go.
+
+Everything but the API server is the real thing. Each run is one random walk: calls take any time, answers are lost before and
+after their effect, processes die between any two steps, watches stall for longer than attempts live, admissions run on stale
+copies first. At every commit: no more than the limit. At rest: nothing pending, and what is counted is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.simulated import CUPS, LEDGER, CupSpec, Server, creating, cup_key, ledger, lossy, taken, takes
+from ullage.errors import UllageError
+from ullage.kube.cache import Cache
+from ullage.kube.index import Key
+from ullage.ledger import fold
+from ullage.ledger.book import Charge
+from ullage.ledger.desk import Settings
+from ullage.ledger.folder import Folder
+from ullage.ledger.service import Service
+from ullage.ledger.types import LEDGERS, NAMESPACE
+from ullage.ledger.views import KindView
+
+TIMEOUT, EXPIRY = 5.0, 6.0
+PATIENCE = Settings(request_timeout=TIMEOUT, expiry=EXPIRY, call=1.0)
+NAMES = [f"cup-{number}" for number in range(5)]
+
+
+class Process:
+    """A webhook with its view; a leader folds too. It dies without a word."""
+
+    def __init__(self, world: World, *, leads: bool) -> None:
+        server, clock = world.server, VirtualClock(skew=world.random.uniform(-100, 100))
+        cups = Cache(server, CUPS, clock=clock, jitter=world.random.random)
+        ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=world.random.random)
+        view = KindView(cups, taken, client=server, clock=clock)
+        watched = ledgers if world.random.random() < 0.5 else None
+        self.service = Service(server, [view], settings=PATIENCE, clock=clock, ledgers=watched, jitter=world.random.random)
+        self.leads = leads
+        self._tasks = [asyncio.create_task(cache.run()) for cache in (cups, ledgers)]
+        if leads:
+            folder = Folder(server, [view], ledgers, settings=PATIENCE, clock=clock)
+            self._tasks.append(asyncio.create_task(folder.controller().run()))
+
+    async def die(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self.service.__aexit__()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class World:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.server = Server(latency=lambda: random.choice((0.001, 0.01, 0.05, 0.7)) * random.random())
+        self.server.fault = lossy(random, before=0.05, after=0.1)
+        self.server.watch_lag = lambda: (
+            random.choice((0.0, 0.0, 0.01, 0.3)) if random.random() < 0.97 else random.uniform(0, 10)
+        )
+        self.server.committed = self.check
+        self.limit = random.randint(2, 8)
+        self.most = 0
+        self.server.put(LEDGERS, ledger(self.limit))
+        self.old: dict[str, list[object]] = {name: [] for name in NAMES}
+        self._uids = itertools.count(1)
+        self.processes = [Process(self, leads=number < 2) for number in range(3)]
+
+    def check(self) -> None:
+        self.most = max(self.most, sum(cup.spec.size for cup in self.server.all(CUPS)))
+
+    async def admitted(self, charge: Charge, seconds: float) -> bool:
+        process = self.random.choice(self.processes)
+        try:
+            return (await process.service.decide(LEDGER, charge, deadline=now() + seconds)).allowed
+        except UllageError:
+            return False
+        except asyncio.CancelledError:  # the replica died, not the client
+            return False
+
+    async def create(self, name: str) -> None:
+        """With retries under the same name, as controllers do."""
+        size = self.random.randint(1, 4)
+        for _ in range(self.random.randint(1, 3)):
+            end = now() + TIMEOUT
+            uid = f"00000000-0000-4000-8000-{next(self._uids):012d}"
+            if not await self.admitted(creating(name, size, uid=uid), TIMEOUT * 0.8):
+                continue
+            if self.random.random() < 0.2:
+                continue  # another webhook refused it, or its client went away
+            await self._transit(end)
+            if self.server.get(CUPS, Key("team", name)) is None:
+                self.old[name].append(self.server.cup(name, size, uid=uid))
+                return
+
+    async def update(self, name: str) -> None:
+        """On a copy of any age first, then on the one that is there: as the API server does."""
+        size, end = self.random.randint(0, 5), now() + TIMEOUT
+        cup = self.random.choice(self.old[name][-3:] or [None])
+        while cup is not None and now() < end:
+            meta = cup.metadata  # type: ignore[attr-defined]
+            old = takes(cup.spec.size)  # type: ignore[attr-defined]
+            charge = Charge(key=cup_key(name), uid=meta.uid, on_version=int(meta.resource_version), now=takes(size), old=old)
+            if not await self.admitted(charge, end - now()):
+                return
+            await self._transit(end)
+            live = self.server.get(CUPS, Key("team", name))
+            if live is not None and live.metadata.resource_version == meta.resource_version:
+                self.old[name].append(self.server.put(CUPS, replace(live, spec=CupSpec(size=size))))
+                return
+            cup = live
+
+    async def _transit(self, end: float) -> None:
+        left = max(0.0, end - now() - 0.01)
+        await asyncio.sleep(min(left, self.random.choice((0.0, 0.01, 0.5, TIMEOUT)) * self.random.random()))
+
+    async def act(self) -> None:
+        name = self.random.choice(NAMES)
+        choice = self.random.random()
+        if choice < 0.5:
+            await self.create(name)
+        elif choice < 0.75:
+            await self.update(name)
+        elif choice < 0.95:
+            if self.server.get(CUPS, Key("team", name)) is not None:
+                self.server.drop(CUPS, Key("team", name))
+        else:
+            await self.replace_process()
+
+    async def replace_process(self) -> None:
+        dead = self.processes.pop(self.random.randrange(len(self.processes)))
+        self.processes.append(Process(self, leads=dead.leads))
+        await dead.die()
+
+    async def walk(self, steps: int) -> None:
+        acts = []
+        for _ in range(steps):
+            acts.append(asyncio.create_task(self.act()))
+            await asyncio.sleep(self.random.choice((0.0, 0.05, 1.0)) * self.random.random())
+        await asyncio.gather(*acts)
+
+    async def rest(self) -> None:
+        self.server.fault = lambda moment: None
+        self.server.watch_lag = lambda: 0.01
+        await asyncio.sleep(60)
+        for process in self.processes:
+            await process.die()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def live_through(seed: int, *, steps: int = 60) -> World:
+    world = World(Random(seed))
+    await world.walk(steps)
+    await world.rest()
+    return world
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_limit_holds_at_every_commit_and_the_count_is_the_truth_at_rest(seed: int) -> None:
+    world = in_virtual_time(live_through(seed))
+    assert world.most <= world.limit
+    status = world.server.ledger().status
+    truth = sum(cup.spec.size for cup in world.server.all(CUPS))
+    assert status.pending == ""
+    assert status.observed[CUPS.name].accounts == ({"cups": {"size": str(truth)}} if truth else {})
+
+
+def test_the_walks_are_able_to_find_an_overshoot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold that drops every attempt is wrong, and shows."""
+    monkeypatch.setattr(fold, "is_settled", lambda *_, **__: True)
+    worlds = (in_virtual_time(live_through(seed)) for seed in range(40))
+    assert any(world.most > world.limit for world in worlds)
