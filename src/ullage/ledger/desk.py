@@ -12,7 +12,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -23,12 +23,12 @@ from ullage.kube.cache import Cache
 from ullage.kube.errors import Conflict, NotFound, Unavailable
 from ullage.kube.index import Key
 from ullage.kube.kinds import Kind
-from ullage.ledger.book import Book, Charge, Refusal, book
-from ullage.ledger.fold import LiveReads, fold
+from ullage.ledger.book import Book, Charge
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.records import book_of, status_of
-from ullage.ledger.sightings import Sightings, without_lost
+from ullage.ledger.sightings import Sightings
 from ullage.ledger.types import LEDGERS, NAMESPACE, Ledger
+from ullage.ledger.verdicts import UNLIMITED, Verdict, decide, folded_from
 from ullage.ledger.views import Source
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,10 @@ class Settings:
             )
 
 
+class Stopping(Retryable):
+    """Whoever is in line when the process ends. Nothing was admitted."""
+
+
 class LedgerApi(Protocol):
     """What is needed of a `kube.Client`."""
 
@@ -74,22 +78,6 @@ class Surroundings:
     metrics: Metrics
     jitter: Callable[[], float]
     ledgers: Cache[Ledger] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer. `unlimited` where there is no ledger at all."""
-
-    refusal: Refusal | None = None
-    unlimited: bool = False
-
-    @property
-    def allowed(self) -> bool:
-        return self.refusal is None
-
-
-ALLOWED: Final = Verdict()
-UNLIMITED: Final = Verdict(unlimited=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +106,7 @@ class Desk:
         self._copy: _Copy | None = None  # None: to be read
         self._free_at = 0.0  # when the next call may begin
         self._failures = 0  # in a row
+        self._conflicts = 0  # in a row
         self._trouble: Exception | None = None
         self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -145,8 +134,8 @@ class Desk:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for ask in self._asks:
-            ask.answer.cancel()
+        for ask in self._line():
+            ask.answer.set_exception(Stopping(f"ledger {self.name}: this process stops; ask another"))
 
     async def _run(self) -> None:
         try:
@@ -256,10 +245,10 @@ class Desk:
             around.metrics.write_seconds.observe(took)
         if result == "conflict":
             self._copy = None
-            self._failures += 1  # others write too: the first try again is at once, later ones spread
-            self._rest(around.jitter() * settings.pause * 2.0 ** min(self._failures, 6) if self._failures > 1 else 0.0)
+            self._conflicts += 1  # others write too: the first try again is at once, later ones spread
+            self._rest(around.jitter() * settings.pause * 2.0 ** min(self._conflicts, 6) if self._conflicts > 1 else 0.0)
             return False
-        self._failures = 0
+        self._conflicts = 0
         self._copy = _Copy(written, decided, tick)
         self._rest(max(settings.pause, 2 * took))
         around.metrics.batch.observe(size)
@@ -267,6 +256,7 @@ class Desk:
         return True
 
     def _settle(self, answers: Sequence[tuple[Ask, Verdict]]) -> None:
+        self._failures = 0
         for ask, verdict in answers:
             if not ask.answer.done():
                 ask.answer.set_result(verdict)
@@ -285,21 +275,3 @@ class Desk:
         self._looking = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("looking at attempts failed", extra={"ledger": self.name}, exc_info=error)
-
-
-def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live: LiveReads) -> Book:
-    """A book with everything folded that this process has seen. Views that are incomplete are left out."""
-    known = without_lost(known, live)
-    for name, source in sources.items():
-        if source.usable():
-            known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
-    return known
-
-
-def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Verdict]]:
-    """Each charge after the other; the very same book where nothing was booked."""
-    verdicts = []
-    for charge in charges:
-        known, refusal = book(known, charge, now)
-        verdicts.append(Verdict(refusal) if refusal else ALLOWED)
-    return known, verdicts

@@ -23,11 +23,12 @@ from ullage.kube.controller import Source as Waker
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.index import Key
 from ullage.kube.objects import is_true
-from ullage.ledger.desk import LedgerApi, Settings, folded_from
+from ullage.ledger.desk import LedgerApi, Settings
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.records import READY, book_of, says_more, status_of
 from ullage.ledger.sightings import Sightings
 from ullage.ledger.types import LEDGERS, Ledger, LedgerStatus
+from ullage.ledger.verdicts import folded_from
 from ullage.ledger.views import KindView, sources_by_name
 
 QUIET: Final = 1.0  # seconds without a booking, and between two folds of one ledger

@@ -23,10 +23,11 @@ from ullage.errors import Retryable
 from ullage.kube.cache import Cache
 from ullage.kube.review import Decision
 from ullage.ledger.book import Charge, grows
-from ullage.ledger.desk import ALLOWED, Desk, LedgerApi, Settings, Surroundings, Verdict
+from ullage.ledger.desk import Desk, LedgerApi, Settings, Stopping, Surroundings
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import refusal_text
 from ullage.ledger.types import Ledger
+from ullage.ledger.verdicts import ALLOWED, Verdict
 from ullage.ledger.views import Source, sources_by_name
 
 DESKS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
@@ -69,7 +70,7 @@ class Service:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Whoever is still in line gets no answer: their requests end with the process."""
+        """Whoever is still in line is told to try again."""
         self._closed = True
         desks, self._desks = list(self._desks.values()), {}
         for desk in desks:
@@ -109,7 +110,7 @@ class Service:
 
     def _desk(self, ledger: str) -> Desk:
         if self._closed:
-            raise Retryable("the ledger service has stopped")
+            raise Stopping(f"ledger {ledger}: this process stops; ask another")
         desk = self._desks.pop(ledger, None) or Desk(ledger, self._around)
         self._desks[ledger] = desk  # the one that was asked last stands last
         if len(self._desks) > DESKS:

@@ -40,6 +40,19 @@ async def leading(server: Server, metrics: Metrics | None = None) -> AsyncIterat
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@asynccontextmanager
+async def webhook(server: Server) -> AsyncIterator[Service]:
+    clock = VirtualClock()
+    cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
+    view = KindView(cups, taken, client=server, clock=clock)
+    reading = asyncio.create_task(cups.run())
+    await cups.synced.wait()
+    async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
+        yield service
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+
+
 def run(test: Callable[[Server], Awaitable[None]]) -> None:
     async def main() -> None:
         await test(Server())
@@ -111,6 +124,23 @@ def test_an_attempt_that_never_became_anything_goes_after_its_expiry() -> None:
             await asyncio.sleep(6)
             assert server.ledger().status.pending, "it could still commit"
             await asyncio.sleep(6)
+            assert server.ledger().status.pending == ""
+
+    run(test)
+
+
+def test_expiry_does_not_wait_for_the_watch_of_an_idle_kind() -> None:
+    """A watch moves on with events and bookmarks only: a process that started later has a newer view for up to a minute."""
+
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(1))
+        async with leading(server):
+            await asyncio.sleep(3)
+            server.put(LEDGERS, replace(server.ledger()))  # anything that moves the API on, but not the cups
+            async with webhook(server) as later:
+                assert (await later.decide(LEDGER, creating("never"))).allowed
+                assert server.ledger().status.observed[CUPS.name].view > 102, "newer than what the leader has"
+            await asyncio.sleep(12)
             assert server.ledger().status.pending == ""
 
     run(test)

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.ledger.simulated import CUPS, LEDGER, Server, creating, cup_key, ledger, taken, takes
-from ullage.errors import Retryable
 from ullage.kube.cache import Cache
 from ullage.kube.errors import Forbidden, Unavailable
 from ullage.kube.index import Key
 from ullage.ledger.book import Charge
-from ullage.ledger.desk import Settings, Verdict
+from ullage.ledger.desk import Settings, Stopping
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.pending import decode
 from ullage.ledger.service import BudgetSpent, Service, decision
 from ullage.ledger.types import LEDGERS, NAMESPACE, LedgerStatus
+from ullage.ledger.verdicts import Verdict
 from ullage.ledger.views import KindView
 
 BRIEF = Settings(request_timeout=5.0, expiry=7.0)
@@ -280,12 +280,15 @@ async def test_what_a_watch_brings_spares_the_conflict(server: Server) -> None:
 
 
 @simulated
-async def test_a_stopped_service_admits_nobody(server: Server) -> None:
+async def test_a_service_that_stops_tells_those_in_line_to_try_again(server: Server) -> None:
     server.put(LEDGERS, ledger(10))
     async with process(server) as service:
-        pass
-    with pytest.raises(Retryable):
-        await ask(service, creating("one"))
+        waiting = asyncio.create_task(ask(service, creating("one")))
+        await asyncio.sleep(0.001)
+    with pytest.raises(Stopping):
+        await waiting
+    with pytest.raises(Stopping):
+        await ask(service, creating("two"))
 
 
 @simulated

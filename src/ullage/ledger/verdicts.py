@@ -1,0 +1,47 @@
+"""What is decided, apart from how it is asked: everything seen is folded into a book, then charge after charge is booked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ullage.ledger.book import Book, Charge, Refusal, book
+from ullage.ledger.fold import LiveReads, fold
+from ullage.ledger.sightings import without_lost
+from ullage.ledger.views import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer. `unlimited` where there is no ledger at all."""
+
+    refusal: Refusal | None = None
+    unlimited: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        return self.refusal is None
+
+
+ALLOWED: Final = Verdict()
+UNLIMITED: Final = Verdict(unlimited=True)
+
+
+def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live: LiveReads) -> Book:
+    """A book with everything folded that this process has seen. Views that are incomplete are left out."""
+    known = without_lost(known, live)
+    for name, source in sources.items():
+        if source.usable():
+            known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
+    return known
+
+
+def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Verdict]]:
+    """Each charge after the other; the very same book where nothing was booked."""
+    verdicts = []
+    for charge in charges:
+        known, refusal = book(known, charge, now)
+        verdicts.append(Verdict(refusal) if refusal else ALLOWED)
+    return known, verdicts

@@ -1,0 +1,79 @@
+"""From admission requests to charges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.ledger.simulated import CUPS, Cup, cup_key, takes
+from ullage.kube.review import GroupVersionKind, GroupVersionResource, Operation, Request, Review
+from ullage.ledger.amounts import NOTHING
+from ullage.ledger.book import Charge
+from ullage.ledger.charges import Addressed, NoIdentity, charge_of
+from ullage.ledger.views import Taken
+
+
+def body(size: int, *, uid: str = "u", version: str = "7", team: str = "team") -> dict[str, Any]:
+    labels = {"team": team}
+    meta = {"name": "a", "namespace": "team", "uid": uid, "resourceVersion": version, "labels": labels}
+    return {"metadata": meta, "spec": {"size": size}}
+
+
+def review(operation: Operation, new: Any = None, old: Any = None, *, dry_run: bool = False) -> Review:
+    return Review(
+        Request(
+            uid="review",
+            operation=operation,
+            kind=GroupVersionKind(group=CUPS.group, version=CUPS.version, kind=CUPS.kind),
+            resource=GroupVersionResource(group=CUPS.group, version=CUPS.version, resource=CUPS.plural),
+            namespace="team",
+            name="a",
+            dry_run=dry_run,
+            object=msgspec.Raw(msgspec.json.encode(new)),
+            old_object=msgspec.Raw(msgspec.json.encode(old)),
+        )
+    )
+
+
+def by_label(cup: Cup) -> Taken | None:
+    return Taken(cup.metadata.labels["team"], takes(cup.spec.size)) if cup.spec.size else None
+
+
+def charge(**rest: Any) -> Charge:
+    return Charge(**{"key": cup_key("a"), "uid": "u", "now": takes(3), **rest})
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        pytest.param(review("CREATE", body(3, version="")), charge(), id="a create is based on nothing"),
+        pytest.param(review("CREATE", body(3), dry_run=True), charge(dry_run=True), id="a dry run says so"),
+        pytest.param(
+            review("UPDATE", body(3, version="9"), body(2)),
+            charge(on_version=7, old=takes(2)),
+            id="an update is based on the old object, whatever version its client names",
+        ),
+        pytest.param(
+            review("UPDATE", body(3), body(2, team="other")),
+            charge(on_version=7, old=NOTHING),
+            id="an object that moves here is wholly new",
+        ),
+        pytest.param(review("UPDATE", body(0), body(2)), None, id="an update that leaves nothing asks nothing"),
+        pytest.param(review("DELETE", None, body(2)), None, id="a deletion asks nothing"),
+    ],
+)
+def test_a_request_asks_for(asked: Review, wanted: Charge | None) -> None:
+    assert charge_of(asked, CUPS, by_label) == (Addressed("team", wanted) if wanted else None)
+
+
+def test_growth_that_has_happened_is_marked_by_whoever_may() -> None:
+    found = charge_of(review("UPDATE", body(3), body(2)), CUPS, by_label, past_limit=True)
+    assert found is not None
+    assert found.charge.past_limit
+
+
+def test_an_object_without_a_uid_cannot_be_booked() -> None:
+    with pytest.raises(NoIdentity):
+        charge_of(review("CREATE", body(3, uid="")), CUPS, by_label)
