@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -75,7 +74,6 @@ class Filter:
     name: str
     labels: LabelSelector
     fields: FieldSelector
-    field_of: Callable[[object, str], str] | None = None
 
     @property
     def trivial(self) -> bool:

@@ -26,19 +26,19 @@ from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource
-from ullage.standalone.apiserver.status import ApiError, bad_request, json_string, method_not_allowed, not_acceptable, not_found
+from ullage.standalone.apiserver.status import (
+    bad_request,
+    json_string,
+    method_not_allowed,
+    no_such_path,
+    not_acceptable,
+    not_found,
+    wrong_method,
+)
 from ullage.standalone.apiserver.subresources import SPECIAL, Subresources
 from ullage.standalone.apiserver.watches import Watcher
 
 _NAMED = frozenset({"get", "update", "patch", "delete"})
-_REVIEWS = {
-    "subjectaccessreviews": reviews.subject_access_review,
-    "localsubjectaccessreviews": reviews.local_subject_access_review,
-    "selfsubjectaccessreviews": reviews.self_subject_access_review,
-    "selfsubjectrulesreviews": reviews.self_subject_rules_review,
-    "tokenreviews": reviews.token_review,
-    "selfsubjectreviews": reviews.self_subject_review,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Router:
         resource = self._registry.find(target.group, target.version, target.resource)
         if resource is None or (target.namespace and not resource.namespaced and resource.plural != "namespaces"):
             if self._registry.builtin_group(target.group):
-                raise no_route()
+                raise no_such_path()
             return page_not_found()
         if warning := deprecation(resource):
             request.warnings.append(warning)
@@ -106,7 +106,7 @@ class Router:
         if resource.custom is not None:
             return await self._custom(request, resource, user, whole=whole)
         if target.name and not _NAMED.intersection(resource.verbs):
-            raise no_route()
+            raise no_such_path()
         if _method_fits(request, resource, whole=whole):
             return await self._verb(request, resource, user)
         raise wrong_method()
@@ -147,7 +147,7 @@ class Router:
         if sub is None or (name != request.target.subresource and name != "proxy"):
             if resource.custom is not None:
                 raise not_found(resource.group, resource.plural, request.target.name)
-            raise no_route()
+            raise no_such_path()
         if request.verb not in sub.verbs:
             if resource.custom is not None:
                 raise method_not_allowed(resource.group, resource.plural, request.verb)
@@ -161,7 +161,7 @@ class Router:
             raise wrong_method()
         body = decode_body(request, Expected(resource.api_version, resource.kind))
         asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
-        return json_answer(_REVIEWS[resource.plural](body, asked), 201)
+        return json_answer(reviews.REVIEWS[resource.group, resource.plural](body, asked), 201)
 
     # --- everything else ---
 
@@ -196,7 +196,7 @@ class Router:
             raise not_acceptable(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
         found = self._discovery.answer(path, accept=accept, if_none_match=request.headers.get("if-none-match", ""))
         if found is None and len(path.split("/")) > 3:
-            raise no_route()
+            raise no_such_path()
         return self._document(found)
 
     def _document(self, found: Document | None) -> Answer:
@@ -244,14 +244,6 @@ def _method_fits(request: Request, resource: Resource, *, whole: bool) -> bool:
     if verb in ("update", "patch"):
         return bool(name)
     return True
-
-
-def no_route() -> ApiError:
-    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
-
-
-def wrong_method() -> ApiError:
-    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
 
 
 def page_not_found() -> Answer:

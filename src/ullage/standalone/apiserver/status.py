@@ -47,10 +47,6 @@ def invalid_value(field: str, value: object, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, f"Invalid value: {show(value)}: {detail}")
 
 
-def type_invalid(field: str, value: object, detail: str) -> FieldError:
-    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {show(value)}: {detail}")
-
-
 def not_supported(field: str, value: object, allowed: Sequence[str]) -> FieldError:
     choices = ", ".join(show(choice) for choice in allowed)
     return FieldError("FieldValueNotSupported", field, f"Unsupported value: {show(value)}: supported values: {choices}")
@@ -164,6 +160,11 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
+def wrong_method() -> ApiError:
+    """A method that an address does not know."""
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
+
+
 def method_not_allowed(group: str, resource: str, verb: str) -> ApiError:
     return ApiError(
         405,
@@ -232,12 +233,6 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> A
         "Invalid",
         f"{group_resource(group, kind)} {json_string(name)} is invalid: {text}",
         details=details_of(group, kind, name, causes=[error.cause() for error in errors]),
-    )
-
-
-def too_many_requests(message: str, retry_after: int = 1) -> ApiError:
-    return ApiError(
-        429, "TooManyRequests", message, details={"retryAfterSeconds": retry_after}, headers=[("retry-after", str(retry_after))]
     )
 
 
