@@ -13,8 +13,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class Leash:
@@ -42,6 +43,16 @@ class Leash:
         if self._watcher.stdin is not None:
             self._watcher.stdin.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def put_down(processes: Iterable[subprocess.Popen[Any]]) -> None:
+    """Kills what still runs, and leaves neither zombies nor open pipes."""
+    for process in processes:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def watch(directory: str) -> None:

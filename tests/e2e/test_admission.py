@@ -29,6 +29,7 @@ from ullage.clock import SystemClock
 
 from .api import Answer, Api
 from .control_plane import ControlPlane
+from .leash import put_down
 from .webhook_replica import ROLE, STAMP
 
 Json = dict[str, Any]
@@ -119,13 +120,7 @@ class Replicas:
     def end(self) -> None:
         for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
             self.api.call("DELETE", f"{GROUP}/{kind}/{self.name}")
-        for process in self._running:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+        put_down(self._running)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from .api import Answer, Api
 from .choice import DISPOSABLE
 from .conftest import DEFINITIONS, wait_served
 from .control_plane import ControlPlane, EmbeddedServer
+from .leash import put_down
 from .ledger_slice import CELL, CUPS, TROUBLE, ledger_name
 from .real import RealControlPlane
 from .test_admission import shared_port
@@ -143,13 +144,7 @@ class Tenant:
 
     def end(self) -> None:
         self.api.call("DELETE", f"{HOOKS}/e2e-{self.namespace}")
-        for process in self._running:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+        put_down(self._running)
 
 
 @pytest.fixture
