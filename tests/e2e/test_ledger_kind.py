@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from tests.unit.kube.reader import HANG, ScriptedReader, Watch, added, initial_end
+from ullage.kube.cache import Cache
+from ullage.kube.client import Client
 from ullage.kube.crds import crd_of, to_yaml
+from ullage.kube.kinds import Kind, Meta, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.book import Attempt, Observed, Slot, key_of
 from ullage.ledger.records import book_of, status_of
 from ullage.ledger.types import LEDGERS, Ledger
-from ullage.quantity import Quantity
+from ullage.ledger.views import KindView, Taken
+from ullage.quantity import Format, Quantity
 
 from .api import Api
 from .conftest import DEFINITIONS, wait_served
@@ -34,6 +40,7 @@ KIND = dataclasses.replace(
 SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIMEOUT = timedelta(seconds=60)
+CONFIRMED, MACHINES = 100_000, 100
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +128,54 @@ def attempts(number: int) -> dict[str, Slot]:
     }
 
 
+class Snapshot(Object):
+    """A snapshot of a machine's volume: a gibibyte, and a byte for each that came before it, so that sums are long numbers."""
+
+
+SNAPSHOT_KIND = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots", Snapshot)
+
+
+def snapshot(number: int) -> Snapshot:
+    labels = {"machine": f"machine-{number % MACHINES}"}
+    meta = Meta(name=f"s{number}", namespace="lab", uid=f"uid-{number}", resource_version=str(number + 1), labels=labels)
+    return Snapshot(metadata=meta)
+
+
+def taken(found: Snapshot) -> Taken:
+    """As a snapshot pays: into its namespace's account and its machine's."""
+    size = Quantity.of((1 << 30) + int(found.metadata.resource_version), Format.BINARY_SI)
+    accounts = ("snapshots/namespace", f"snapshots/vm/{found.metadata.labels['machine']}")
+    return Taken("ns-lab", Takings({Cell(account, "storage"): size for account in accounts}))
+
+
+async def counted(number: int) -> Takings:
+    """What a cache that has read so many snapshots counts for the ledger."""
+    reader = ScriptedReader([Watch([*(added(snapshot(index)) for index in range(number)), initial_end(number)], end=HANG)])
+    cache = Cache(reader, SNAPSHOT_KIND)
+    view = KindView(cache, taken, client=cast("Client", None))  # nothing is past expiry here, so nothing is read live
+    reading = asyncio.create_task(cache.run())
+    await cache.synced.wait()
+    reading.cancel()
+    assert view.usable()
+    return view.of("ns-lab").sums
+
+
 def test_a_busy_ledger_is_kept_as_it_was_written_and_stays_small(served: Api, kubectl: Kubectl) -> None:
-    """A hundred thousand gibibytes confirmed, on as many accounts as a namespace with a hundred machines has, 500 pending."""
-    accounts = ["snapshots/namespace", *(f"snapshots/vm/machine-{index}" for index in range(100))]
-    limits = {account: {"storage": "200Ti"} for account in accounts}
-    kubectl("create", "-f", "-", stdin=ledger(limits))
+    """100,000 confirmed charges, on as many accounts as a namespace with a hundred machines has, and 500 pending."""
+    sums = asyncio.run(counted(CONFIRMED))
+    assert sums[Cell("snapshots/namespace", "storage")].value() == sum((1 << 30) + index + 1 for index in range(CONFIRMED))
+    kubectl("create", "-f", "-", stdin=ledger({cell.account: {cell.resource: "200Ti"} for cell in sums}))
     path = KIND.path(kubectl.namespace, "ns-lab")
     read = msgspec.convert(served.get(path).obj, Ledger)
-    sums = Takings({Cell(account, "storage"): Quantity.parse("1000Gi") for account in accounts})
     book = dataclasses.replace(
-        book_of(read, now=NOW), observed={SNAPSHOTS: Observed(7, NOW + 2 * TIMEOUT, sums)}, pending=attempts(500)
+        book_of(read, now=NOW),
+        observed={SNAPSHOTS: Observed(CONFIRMED, NOW + 2 * TIMEOUT, sums)},
+        pending=attempts(500),
     )
     status = status_of(book, read, sources={SNAPSHOTS}, timeout=TIMEOUT, now=NOW)
     written = put_status(served, kubectl.namespace, msgspec.to_builtins(status))
     assert book_of(msgspec.convert(written, Ledger), now=NOW) == book
+    assert len(sums.cells) == 1 + MACHINES, "what was confirmed is a sum for each account, however many objects there are"
     assert len(json.dumps(written)) < 64 * 1024, "managedFields included"
 
 

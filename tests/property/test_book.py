@@ -1,7 +1,7 @@
 """The ledger's promise, on any interleaving: what was admitted never passes a limit, and at rest the book is the truth.
 
-The world is that of `tests/unit/ledger/world.py`. `ULLAGE_WALKS=20000` makes as many walks as that instead of a few hundred;
-`tests/unit/ledger/test_weakened.py` holds the interleavings that random walks find too seldom.
+The world is that of `tests/unit/ledger/world.py`. `ULLAGE_WALKS=20000` makes as many walks as that, not a few hundred, and
+needs `--timeout=0`; `tests/unit/ledger/test_weakened.py` holds the interleavings that random walks find too seldom.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.ledger.world import EXPIRY, TOTAL, Folder, World, shelf
+from ullage.ledger.book import MOST_ATTEMPTS
 
 NAMES = st.sampled_from(["ax", "ay", "b"])
 SIZES = st.integers(1, 4)
@@ -22,9 +23,9 @@ AGO = st.sampled_from([0, 0, 0, 1, 2, 4])
 
 
 class BookMachine(RuleBasedStateMachine):
-    @initialize(total=st.integers(3, 8), shelf=st.integers(2, 5))
-    def begin(self, total: int, shelf: int) -> None:
-        self.world = World(all=total, a=shelf)
+    @initialize(total=st.integers(3, 8), shelf=st.integers(2, 5), most=st.sampled_from([3, 5, MOST_ATTEMPTS]))
+    def begin(self, total: int, shelf: int, most: int) -> None:
+        self.world = World(most=most, all=total, a=shelf)
         self.folders = [Folder(), Folder(), Folder()]
 
     # --- clients and the API server ---
@@ -44,6 +45,11 @@ class BookMachine(RuleBasedStateMachine):
     @rule(data=st.data(), again=st.booleans())
     def commit(self, data: st.DataObject, again: bool) -> None:
         self.world.commit(data.draw(st.sampled_from(self.world.flying)), again=again)
+
+    @precondition(lambda self: self.world.flying)
+    @rule(data=st.data(), skew=SKEWS)
+    def readmit(self, data: st.DataObject, skew: float) -> None:
+        self.world.readmit(data.draw(st.sampled_from(self.world.flying)), skew=skew)
 
     @precondition(lambda self: self.world.flying)
     @rule(data=st.data())
@@ -73,9 +79,24 @@ class BookMachine(RuleBasedStateMachine):
 
     # --- those who fold ---
 
-    @rule(folder=st.integers(0, 2))
-    def look(self, folder: int) -> None:
-        self.world.look(self.folders[folder])
+    @rule(folder=st.integers(0, 2), reads=st.booleans())
+    def look(self, folder: int, reads: bool) -> None:
+        if reads:
+            self.world.look(self.folders[folder])
+        else:
+            self.world.see(self.folders[folder])
+
+    @precondition(lambda self: any(self.world.due(folder) for folder in self.folders))
+    @rule(data=st.data())
+    def read_one_that_expired(self, data: st.DataObject) -> None:
+        """What is learned is kept: it is used at any later moment, whatever was booked or made since."""
+        due = [(one, folder) for folder in self.folders for one in self.world.due(folder)]
+        self.world.read(*data.draw(st.sampled_from(due)))
+
+    @precondition(lambda self: any(folder.live for folder in self.folders))
+    @rule(data=st.data())
+    def forget_lost(self, data: st.DataObject) -> None:
+        self.world.forget_lost(data.draw(st.sampled_from([folder for folder in self.folders if folder.live])))
 
     @rule(folder=st.integers(0, 2), ago=AGO, memory=st.sampled_from([0, 2, 100]))
     def fold(self, folder: int, ago: int, memory: int) -> None:
@@ -98,6 +119,12 @@ class BookMachine(RuleBasedStateMachine):
             self.world.settle(Folder())
             self.world.check()
             self.world.check_rest()
+            self.there_is_room_again()
+
+    def there_is_room_again(self) -> None:
+        """However crowded it was: what fits is admitted."""
+        self.world.limit(all=self.world.used[TOTAL].value() + 1)
+        assert self.world.create("b", 1) is not None, "nothing is on its way, and still it is crowded"
 
 
 TestBook = BookMachine.TestCase

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from random import Random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -21,10 +22,11 @@ from tests.unit.ledger.simulated import CUPS, LEDGER, CupSpec, Server, creating,
 from ullage.errors import UllageError
 from ullage.kube.cache import Cache
 from ullage.kube.index import Key
-from ullage.ledger import fold
+from ullage.ledger import fold, verdicts
 from ullage.ledger.book import Charge
 from ullage.ledger.desk import Settings
 from ullage.ledger.folder import Folder
+from ullage.ledger.pending import decode
 from ullage.ledger.service import Service
 from ullage.ledger.types import LEDGERS, NAMESPACE
 from ullage.ledger.views import KindView
@@ -68,12 +70,15 @@ class World:
         self.server.committed = self.check
         self.limit = random.randint(2, 8)
         self.most = 0
+        self.held = 0
         self.server.put(LEDGERS, ledger(self.limit))
         self.old: dict[str, list[object]] = {name: [] for name in NAMES}
         self._uids = itertools.count(1)
         self.processes = [Process(self, leads=number < 2) for number in range(3)]
 
     def check(self) -> None:
+        pending = decode(self.server.ledger().status.pending, ledger=LEDGER)
+        self.held = max(self.held, sum(len(slot.attempts) for slot in pending.values()))
         self.most = max(self.most, sum(cup.spec.size for cup in self.server.all(CUPS)))
 
     async def admitted(self, charge: Charge, seconds: float) -> bool:
@@ -168,12 +173,24 @@ async def live_through(seed: int, *, steps: int = 60) -> World:
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_limit_holds_at_every_commit_and_the_count_is_the_truth_at_rest(seed: int) -> None:
-    world = in_virtual_time(live_through(seed))
+    check_promise(in_virtual_time(live_through(seed)))
+
+
+def check_promise(world: World) -> None:
     assert world.most <= world.limit
     status = world.server.ledger().status
     truth = sum(cup.spec.size for cup in world.server.all(CUPS))
     assert status.pending == ""
     assert status.observed[CUPS.name].accounts == ({"cups": {"size": str(truth)}} if truth else {})
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 6))
+def test_a_ledger_that_holds_few_attempts_is_never_given_more_and_is_exact_at_rest(seed: int, most: int) -> None:
+    with patch.object(verdicts, "MOST_ATTEMPTS", most):
+        world = in_virtual_time(live_through(seed))
+    assert world.held <= most
+    check_promise(world)
 
 
 def test_the_walks_are_able_to_find_an_overshoot(monkeypatch: pytest.MonkeyPatch) -> None:

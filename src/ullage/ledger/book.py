@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ullage.ledger.amounts import NOTHING, Amounts, Limits, Takings, total
 from ullage.quantity import ZERO, Quantity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+MOST_ATTEMPTS: Final = 2000
+"""That one ledger holds. A busy tenant has a few hundred at a time; thousands mean that nobody folds, or that something else
+refuses what is admitted here. All of them are in every write: 2,000 make an object of 70 to 150 KiB, and with the longest
+names that there can be still less than the 1.5 MiB at which etcd refuses it (`tests/unit/ledger/test_pending.py`)."""
 
 
 # --- what a book is made of ------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """The state of one ledger. Make one with `Book.of`; `used` and `reserved` follow from the rest."""
+    """The state of one ledger. Make one with `Book.of`; `used`, `reserved` and `held` follow from the rest."""
 
     limits: Limits
     observed: Mapping[str, Observed]  # by source
@@ -85,6 +90,7 @@ class Book:
     since: datetime | None  # when the latest of them was; None for a ledger that nobody has written yet
     used: Takings = field(compare=False, repr=False)
     reserved: Takings = field(compare=False, repr=False)
+    held: int = field(compare=False, repr=False)  # attempts
 
     @classmethod
     def of(
@@ -107,6 +113,7 @@ class Book:
             since=since,
             used=total(one.sums for one in observed.values()),
             reserved=total(cost(slot) for slot in pending.values()),
+            held=sum(len(slot.attempts) for slot in pending.values()),
         )
 
     def attempts(self) -> list[AttemptId]:
@@ -153,7 +160,15 @@ class Refusal:
     over: tuple[Over, ...]
 
 
-def book(book: Book, charge: Charge, now: datetime) -> tuple[Book, Refusal | None]:
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Why a charge that would fit is not booked now: so many attempts are held that one more makes the ledger too large."""
+
+    held: int
+    since: datetime  # when the earliest of them was booked, by the clock of whoever did
+
+
+def book(book: Book, charge: Charge, now: datetime, *, most: int = MOST_ATTEMPTS) -> tuple[Book, Refusal | Crowd | None]:
     """Books a charge, if it fits. Refused, dry run and nothing to book: the very same book comes back.
 
     Booked first and tested then: a retry of a key that is booked already costs nothing more, at the limit too.
@@ -163,7 +178,9 @@ def book(book: Book, charge: Charge, now: datetime) -> tuple[Book, Refusal | Non
     tried = _entered(book, charge, stamp=_stamp(book, now))
     if not charge.past_limit and (over := exceeded(tried, charge)):
         return book, Refusal(over)
-    return (book if charge.dry_run else tried), None
+    if charge.dry_run:
+        return book, None
+    return (book, crowd(book)) if is_crowded(book, tried, most) else (tried, None)
 
 
 def grows(charge: Charge) -> bool:
@@ -179,7 +196,8 @@ def _entered(book: Book, charge: Charge, *, stamp: int) -> Book:
     counted = counted_at_create(slot) if charge.on_version is None else counted_at_update(slot, charge)
     entered = Slot({**(slot.attempts if slot else {}), charge.uid: attempt}, counted)
     reserved = book.reserved + cost(entered) - (cost(slot) if slot else NOTHING)
-    return replace(book, pending={**book.pending, charge.key: entered}, reserved=reserved, last=stamp)
+    held = book.held + (before is None)
+    return replace(book, pending={**book.pending, charge.key: entered}, reserved=reserved, held=held, last=stamp)
 
 
 def _stamp(book: Book, now: datetime) -> int:
@@ -232,6 +250,11 @@ def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:
     return tuple(found)
 
 
+def is_crowded(book: Book, tried: Book, most: int) -> bool:
+    """Whether an attempt would come on top of as many as may be. What merges into one that is there makes nothing larger."""
+    return tried.held > max(book.held, most)
+
+
 # --- looking ---------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +278,12 @@ def passed(book: Book) -> tuple[Over, ...]:
         for cell, limit in sorted(book.limits.items())
         if book.used[cell] + book.reserved[cell] > limit
     )
+
+
+def crowd(book: Book) -> Crowd:
+    """How many attempts there are, and since when. Only for a book that has some."""
+    earliest = min(one.booked for slot in book.pending.values() for one in slot.attempts.values())
+    return Crowd(book.held, _EPOCH + earliest * _MILLISECOND)
 
 
 def within_limits(book: Book) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal, Protocol
 
@@ -28,13 +28,15 @@ from ullage.ledger.metrics import Metrics
 from ullage.ledger.records import book_of, status_of
 from ullage.ledger.sightings import Sightings
 from ullage.ledger.types import LEDGERS, NAMESPACE, Ledger
-from ullage.ledger.verdicts import UNLIMITED, Verdict, decide, folded_from
+from ullage.ledger.verdicts import UNLIMITED, Said, decide, folded_from
 from ullage.ledger.views import Source
 
 logger = logging.getLogger(__name__)
 
 FIRST_WAIT: Final = 0.05  # seconds, after the first failure in a row
 LONGEST_WAIT: Final = 1.0
+OTHERS: Final = 1.0  # seconds for which a write of another process is remembered
+SPREAD: Final = 3  # conflicts in a row after which the wait grows no more: whoever waits long loses to those who do not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Settings:
     namespace: str = NAMESPACE
     request_timeout: float = 60.0
     expiry: float = 75.0
-    pause: float = 0.010  # between two batches, at least; and twice as long as the last write took
+    pause: float = 0.010  # between two batches; where other processes write too, also twice as long as the last write took
     batch: int = 500  # decisions in one write
     call: float = 5.0  # after which a call to the API counts as lost
 
@@ -84,16 +86,18 @@ class Surroundings:
 class Ask:
     charge: Charge
     tick: int  # arrivals and calls are counted together: a state with a higher tick is later than the arrival
-    answer: asyncio.Future[Verdict]
+    answer: asyncio.Future[Said]
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The last known state. With `tick` 0 it may be of any age; `ledger` and `book` are None where there is no ledger."""
+    """The last known state. With `tick` 0 it may be of any age; `ledger` and `book` are None where there is no ledger. Of a
+    `beaten` one a write has shown that there is a newer one."""
 
     ledger: Ledger | None
     book: Book | None
     tick: int
+    beaten: bool = False
 
 
 class Desk:
@@ -107,6 +111,7 @@ class Desk:
         self._free_at = 0.0  # when the next call may begin
         self._failures = 0  # in a row
         self._conflicts = 0  # in a row
+        self._alone_at = 0.0  # when the last write of another process will be forgotten
         self._trouble: Exception | None = None
         self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -121,7 +126,7 @@ class Desk:
         """Why there is no answer yet, if the API is to blame."""
         return self._trouble
 
-    def ask(self, charge: Charge) -> asyncio.Future[Verdict]:
+    def ask(self, charge: Charge) -> asyncio.Future[Said]:
         """Gets in line. Whoever gives up cancels the future."""
         ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future())
         self._asks.append(ask)
@@ -179,13 +184,14 @@ class Desk:
             await self._decide(asks, copy, ledger=copy.ledger, known=copy.book)
 
     def _latest(self) -> _Copy | None:
-        """The last state, or a newer one that a watch brought."""
+        """The last state, or a newer one that a watch brought; None where one has to be read."""
         copy, ledgers = self._copy, self._around.ledgers
-        if copy is None or copy.ledger is None or ledgers is None:
+        if copy is None or copy.ledger is None:
             return copy
-        found = ledgers.get(Key(self._settings.namespace, self.name))
+        found = ledgers.get(Key(self._settings.namespace, self.name)) if ledgers else None
         if found is None or int(found.metadata.resource_version) <= int(copy.ledger.metadata.resource_version):
-            return copy
+            return None if copy.beaten else copy
+        self._alone_at = self._around.clock.monotonic() + OTHERS
         self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0)
         return self._copy
 
@@ -211,6 +217,8 @@ class Desk:
             if await self._write(ledger, decided, size=len(asks)):
                 # Accepted, so the state that all was decided on was still the latest: refusals are as good as bookings.
                 self._settle(answers)
+            else:
+                self._copy = replace(copy, beaten=True)
             return
         settled = [(ask, verdict) for ask, verdict in answers if verdict.allowed or copy.tick > ask.tick]
         self._settle(settled)
@@ -244,18 +252,19 @@ class Desk:
             around.metrics.writes.labels(result).inc()
             around.metrics.write_seconds.observe(took)
         if result == "conflict":
-            self._copy = None
             self._conflicts += 1  # others write too: the first try again is at once, later ones spread
-            self._rest(around.jitter() * settings.pause * 2.0 ** min(self._conflicts, 6) if self._conflicts > 1 else 0.0)
+            self._rest(around.jitter() * settings.pause * 2.0 ** min(self._conflicts, SPREAD) if self._conflicts > 1 else 0.0)
             return False
         self._conflicts = 0
         self._copy = _Copy(written, decided, tick)
-        self._rest(max(settings.pause, 2 * took))
+        # Alone, no longer than needed: everybody waits meanwhile. Among others, long enough for them to get a turn.
+        alone = around.clock.monotonic() > self._alone_at
+        self._rest(settings.pause if alone else max(settings.pause, 2 * took))
         around.metrics.batch.observe(size)
         self._look(decided)
         return True
 
-    def _settle(self, answers: Sequence[tuple[Ask, Verdict]]) -> None:
+    def _settle(self, answers: Sequence[tuple[Ask, Said]]) -> None:
         self._failures = 0
         for ask, verdict in answers:
             if not ask.answer.done():

@@ -67,17 +67,38 @@ def fold(book: Book, view: View, *, kind: str, now: datetime, live: LiveReads | 
     old = book.observed.get(kind)
     observed = {**book.observed, kind: Observed(view.position, now, sums)}
     used = book.used + sums - (old.sums if old else NOTHING)
-    pending, reserved = dict(book.pending), book.reserved
-    for key, slot in book.pending.items():
-        if source_of(key) != kind:
-            continue
-        after = _folded(key, slot, view=view, live=live or {})
-        reserved = reserved - cost(slot) + (cost(after) if after else NOTHING)
-        if after is None:
-            del pending[key]
-        else:
+    found = {
+        key: _folded(key, slot, view=view, live=live or {}) for key, slot in book.pending.items() if source_of(key) == kind
+    }
+    return replace(_with_slots(book, found), observed=observed, used=used)
+
+
+def without_lost(book: Book, live: LiveReads) -> Book:
+    """The book without the attempts whose object is not there, by reads that began after they had expired; the very same book
+    if it has none of them.
+
+    Unlike a fold this needs no view: the watch of an idle kind lags behind others by up to a minute, and the room would stay
+    reserved for as long. What is counted under the key stays as it is, since the sums do.
+    """
+    left: dict[str, Slot | None] = {}
+    for one, found in live.items():
+        slot = left.get(one.key, book.pending.get(one.key))
+        if slot is not None and is_same(one, slot.attempts.get(one.uid)) and is_absent(one.uid, found):
+            kept = {uid: attempt for uid, attempt in slot.attempts.items() if uid != one.uid}
+            left[one.key] = Slot(kept, slot.counted) if kept else None
+    return _with_slots(book, left) if left else book
+
+
+def _with_slots(book: Book, slots: Mapping[str, Slot | None]) -> Book:
+    """The book with other slots under some of its keys, or with none."""
+    pending, reserved, held = dict(book.pending), book.reserved, book.held
+    for key, after in slots.items():
+        before = pending.pop(key)
+        reserved, held = reserved - cost(before), held - len(before.attempts)
+        if after is not None:
             pending[key] = after
-    return replace(book, observed=observed, pending=pending, used=used, reserved=reserved)
+            reserved, held = reserved + cost(after), held + len(after.attempts)
+    return replace(book, pending=pending, reserved=reserved, held=held)
 
 
 def _folded(key: str, slot: Slot, *, view: View, live: LiveReads) -> Slot | None:
@@ -115,7 +136,20 @@ def is_in(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
 
 def is_lost(uid: str, live: Live, view: View) -> bool:
     """Past expiry nothing commits any more. What came of the attempt is either nothing, or is in the view already."""
-    return live.uid != uid or live.version <= view.position
+    return is_absent(uid, live) or live.version <= view.position
+
+
+def is_absent(uid: str, live: Live) -> bool:
+    """Past expiry the object is not there: it was never made, or it is gone. Nothing can make it now, and no uid comes back,
+    so it takes nothing, whatever any view shows. An object of that name with another uid has its own attempt, or was counted.
+    """
+    return live.uid != uid
+
+
+def is_same(one: AttemptId, attempt: Attempt | None) -> bool:
+    """Whether a read was about this very booking. What was merged into it since is waited for anew; that leans on nothing,
+    where the uid alone would lean on nobody ever making one object by two requests."""
+    return attempt is not None and attempt.booked == one.booked
 
 
 def counted_in(seen: Seen | None) -> Takings:

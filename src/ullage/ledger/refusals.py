@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ullage.kube.objects import timestamp
 from ullage.ledger.amounts import spell
-from ullage.ledger.book import Over, Refusal
+from ullage.ledger.book import Crowd, Over, Refusal
 
 
 def refusal_text(refusal: Refusal, *, next_step: str = "") -> str:
@@ -23,3 +24,12 @@ def over_text(over: Over) -> str:
         f"over by {spell(name, over.over)}",
     )
     return f"{over.account} {name}: {', '.join(numbers)}"
+
+
+def crowd_text(crowd: Crowd) -> str:
+    """`2000 requests have room reserved and are not counted yet, the earliest since 2026-01-01T00:00:00Z; …`."""
+    since = timestamp(crowd.since)
+    return (
+        f"{crowd.held} requests have room reserved and are not counted yet, the earliest since {since}; that is as many as a"
+        " ledger holds. Try again: room is made as they are counted, or expire"
+    )

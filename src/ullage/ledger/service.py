@@ -25,9 +25,9 @@ from ullage.kube.review import Decision
 from ullage.ledger.book import Charge, grows
 from ullage.ledger.desk import Desk, LedgerApi, Settings, Stopping, Surroundings
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.refusals import refusal_text
+from ullage.ledger.refusals import crowd_text, refusal_text
 from ullage.ledger.types import Ledger
-from ullage.ledger.verdicts import ALLOWED, Verdict
+from ullage.ledger.verdicts import ALLOWED, NotNow, Verdict
 from ullage.ledger.views import Source, sources_by_name
 
 DESKS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
@@ -35,6 +35,10 @@ DESKS: Final = 2000  # ledgers whose last state is kept; what is dropped is read
 
 class BudgetSpent(Retryable):
     """No decision in time: the API is slow or away, or too many ask. Nothing was admitted."""
+
+
+class Crowded(Retryable):
+    """The ledger holds as many attempts as it may. Nothing was admitted; there is room once some are counted, or expire."""
 
 
 class Service:
@@ -80,7 +84,7 @@ class Service:
         """Whether a charge fits, booked if it does. `deadline` is on the monotonic clock of the service, like a Review's.
 
         Raises BudgetSpent at the deadline. What was booked by then stays booked until its expiry, and a retry under the same
-        name does not pay for it again.
+        name does not pay for it again. Raises Crowded where too much is on its way already.
         """
         began = self._clock.monotonic()
         result = "error"
@@ -103,10 +107,13 @@ class Service:
         budget = None if deadline == math.inf else max(0.0, deadline - self._clock.monotonic())
         try:
             async with asyncio.timeout(budget):
-                return await desk.ask(charge)
+                said = await desk.ask(charge)
         except TimeoutError as error:
             why = f": {desk.trouble}" if desk.trouble else ", others are before you"
             raise BudgetSpent(f"ledger {ledger} gave no answer within {budget or 0.0:.1f} s{why}") from error
+        if isinstance(said, NotNow):
+            raise Crowded(f"ledger {ledger}: {crowd_text(said.crowd)}")
+        return said
 
     def _desk(self, ledger: str) -> Desk:
         if self._closed:

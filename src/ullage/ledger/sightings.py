@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from ullage.clock import Clock
 from ullage.errors import UllageError
-from ullage.ledger.book import AttemptId, Book, Slot, source_of
+from ullage.ledger.book import AttemptId, Book, source_of
 from ullage.ledger.fold import Live, LiveReads, expired, sighted
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.views import Source
@@ -71,27 +71,3 @@ class Sightings:
     def _ours(self, one: AttemptId) -> bool:
         """Whether we follow the kind at all. If not, whoever does will see to it."""
         return source_of(one.key) in self._sources
-
-
-def without_lost(book: Book, live: LiveReads) -> Book:
-    """The book without the attempts whose object is not there, by a read that began after they had expired.
-
-    That object will never be: it takes nothing, whatever any view shows. So this needs no view, unlike a fold; the watch of an
-    idle kind lags behind others by up to a minute, and the room would stay reserved for as long. What was counted stays.
-    """
-    lost = {one for one, found in live.items() if found.uid != one.uid}
-    if not lost:
-        return book
-    pending: dict[str, Slot] = {}
-    for key, slot in book.pending.items():
-        kept = {uid: one for uid, one in slot.attempts.items() if AttemptId(key, uid, one.booked) not in lost}
-        if kept:
-            pending[key] = slot if len(kept) == len(slot.attempts) else Slot(kept, slot.counted)
-    return Book.of(
-        limits=book.limits,
-        observed=book.observed,
-        pending=pending,
-        last=book.last,
-        limited=book.limited,
-        since=book.since,
-    )

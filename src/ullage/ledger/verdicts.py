@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ullage.ledger.book import Book, Charge, Refusal, book
-from ullage.ledger.fold import LiveReads, fold
-from ullage.ledger.sightings import without_lost
+from ullage.ledger.book import MOST_ATTEMPTS, Book, Charge, Crowd, Refusal, book
+from ullage.ledger.fold import LiveReads, fold, without_lost
 from ullage.ledger.views import Source
 
 
@@ -25,6 +24,19 @@ class Verdict:
         return self.refusal is None
 
 
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    """No answer yet, to be asked for again. A type of its own, so that nobody takes it for one."""
+
+    crowd: Crowd
+
+    @property
+    def allowed(self) -> bool:
+        return False
+
+
+Said = Verdict | NotNow
+
 ALLOWED: Final = Verdict()
 UNLIMITED: Final = Verdict(unlimited=True)
 
@@ -38,10 +50,13 @@ def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live
     return known
 
 
-def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Verdict]]:
+def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Said]]:
     """Each charge after the other; the very same book where nothing was booked."""
-    verdicts = []
+    said: list[Said] = []
     for charge in charges:
-        known, refusal = book(known, charge, now)
-        verdicts.append(Verdict(refusal) if refusal else ALLOWED)
-    return known, verdicts
+        known, refusal = book(known, charge, now, most=MOST_ATTEMPTS)
+        if isinstance(refusal, Crowd):
+            said.append(NotNow(refusal))
+        else:
+            said.append(Verdict(refusal) if refusal else ALLOWED)
+    return known, said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from ullage.ledger.book import (
     Attempt,
     Book,
     Charge,
+    Crowd,
     Observed,
     Over,
     Refusal,
@@ -26,7 +28,7 @@ from ullage.ledger.book import (
     with_limits,
     within_limits,
 )
-from ullage.ledger.refusals import refusal_text
+from ullage.ledger.refusals import crowd_text, refusal_text
 from ullage.quantity import Quantity
 
 Written = dict[str, dict[str, str]]
@@ -129,7 +131,7 @@ def test_a_charge_is_booked_on_all_its_accounts_or_on_none() -> None:
     before = opened(limits)
     after, refusal = book(before, creation("a", asks), BEGIN)
     assert after is before
-    assert refusal is not None
+    assert isinstance(refusal, Refusal)
     assert [one.account for one in refusal.over] == ["snapshots/vm/db"]
     fitting, _ = book(before, creation("a", {**asks, "snapshots/vm/db": {"storage": "2Gi"}}), BEGIN)
     assert fitting.reserved.written() == {"snapshots/namespace": {"storage": "3Gi"}, "snapshots/vm/db": {"storage": "2Gi"}}
@@ -207,7 +209,7 @@ def test_a_refusal_names_every_limit_with_all_its_numbers_and_the_next_step() ->
         "snapshots/vm/db": {"storage": "30Gi"},
     }
     _, refusal = book(state, creation("a", asks), BEGIN)
-    assert refusal is not None
+    assert isinstance(refusal, Refusal)
     assert refusal.over[2] == over("snapshots/namespace", "storage", asked="30Gi", used="60Gi", reserved="5Gi", limit="80Gi")
     assert refusal_text(refusal, next_step="ullage prune vm/db --need 15Gi") == (
         "does not fit: compute/vms cpu: asked 1 core, used 7.5 cores, reserved 0, limit 8 cores, over by 0.5 cores; "
@@ -251,6 +253,55 @@ def test_available_is_what_still_fits() -> None:
     assert available(state, "machines") == Amounts.parse({"cpu": "4500m", "pods": "3"})
     assert available(state, "machines")["memory"] == Quantity.of(0), "never less than nothing"
     assert not available(state, "compute/vms")
+
+
+# --- as many as are held ---------------------------------------------------------------------------------------------
+
+
+def crowded() -> Book:
+    """Two attempts, one of them of the object a at its seventh version."""
+    state, _ = book(opened(space("10Gi")), change("a", space("1Gi"), space("2Gi"), version=7), BEGIN)
+    state, _ = book(state, creation("b", space("1Gi")), BEGIN + timedelta(seconds=5))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("charge", "answer"),
+    [
+        pytest.param(creation("c", space("1Gi")), Crowd(2, BEGIN), id="another object is not taken on"),
+        pytest.param(replace(creation("b", space("1Gi")), uid="other"), Crowd(2, BEGIN), id="nor another of the same name"),
+        pytest.param(creation("c", space("1Gi"), past_limit=True), Crowd(2, BEGIN), id="nor what may pass the limit"),
+        pytest.param(change("a", space("2Gi"), space("3Gi"), version=8), None, id="what merges makes nothing larger"),
+        pytest.param(change("c", space("2Gi"), space("1Gi")), None, id="what does not grow is not held"),
+        pytest.param(creation("c", space("1Gi"), dry_run=True), None, id="a dry run is not held"),
+    ],
+)
+def test_no_more_attempts_are_held_than_may_be(charge: Charge, answer: Crowd | None) -> None:
+    state, moment = crowded(), BEGIN + timedelta(seconds=9)
+    after, said = book(state, charge, moment, most=2)
+    assert said == answer
+    assert after.held == 2
+    assert said is None or after is state, "nothing was booked"
+    assert book(state, charge, moment, most=3)[1] is None
+
+
+def test_what_does_not_fit_is_told_that_first() -> None:
+    _, refusal = book(crowded(), creation("c", space("11Gi")), BEGIN, most=2)
+    assert isinstance(refusal, Refusal), "to wait would not help"
+
+
+def test_a_ledger_that_holds_more_than_it_may_lets_merges_in_and_nothing_else() -> None:
+    """As after an upgrade that holds fewer."""
+    state = crowded()
+    assert book(state, change("a", space("2Gi"), space("3Gi"), version=8), BEGIN, most=1)[1] is None
+    assert book(state, creation("c", space("1Gi")), BEGIN, most=1)[1] == Crowd(2, BEGIN)
+
+
+def test_a_crowd_is_told_how_many_and_since_when() -> None:
+    assert crowd_text(Crowd(2000, BEGIN)) == (
+        "2000 requests have room reserved and are not counted yet, the earliest since 2026-01-01T00:00:00Z; that is as many as"
+        " a ledger holds. Try again: room is made as they are counted, or expire"
+    )
 
 
 # --- readiness -------------------------------------------------------------------------------------------------------
@@ -378,6 +429,50 @@ def test_an_expired_update_goes_once_the_view_has_its_object() -> None:
     world.fold(by=folder)
     assert world.book.attempts() == []
     assert world.book.used == takes("a", 2)
+
+
+def test_what_never_committed_costs_nothing_after_expiry_without_any_view() -> None:
+    """The watch of an idle kind may be a minute behind."""
+    world, folder = World(all=5), Folder()
+    world.create("a", 5, lost=True)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    world.look(folder)
+    world.forget_lost(folder)
+    assert world.book.observed == {}
+    assert world.create("b", 5)
+
+
+def test_what_was_counted_under_a_name_stays_when_an_attempt_is_lost() -> None:
+    world, folder = World(all=9), Folder()
+    world.commit(world.create("a", 2))
+    world.fold()
+    world.create("a", 5, lost=True)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    world.update("a", 6)
+    world.look(folder)
+    assert world.book.reserved == takes("a", 6), "with a create of the name on its way nothing counts as counted"
+    world.forget_lost(folder)
+    assert [one.uid for one in world.book.attempts()] == ["uid-1"]
+    assert world.book.reserved == takes("a", 6), "until a view says so"
+    world.fold()
+    assert world.book.reserved == takes("a", 4)
+
+
+def test_a_read_is_about_the_booking_that_had_expired() -> None:
+    """Whoever books again for the same object is waited for anew, whatever was read before."""
+    world, folder = World(all=5), Folder()
+    world.create("a", 5, lost=True)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    world.look(folder)
+    [(one, _)] = folder.live.items()
+    charge = Charge(key=one.key, uid=one.uid, now=takes("a", 5))
+    world.book, _ = book(world.book, charge, world.now())
+    before = world.book
+    world.forget_lost(folder)
+    assert world.book is before
 
 
 def test_an_attempt_whose_object_was_seen_to_go_goes_at_once() -> None:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import uuid
 import zlib
+from random import Random
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.ledger.amounts import NOTHING, Cell, Takings
-from ullage.ledger.book import Attempt, Slot, key_of
+from ullage.ledger.book import MOST_ATTEMPTS, Attempt, Slot, key_of
 from ullage.ledger.pending import PendingError, decode, encode
 from ullage.quantity import Format, Quantity
 
@@ -64,6 +65,20 @@ def test_five_hundred_attempts_stay_small() -> None:
         takes = Takings(dict.fromkeys(cells, size))
         pending[key] = Slot({str(uid): Attempt(takes, 1_767_225_600_000 + number * 7, None)}, NOTHING)
     assert len(encode(pending)) <= 20 * 1024
+
+
+def test_as_many_as_are_held_stay_far_below_what_etcd_takes_whatever_their_names() -> None:
+    """Names as long as may be, with nothing in common; each object is in a namespace's account and in one of its own."""
+    letters, random = "abcdefghijklmnopqrstuvwxyz0123456789", Random(1)
+    pending = {}
+    for number in range(MOST_ATTEMPTS):
+        name, other = ("".join(random.choices(letters, k=253)) for _ in range(2))
+        cells = [Cell("snapshots/namespace", "storage"), Cell(f"snapshots/vm/{other}", "storage")]
+        takes = Takings(dict.fromkeys(cells, Quantity.of(random.randrange(1, 2**50))))
+        uid = str(uuid.UUID(int=random.getrandbits(128)))
+        key = key_of("volumesnapshots.snapshot.storage.k8s.io", namespace="team-a", name=name)
+        pending[key] = Slot({uid: Attempt(takes, 1_767_225_600_000 + number * 7, random.getrandbits(40))}, NOTHING)
+    assert len(encode(pending)) < 1.1 * 2**20
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

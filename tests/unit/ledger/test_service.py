@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,11 +16,11 @@ from tests.unit.ledger.simulated import CUPS, LEDGER, Server, creating, cup_key,
 from ullage.kube.cache import Cache
 from ullage.kube.errors import Forbidden, Unavailable
 from ullage.kube.index import Key
-from ullage.ledger.book import Charge
+from ullage.ledger.book import MOST_ATTEMPTS, Charge
 from ullage.ledger.desk import Settings, Stopping
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.pending import decode
-from ullage.ledger.service import BudgetSpent, Service, decision
+from ullage.ledger.service import BudgetSpent, Crowded, Service, decision
 from ullage.ledger.types import LEDGERS, NAMESPACE, LedgerStatus
 from ullage.ledger.verdicts import Verdict
 from ullage.ledger.views import KindView
@@ -239,6 +240,34 @@ async def test_on_a_busy_ledger_bookings_settle_what_is_past_expiry(server: Serv
             await asyncio.sleep(0.9)
         assert (await ask(service, creating("third")))[0].allowed
     assert "uid-never" not in pending(server)
+
+
+@simulated
+async def test_a_crowded_ledger_says_try_again_until_something_is_counted(server: Server) -> None:
+    server.put(LEDGERS, ledger(None))
+    metrics = Metrics()
+    async with process(server, metrics=metrics) as service:
+        await ask(service, *(creating(f"cup-{number}") for number in range(MOST_ATTEMPTS)))
+        with pytest.raises(Crowded, match=r"ledger ns-team: 2000 requests have room reserved .* since \d{4}-\d\d-\d\dT"):
+            await ask(service, creating("late"))
+        assert (await ask(service, creating("cup-7", 2)))[0].allowed, "one that is held already may be asked for again"
+        assert len(pending(server)) == MOST_ATTEMPTS
+        server.cup("cup-0")
+        await asyncio.sleep(0.1)
+        assert (await ask(service, creating("late")))[0].allowed
+    assert metrics.registry.get_sample_value("ullage_ledger_decisions_total", {"result": "again"}) == 1
+
+
+@simulated
+async def test_a_crowd_that_never_becomes_anything_goes_by_its_expiry(server: Server) -> None:
+    server.put(LEDGERS, ledger(None))
+    async with process(server) as service:
+        await ask(service, *(creating(f"cup-{number}") for number in range(MOST_ATTEMPTS)))
+        for _ in range(10):
+            with contextlib.suppress(Crowded):
+                await ask(service, creating("late"))
+            await asyncio.sleep(1.0)
+    assert pending(server) == ["uid-late"]
 
 
 @simulated

@@ -17,7 +17,7 @@ from ullage.ledger import book as booking
 from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, Takings
 from ullage.ledger.book import Attempt, AttemptId, Book, Charge, Over, Slot
-from ullage.ledger.fold import Live, Seen, View
+from ullage.ledger.fold import Live, LiveReads, Seen, View
 
 Script = Callable[[World], None]
 
@@ -193,6 +193,46 @@ def live_read_too_early(world: World) -> None:
     world.commit(late)
 
 
+def live_read_too_early_and_no_view(world: World) -> None:
+    folder = Folder()
+    late = world.create("a", 8)
+    world.look(folder)
+    world.wait(EXPIRY - 20)
+    world.look(folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+    world.commit(late)
+
+
+def expired_and_made_and_no_view(world: World) -> None:
+    folder = Folder()
+    world.commit(world.create("a", 8))
+    _look_until_expired(world, folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+
+
+def lost_while_another_create_of_the_name_is_on_its_way(world: World) -> None:
+    folder = Folder()
+    world.create("a", 8, lost=True)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    second = world.create("a", 8)
+    world.look(folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+    world.commit(second)
+
+
+def booked_on_a_late_clock_and_no_view(world: World) -> None:
+    folder = Folder()
+    late = world.create("a", 8, skew=-2 * EXPIRY)
+    world.look(folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+    world.commit(late)
+
+
 def booked_on_a_clock_that_is_late(world: World) -> None:
     folder = Folder()
     late = world.create("a", 8, skew=-2 * EXPIRY)
@@ -238,12 +278,12 @@ class Empty:
 
 # --- the weakenings --------------------------------------------------------------------------------------------------
 
-_merged, _exceeded, _settled, _folded, _cost = (
+_merged, _exceeded, _settled, _folded, _without_lost = (
     booking.merged,
     booking.exceeded,
     folding.is_settled,
     folding._folded,
-    booking.cost,
+    folding.without_lost,
 )
 
 
@@ -295,6 +335,12 @@ def same_version_is_newer(uid: str, attempt: Attempt, seen: Seen | None) -> bool
 def all_attempts_go_together(key: str, slot: Slot, **facts: Any) -> Slot | None:
     after = _folded(key, slot, **facts)
     return after if after and len(after.attempts) == len(slot.attempts) else None
+
+
+def all_of_a_name_are_lost_together(book: Book, live: LiveReads) -> Book:
+    after = _without_lost(book, live)
+    whole = {key: slot for key, slot in after.pending.items() if len(slot.attempts) == len(book.pending[key].attempts)}
+    return Book.of(limits=book.limits, observed=book.observed, pending=whole, last=book.last)
 
 
 def what_was_counted_only_rises(key: str, slot: Slot, **facts: Any) -> Slot | None:
@@ -397,6 +443,30 @@ WEAKENINGS = [
         id="a live read settles what has not expired",
     ),
     weaker(booked_on_a_clock_that_is_late, "sighted", first_seen_when_booked, id="expiry runs from the booker's clock"),
+    weaker(
+        live_read_too_early_and_no_view,
+        "expired",
+        lambda book, first_seen, now, expiry: book.attempts(),
+        id="without a view, a live read settles what has not expired",
+    ),
+    weaker(
+        booked_on_a_late_clock_and_no_view,
+        "sighted",
+        first_seen_when_booked,
+        id="without a view, expiry runs from the booker's clock",
+    ),
+    weaker(
+        expired_and_made_and_no_view,
+        "is_absent",
+        always,
+        id="without a view, an expired attempt goes though its object is there",
+    ),
+    weaker(
+        lost_while_another_create_of_the_name_is_on_its_way,
+        "without_lost",
+        all_of_a_name_are_lost_together,
+        id="without a view, attempts of one name go together",
+    ),
 ]
 
 

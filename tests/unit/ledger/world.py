@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from ullage.ledger import book as rules
 from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, total
-from ullage.ledger.book import AttemptId, Book, Charge
+from ullage.ledger.book import MOST_ATTEMPTS, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
 from ullage.quantity import Quantity
 
@@ -89,8 +89,9 @@ class Folder:
 
 
 class World:
-    def __init__(self, **limits: int) -> None:
-        """Limits by account: `all=10`, `a=4` for the shelf of names that begin with a."""
+    def __init__(self, *, most: int = MOST_ATTEMPTS, **limits: int) -> None:
+        """Limits by account: `all=10`, `a=4` for the shelf of names that begin with a. `most` attempts are held."""
+        self.most = most
         self.clock = 0.0
         self.revision = 0
         self.things: dict[str, Thing] = {}
@@ -127,13 +128,22 @@ class World:
             now=takes(name, size),
             old=takes(name, old.size) if old else NOTHING,
         )
-        self.book, refusal = rules.book(self.book, charge, self.now() + timedelta(seconds=skew))
+        self.book, refusal = rules.book(self.book, charge, self.now() + timedelta(seconds=skew), most=self.most)
         if refusal is not None:
             return None
         request = Request(name, charge.uid, size, charge.on_version, self.clock)
         if not lost:
             self.flying.append(request)
         return request
+
+    def readmit(self, request: Request, *, skew: float = 0) -> None:
+        """Admission of a request a second time, as it is: two registrations of one webhook, or an answer that was lost and
+        asked for again. Refused, the request is over; it does not live longer otherwise."""
+        self.flying.remove(request)
+        old = next((one for one in self.copies.get(request.name, ()) if one.version == request.on_version), None)
+        rerun = self._admit(request.name, request.uid, request.size, old=old, skew=skew, lost=False)
+        if rerun is not None:
+            self.flying[-1] = replace(rerun, admitted=request.admitted)
 
     def commit(self, request: Request | None, *, again: bool = False) -> bool:
         """The end of a request: it is stored if its name is free, or its version still the newest. With `again` the API
@@ -196,16 +206,31 @@ class World:
 
     def look(self, folder: Folder) -> None:
         """Reads the ledger, and the names of what has expired; what is learned may be used in any later fold."""
+        self.see(folder)
+        for one in self.due(folder):
+            self.read(one, folder)
+
+    def see(self, folder: Folder) -> None:
         folder.first_seen = folding.sighted(self.book, folder.first_seen, self.clock)
-        for one in folding.expired(self.book, folder.first_seen, self.clock, EXPIRY):
-            there = self.things.get(one.key.rpartition("/")[2])
-            folder.live[one] = Live() if there is None else Live(there.uid, there.version)
+
+    def due(self, folder: Folder) -> list[AttemptId]:
+        return folding.expired(self.book, folder.first_seen, self.clock, EXPIRY)
+
+    def read(self, one: AttemptId, folder: Folder) -> None:
+        there = self.things.get(one.key.rpartition("/")[2])
+        folder.live[one] = Live() if there is None else Live(there.uid, there.version)
+
+    def forget_lost(self, folder: Folder) -> None:
+        """A write by someone without a view of the kind who has read expired names before, at any time."""
+        self.book = folding.without_lost(self.book, folder.live)
 
     def settle(self, folder: Folder) -> None:
         """Everything on its way ends, time passes, and someone whose cache is up to date folds."""
         self.look(folder)
         self.wait(EXPIRY + 1)
         self.look(folder)
+        self.forget_lost(folder)
+        self.check_nothing_lost()
         self.fold(by=folder)
 
     # --- what must be so ---
@@ -222,8 +247,14 @@ class World:
     def check_sums(self) -> None:
         """What the book keeps by increments is what its parts add up to, and covers what is there."""
         anew = Book.of(limits={}, observed=self.book.observed, pending=self.book.pending)
-        assert (self.book.used, self.book.reserved) == (anew.used, anew.reserved)
+        assert (self.book.used, self.book.reserved, self.book.held) == (anew.used, anew.reserved, anew.held)
+        assert self.book.held <= self.most, "more is held than may be"
         assert self.used <= self.book.used + self.book.reserved, "less is accounted for than is used"
+
+    def check_nothing_lost(self) -> None:
+        """Room is reserved only for what is there, though nobody has seen it yet."""
+        there = {one.uid for one in self.things.values()}
+        assert all(one.uid in there for one in self.book.attempts()), "room is reserved for what will never be"
 
     def check_rest(self) -> None:
         assert self.book.attempts() == [], "something is pending for ever"
