@@ -18,6 +18,7 @@ from . import (
     small_kinds,
     storage_kinds,
     subresources,
+    timeouts,
     updates,
     workload_kinds,
 )
@@ -41,4 +42,5 @@ CASES: tuple[Case, ...] = (
     *access.CASES,
     *admission.CASES,
     *policies.CASES,
+    *timeouts.CASES,
 )

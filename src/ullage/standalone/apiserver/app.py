@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
 from ullage.standalone.apiserver.bodies import BadNumber
+from ullage.standalone.apiserver.deadlines import Allowance, allowance, ending
 from ullage.standalone.apiserver.request import MAX_BODY, Request, Target, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
 from ullage.standalone.apiserver.webhooks.dispatch import warning_headers
@@ -25,6 +27,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Handle = Callable[[Request, bytes | None], Awaitable[Answer | Stream]]
 
+TICK = 0.001  # seconds: the event loop's clock tells nothing less
 DRAINED = 64 * 1024 * 1024  # of a body that is too large: read to its end, so that the client gets to see the answer
 
 
@@ -51,27 +54,37 @@ class App:
         await _send(answer, warnings, send, head=scope["method"] == "HEAD")
 
     async def _answer(self, scope: Scope, receive: Receive, warnings: list[str]) -> Answer | Stream:
+        began = asyncio.get_running_loop().time()
         request: Request | None = None
         try:
             body = await _read(receive)
             request = _request(scope, body)
             request.warnings = warnings
-            if request.verb == "watch":
-                return await self._handle(request, scope.get("peer_certificate"))
-            async with asyncio.timeout(self._request_timeout):
-                return await self._handle(request, scope.get("peer_certificate"))
+            given = allowance(request, self._request_timeout)
+            return await self._in_time(request, scope.get("peer_certificate"), given=given, until=began + given.seconds)
         except ApiError as error:
             return error_answer(error)
         except BadNumber as error:
             return error_answer(bad_request(str(error)))
-        except TimeoutError:
-            text = "request did not complete within the allotted timeout"
-            return error_answer(ApiError(504, "Timeout", f"Timeout: {text}", details={}))
         except Disconnected:
             raise
         except Exception as error:
             logger.exception("request failed", extra={"path": request.path if request else scope.get("path")})
             return error_answer(internal_error(f"{type(error).__name__}"))
+
+    async def _in_time(
+        self, request: Request, peer_certificate: bytes | None, *, given: Allowance, until: float
+    ) -> Answer | Stream:
+        if given.seconds == math.inf:
+            return await self._handle(request, peer_certificate)
+        if given.seconds < TICK or asyncio.get_running_loop().time() >= until:  # a handler that never waits would not notice
+            return given.spent()
+        try:
+            with ending(until):
+                async with asyncio.timeout_at(until):
+                    return await self._handle(request, peer_certificate)
+        except TimeoutError:
+            return given.spent()
 
 
 def _request(scope: Scope, body: bytes) -> Request:

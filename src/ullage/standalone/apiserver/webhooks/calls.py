@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 import errno
+import math
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
@@ -18,6 +19,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from ullage.standalone.apiserver.deadlines import remaining
 from ullage.standalone.apiserver.status import Json, json_string
 from ullage.standalone.apiserver.webhooks.match import Hook
 from ullage.standalone.apiserver.webhooks.review import CallFailure
@@ -102,12 +104,12 @@ class Caller:
             url = URL(hook.client.get("url") or "")
             if url.scheme != "https":
                 raise _failed(f"'url' must be a HTTPS url, got {json_string(str(url))}")
-            shown = url.update_query(timeout=f"{hook.timeout}s")
+            shown = url.update_query(timeout=_patience(hook))
             return shown, shown, None
         namespace, name, port = service["namespace"], service["name"], service.get("port") or 443
         host = f"{name}.{namespace}.svc"
         path = "/" + (service.get("path") or "").lstrip("/")
-        shown = URL(f"https://{host}:{port}{path}?timeout={hook.timeout}s")
+        shown = URL(f"https://{host}:{port}{path}?timeout={_patience(hook)}")
         found = self._resolve(namespace, name, port)
         if found is None:
             raise _failed(f'Post "https://{host}:{port}{shown.raw_path_qs}": service {json_string(name)} not found')
@@ -124,6 +126,12 @@ class Caller:
                 trust_env=False,
             )
         return session
+
+
+def _patience(hook: Hook) -> str:
+    """How long the webhook is told that it has: its own timeout, or what is left of the request. The request ends by itself,
+    as a whole: a webhook that may fail must not let it go on for a moment longer."""
+    return f"{max(1, math.ceil(min(hook.timeout, remaining())))}s"
 
 
 def _trust(bundle: str) -> ssl.SSLContext:
