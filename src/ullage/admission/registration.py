@@ -125,6 +125,8 @@ class Registration:
             "timeoutSeconds": hook.timeout,
             "admissionReviewVersions": ["v1"],
         }
+        if hook.only_if:
+            entry["matchConditions"] = [{"name": name, "expression": rule} for name, rule in hook.only_if.items()]
         if hook.phase == "mutate":
             entry["reinvocationPolicy"] = "IfNeeded" if hook.reinvoke else "Never"
         return entry

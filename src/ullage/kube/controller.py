@@ -132,14 +132,19 @@ class Controller(Generic[K]):
 
     async def _started(self) -> bool:
         """Waits for the caches; False if it was stopped before they were there."""
-        synced = asyncio.gather(*(source.cache.synced.wait() for source in self._sources))
-        stopped = asyncio.ensure_future(self._stopped.wait())
+        synced = asyncio.create_task(self._synced())
+        stopped = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait((synced, stopped), return_when=asyncio.FIRST_COMPLETED)
             return not self._stopped.is_set()
         finally:
             synced.cancel()
             stopped.cancel()
+
+    async def _synced(self) -> None:
+        """One after the other, in one task: a cancelled `gather` that nobody awaits is reported as an error of its own."""
+        for source in self._sources:
+            await source.cache.synced.wait()
 
     async def _work(self) -> None:
         while True:

@@ -64,7 +64,8 @@ class Queue(Generic[K]):
         self._pushed = 0  # breaks ties in the heap: keys need no order
         self._takers: deque[asyncio.Future[None]] = deque()
         self._drainers: list[asyncio.Future[None]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0  # on the loop's clock; uvloop's handles do not tell when they are due at once
         self._closed = False
 
     # --- for whoever wants work done ---
@@ -224,10 +225,10 @@ class Queue(Generic[K]):
         loop = asyncio.get_running_loop()
         when = loop.time() + min(due_in, LONGEST_TIMER)
         if self._timer is not None:
-            if not self._timer.cancelled() and self._timer.when() <= when:
+            if not self._timer.cancelled() and self._rings_at <= when:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._ring)
+        self._timer, self._rings_at = loop.call_at(when, self._ring), when
 
     def _ring(self) -> None:
         self._timer = None

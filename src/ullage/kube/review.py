@@ -236,6 +236,7 @@ class Hook:
     not_in: tuple[str, ...] = ()
     only_in: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)  # only objects with these
+    only_if: Mapping[str, str] = field(default_factory=dict)  # by name: CEL over the request; while it is away, all others pass
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     timeout: int = 10
     side_effects: Literal["NoneOnDryRun", "None"] = "NoneOnDryRun"

@@ -100,6 +100,16 @@ class Part(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What users get: the cluster's own roles of these names, which administrators give out in a namespace, gather it."""
+
+    name: str  # of ours, within the slice: `edit`
+    roles: tuple[Literal["admin", "edit", "view"], ...]
+    kinds: tuple[Kind[Any], ...]  # the objects themselves, never their subresources
+    verbs: tuple[Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """`kinds` are brought along: their definitions are made where they are missing. `foreign` kinds belong to other products:
     on a cluster they are only ever looked at, and on one machine we play their part."""
@@ -109,3 +119,5 @@ class Slice:
     foreign: tuple[Kind[Any], ...] = ()
     controllers: Part[Controller[Any]] | None = None
     hooks: Part[Hook] | None = None
+    sidecar: Part[Controller[Any]] | None = None  # run in other people's pods, under their identities
+    grants: tuple[Grant, ...] = ()

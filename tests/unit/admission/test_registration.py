@@ -46,6 +46,11 @@ def entry(declared: Hook, address: Address = URL) -> dict[str, Any]:
     return dict(found["webhooks"][0])
 
 
+def test_conditions_are_registered_by_name() -> None:
+    found = entry(hook(only_if={"marked": "'a' in object.metadata.annotations"}))
+    assert found["matchConditions"] == [{"name": "marked", "expression": "'a' in object.metadata.annotations"}]
+
+
 def test_an_entry_says_everything_that_the_api_server_would_default() -> None:
     assert entry(hook(not_in=("kube-system",))) == {
         "name": "guard.webhook.ullage.io",

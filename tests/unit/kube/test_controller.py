@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -169,6 +170,30 @@ async def test_no_key_is_reconciled_before_every_cache_is_synced() -> None:
             await asyncio.sleep(0)
         assert len(controller.queue) == 1
     assert reconcile.keys == [], "and it stops without having started"
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param(lambda task, controller: controller.stop(), id="stopped"),
+        pytest.param(lambda task, controller: task.cancel(), id="cancelled"),
+    ],
+)
+async def test_one_that_ends_before_it_began_leaves_no_complaint_behind(
+    ends: Callable[[asyncio.Task[None], Controller[Key]], object],
+) -> None:
+    complaints = list[str]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context["message"]))
+    controller = Controller("things", [own(filled()), own(filled())], Reconciler(runs=1))
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(0)
+    ends(task, controller)
+    await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 10)
+    for _ in range(3):  # what was cancelled ends
+        await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_one_key_never_runs_twice_at_once_and_no_change_is_lost() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 
 from ullage.clock import FakeClock
 from ullage.kube.queue import Backoff, Closed, Queue
@@ -34,6 +35,18 @@ async def test_a_key_that_was_delayed_before_anyone_waited_wakes_a_worker() -> N
     queue: Queue[str] = Queue()
     queue.add("a", after=SOON)
     assert await asyncio.wait_for(queue.take(), 10) == "a"
+
+
+def test_keys_that_are_due_at_once_wake_workers_on_the_loop_that_the_product_runs_on() -> None:
+    async def several() -> list[str]:
+        queue: Queue[str] = Queue()
+        takers = [asyncio.create_task(queue.take()) for _ in range(2)]
+        await asyncio.sleep(0)
+        queue.add("a", after=1e-5)  # uvloop makes no timer of so little, and what it gives instead cannot say when it is due
+        queue.add("b", after=1e-5)
+        return sorted(await asyncio.wait_for(asyncio.gather(*takers), 10))
+
+    assert uvloop.run(several()) == ["a", "b"]
 
 
 async def test_each_of_several_workers_gets_a_key_of_its_own() -> None:
