@@ -79,11 +79,15 @@ fmt: install-dev ## format the code, and mend what the linter can mend
 	@$(BIN)/ruff format .
 
 # Programs that write committed files. Each is a module that `python -m` runs.
-GENERATORS :=
+GENERATORS := tools.proto
 
 .PHONY: generate
 generate: install-dev
 	@for module in $(GENERATORS); do $(BIN)/python -m $$module; done
+
+.PHONY: proto
+proto: install-dev ## write the modules that come from .proto files anew
+	@$(BIN)/python -m tools.proto
 
 .PHONY: verify
 verify: generate ## regenerate the generated files and assert that git is clean

@@ -101,4 +101,4 @@ SLICE = Slice(
 )
 
 if __name__ == "__main__":
-    ullage.app.main(lambda: (SLICE,), program=(sys.executable, __file__))
+    ullage.app.main(lambda chosen: (SLICE,), program=(sys.executable, __file__))

@@ -187,11 +187,11 @@ def hook_url(running: Up) -> str:
 def test_webhook_and_controllers_run_beside_it_as_themselves(tmp_path: Path, up: Callable[..., Up]) -> None:
     running = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
     told = [line.split(" on ")[0] for line in running.lines if " on http" in line]
-    assert told == ["Kubernetes API server", "webhook", "controller"]
+    assert told == ["Kubernetes API server", "webhook", "controller", "world"]
     assert "201 litres are more than 200" in barrel(running, "huge", 201).stderr
     assert barrel(running, "small", 10).returncode == 0
     eventually(lambda: filled(running, "small"))
-    for name in ("controller", "webhook"):
+    for name in ("controller", "webhook", "world"):
         assert running.whoami(name) == f"system:serviceaccount:ullage-system:{name}"
         for file in (f"{name}.kubeconfig", f"{name}.token"):
             assert stat.S_IMODE((tmp_path / "data" / file).stat().st_mode) == 0o600
@@ -225,3 +225,30 @@ def test_hooks_that_a_killed_one_left_behind_do_not_lock_the_next_one_out(tmp_pa
     assert barrel(second, "small", 10).returncode == 0
     assert "201 litres are more than 200" in barrel(second, "huge", 201).stderr
     eventually(lambda: filled(second, "small"))
+
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+
+def test_claims_have_directories_below_the_data_directory_and_keep_them_over_a_restart(
+    tmp_path: Path, up: Callable[..., Up]
+) -> None:
+    first = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    command = [*first.command[:3], "create", "-f", "-"]
+    subprocess.run(command, input=CLAIM, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    eventually(lambda: first.kubectl("get", "pvc", "data", "-o", "jsonpath={.status.phase}").stdout == "Bound")
+    name = first.kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.volumeName}").stdout
+    (tmp_path / "data" / "volumes" / name / "file").write_text("content")
+    world = first.beside("world")
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    eventually(lambda: not Path(f"/proc/{world}").exists())
+    second = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    assert (tmp_path / "data" / "volumes" / name / "file").read_text() == "content"
+    assert second.kubectl("delete", "pvc", "data").returncode == 0
+    eventually(lambda: not (tmp_path / "data" / "volumes" / name).exists())
+    assert second.end(signal.SIGTERM) == 0

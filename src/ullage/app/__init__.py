@@ -2,7 +2,8 @@
 
 The only package that may import all others. It imports them inside the commands, so that `ullage --help` stays quick.
 
-commands     `up`, `controller`, `webhook`, `install`, `uninstall`
+commands     `up`, `controller`, `webhook`, `world`, `install`, `uninstall`; sidecar: `csi-sidecar`
+drivers      which drivers' snapshots are ours, as options say it
 processes    controllers behind a lease; the admission server
 manifests    what is installed, as values; access: the roles; foreign: whether somebody else's definition will do
 install      applies it; uninstall: takes it away; report: what came of it
@@ -10,6 +11,8 @@ system       what `ullage up` runs beside the API server; identities: who these 
 health       /healthz, /readyz and /metrics; life: signals and the parent
 """
 
-from ullage.app.commands import compose, main
+from ullage.app.commands import compose, main  # isort: split
+
+from ullage.app import sidecar as sidecar  # its command comes after these
 
 __all__ = ["compose", "main"]

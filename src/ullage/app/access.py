@@ -1,4 +1,4 @@
-"""Who may do what: the roles of our two identities, worked out from what the slices say that they need.
+"""Who may do what: the roles of our identities, worked out from what the slices say that they need.
 
 One role for each slice and part, so that a slice can be read, and left out, by itself. What the runtime needs for itself (the
 lease, the webhook's certificate and registration) is a role too, bound to names wherever the API allows that.
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.kube.kinds import Kind
-from ullage.kube.slices import Part, Slice
+from ullage.kube.slices import Grant, Part, Slice
 
 Json = dict[str, Any]
 
 CONTROLLER: Final = "controller"
 WEBHOOK: Final = "webhook"
+WORLD: Final = "world"  # on one machine only
 LEASE: Final = "ullage-controller"
 REGISTRATION: Final = "ullage"
 CERTIFICATE: Final = "ullage-webhook-tls"
@@ -48,14 +49,25 @@ class Role:
     here: bool = False
 
 
-def roles(slices: Sequence[Slice]) -> list[Role]:
+def roles(slices: Sequence[Slice], *, world: Slice | None = None) -> list[Role]:
+    """`world` plays the parts of a cluster's own controllers, as somebody else than ours."""
     found = [_leading(), _certificate(), _registration()]
+    if world is not None and world.controllers is not None:
+        found.append(Role(f"ullage:{WORLD}", WORLD, tuple(rules_of(world.controllers))))
     for one in slices:
         for account, part in ((CONTROLLER, one.controllers), (WEBHOOK, one.hooks)):
-            rules = tuple(_rules(part)) if part is not None else ()
+            rules = tuple(rules_of(part)) if part is not None else ()
             if rules:
                 found.append(Role(f"ullage:{account}:{one.name}", account, rules))
     return found
+
+
+def granted(grant: Grant) -> list[Rule]:
+    """The rules of a role that nobody is bound to: the cluster's own roles gather it."""
+    resources: dict[str, tuple[str, ...]] = {}
+    for kind in grant.kinds:
+        resources[kind.group] = (*resources.get(kind.group, ()), kind.plural)
+    return [Rule(group, named, grant.verbs) for group, named in resources.items()]
 
 
 def _leading() -> Role:
@@ -81,7 +93,7 @@ def _registration() -> Role:
     return Role("ullage:webhook", WEBHOOK, (rule,))
 
 
-def _rules(part: Part[Any]) -> Iterator[Rule]:
+def rules_of(part: Part[Any]) -> Iterator[Rule]:
     wanted: dict[tuple[str, str], dict[str, None]] = {}
 
     def want(kind: Kind[Any], subresource: str, verbs: Sequence[str]) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ullage.app import options
-from ullage.cli import ledger, shell
+from ullage.app import drivers, options
+from ullage.cli import ledger, shell, snapshot
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ PROGRAM = (sys.executable, "-m", "ullage")
 
 UP = """Serve a Kubernetes API on this machine, in the foreground.
 
-Starts the embedded API server, and webhook and controllers next to it, prints the path of a kubeconfig and a kubectl command \
-to try, and keeps them running until Ctrl-C.
+Starts the embedded API server, and webhook, controllers and a small world of volumes and pods next to it, prints the path \
+of a kubeconfig and a kubectl command to try, and keeps them running until Ctrl-C.
 
 What was written survives a restart, a crash and a loss of power, unless you asked for --ephemeral.
 """
@@ -42,19 +43,23 @@ Webhooks go first, then identities and roles. Kinds and their objects stay, unle
 class Composition:
     """`slices` is called only by commands that need them: importing them takes a while."""
 
-    slices: Callable[[], Sequence[Slice]]
+    slices: Callable[[drivers.Chosen], Sequence[Slice]]
     program: Sequence[str] = PROGRAM
 
 
-def compose() -> Sequence[Slice]:
+def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
     """The slices of the product."""
-    return ()
+    from ullage.ledger.slice import LEDGER
+    from ullage.snapshots.slice import snapshots
+
+    return (LEDGER, snapshots(drivers.options_of(chosen)))
 
 
 shell.app.add_typer(ledger.app, name="ledger")
+shell.app.add_typer(snapshot.app, name="snapshot")
 
 
-def main(slices: Callable[[], Sequence[Slice]] = compose, *, program: Sequence[str] = PROGRAM) -> None:
+def main(slices: Callable[[drivers.Chosen], Sequence[Slice]] = compose, *, program: Sequence[str] = PROGRAM) -> None:
     shell.run(Composition(slices, program))
 
 
@@ -94,7 +99,7 @@ def up(
     logs.configure("up", format=log_format, level=log_level)
     composition: Composition = context.obj
     passed = ["--log-format", log_format, "--log-level", log_level]
-    beside = system(composition.slices, program=composition.program, options=passed)
+    beside = system(lambda: composition.slices(drivers.NOTHING_CHOSEN), program=composition.program, options=passed)
     sys.exit(run.run(parsed, system=beside))
 
 
@@ -108,6 +113,11 @@ def controller(
         int, typer.Option(metavar="N", help="Where /metrics, /healthz and /readyz are served. 0 takes any free port.")
     ] = 9402,
     metrics_bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address for these.")] = "127.0.0.1",
+    driver: drivers.Drivers = None,
+    only_snapshotter: drivers.OnlySnapshotter = False,
+    hostpath_volumes: drivers.Volumes = None,
+    hostpath_snapshots: drivers.Snapshots = None,
+    node: drivers.Node = None,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -126,12 +136,49 @@ def controller(
     settings = ControllerSettings(
         leader_elect=leader_elect, host=metrics_bind, port=options.port("--metrics-port", metrics_port)
     )
-    slices = composition.slices()
+    what = drivers.chosen(driver, volumes=hostpath_volumes, snapshots=hostpath_snapshots, node=node, alone=only_snapshotter)
+    slices = composition.slices(what)
     life.live(
         lambda stop, serves: run_controller(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,
         parent_fd=parent_fd,
     )
+
+
+@shell.app.command(hidden=True)
+def world(
+    volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
+    kubeconfig: options.Kubeconfig = None,
+    kube_context: options.Context = None,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="N", help="Where /metrics, /healthz and /readyz are served. 0 takes any free port.")
+    ] = 0,
+    log_format: options.LogFormat = "text",
+    log_level: options.LogLevel = "info",
+    ready_fd: options.ReadyFd = None,
+    parent_fd: options.ParentFd = None,
+) -> None:
+    """Play a cluster's own controllers and its node, as `ullage up` has it: claims bind, pods run, jobs copy."""
+    import asyncio
+
+    from ullage import logs
+
+    logs.configure("world", format=log_format, level=log_level)
+    from ullage.app import life
+    from ullage.app.processes import ControllerSettings, Serves, run_controller
+    from ullage.kube.config import Config
+    from ullage.standalone.world.slice import opened
+    from ullage.standalone.world.slice import world as slice_of
+
+    config = Config.load(kubeconfig, kube_context)
+    port = options.port("--metrics-port", metrics_port)
+    settings = ControllerSettings(component="world", leader_elect=False, port=port)
+
+    async def run(stop: asyncio.Event, serves: Serves) -> None:
+        async with opened(volumes) as directories:
+            await run_controller((slice_of(directories),), config, settings, stop=stop, serves=serves)
+
+    life.live(run, ready_fd=ready_fd, parent_fd=parent_fd)
 
 
 @shell.app.command()
@@ -167,7 +214,7 @@ def webhook(
     address = options.address(url, service)
     settings = webhook_settings(host=bind, port=options.port("--port", port), address=address, drain=drain)
     config = Config.load(kubeconfig, kube_context)
-    slices = composition.slices()
+    slices = composition.slices(drivers.NOTHING_CHOSEN)
     life.live(
         lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,
@@ -190,7 +237,7 @@ def install(
     from ullage.kube.crds import to_yaml
 
     composition: Composition = context.obj
-    wanted = manifests(composition.slices())
+    wanted = manifests(composition.slices(drivers.NOTHING_CHOSEN))
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ullage.app.access import CONTROLLER, WEBHOOK, roles
+from ullage.app.access import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
 from ullage.kube.crds import MANAGED_BY, OURS, crd_of
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Slice
@@ -20,6 +20,7 @@ from ullage.kube.slices import Slice
 Json = dict[str, Any]
 
 NAMESPACE: Final = "ullage-system"
+SIDECAR: Final = "ullage:csi-sidecar"
 DIGEST: Final = "ullage.io/applied"
 LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}
 PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts stand at 900), after nodes and leader election
@@ -59,14 +60,17 @@ class Manifest:
         return str(self.body["metadata"].get("namespace", ""))
 
 
-def manifests(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manifest]:
+def manifests(slices: Sequence[Slice], *, foreign: bool = False, world: Slice | None = None) -> list[Manifest]:
     """In the order in which they are applied. With `foreign`, the kinds of other products are brought along too: on one
-    machine, where those products are not."""
+    machine, where those products are not. There the `world` has an identity as well."""
+    accounts = (CONTROLLER, WEBHOOK, *((WORLD,) if world else ()))
     return [
         _manifest(NAMESPACES, NAMESPACE),
         *definitions(slices, foreign=foreign),
-        *(_manifest(ACCOUNTS, name, NAMESPACE) for name in (CONTROLLER, WEBHOOK)),
-        *_roles(slices),
+        *(_manifest(ACCOUNTS, name, NAMESPACE) for name in accounts),
+        *_roles(slices, world),
+        *_grants(slices),
+        *_sidecars(slices),
         *_priority(),
     ]
 
@@ -89,10 +93,10 @@ def _by_name(kinds: Iterable[Kind[Any]]) -> dict[str, list[Kind[Any]]]:
     return {name: list(versions.values()) for name, versions in found.items()}
 
 
-def _manifest(kind: Kind[Object], name: str, namespace: str = "", **rest: Any) -> Manifest:
+def _manifest(kind: Kind[Object], name: str, namespace: str = "", *, labels: Json | None = None, **rest: Any) -> Manifest:
     place = {"namespace": namespace} if namespace else {}
-    head: Json = {"apiVersion": kind.api_version, "kind": kind.kind}
-    return _stamped(Manifest(kind, {**head, "metadata": {"name": name, **place, "labels": dict(LABELS)}, **rest}))
+    metadata: Json = {"name": name, **place, "labels": {**LABELS, **(labels or {})}}
+    return _stamped(Manifest(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}))
 
 
 def _stamped(manifest: Manifest) -> Manifest:
@@ -102,15 +106,38 @@ def _stamped(manifest: Manifest) -> Manifest:
     return Manifest(manifest.kind, {**body, "metadata": {**body["metadata"], "annotations": annotations}}, manifest.brought)
 
 
-def _roles(slices: Sequence[Slice]) -> list[Manifest]:
+def _roles(slices: Sequence[Slice], world: Slice | None) -> list[Manifest]:
     made = []
-    for role in roles(slices):
+    for role in roles(slices, world=world):
         where = NAMESPACE if role.here else ""
         kind, binding = (ROLES, BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_BINDINGS)
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}
         made.append(_manifest(kind, role.name, where, rules=[rule.as_json() for rule in role.rules]))
         made.append(_manifest(binding, role.name, where, roleRef=reference, subjects=[_subject(role.account)]))
     return made
+
+
+def _grants(slices: Sequence[Slice]) -> list[Manifest]:
+    """Roles that nobody is bound to: by these labels the cluster's own roles gather them."""
+    return [
+        _manifest(
+            CLUSTER_ROLES,
+            f"ullage:{one.name}:{grant.name}",
+            labels={f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in grant.roles},
+            rules=[rule.as_json() for rule in granted(grant)],
+        )
+        for one in slices
+        for grant in one.grants
+    ]
+
+
+def _sidecars(slices: Sequence[Slice]) -> list[Manifest]:
+    """Roles for administrators to give to the pods that a sidecar of ours runs in."""
+    return [
+        _manifest(CLUSTER_ROLES, SIDECAR, rules=[rule.as_json() for rule in rules_of(one.sidecar)])
+        for one in slices
+        if one.sidecar is not None
+    ]
 
 
 def _subject(account: str) -> Json:

@@ -1,4 +1,4 @@
-"""The two processes of the product: controllers behind a lease, and the admission server.
+"""The processes of the product: controllers behind a lease, and the admission server.
 
 Both are composed of slices and nothing else, and both can be killed at any time. Each tenure of a leader gets caches and
 controllers of its own: nothing that was known before the lease was lost is believed after it is won again.
@@ -57,7 +57,10 @@ class NotInstalled(Terminal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
+    component: str = "controller"  # what it calls itself
     leader_elect: bool = True
+    lease: str = LEASE
+    lease_namespace: str = NAMESPACE
     host: str = "127.0.0.1"
     port: int = 0  # of /metrics, /healthz and /readyz; 0 takes any free one
     timing: Timing | None = None
@@ -68,7 +71,7 @@ async def run_controller(
     slices: Sequence[Slice], config: Config, settings: ControllerSettings, *, stop: asyncio.Event, serves: Serves | None = None
 ) -> None:
     """Runs the slices' controllers, while leading, until `stop` is set."""
-    async with Client(config, user_agent=_user_agent("controller")) as client:
+    async with Client(config, user_agent=_user_agent(settings.component)) as client:
         office = _Office(slices, client, settings, stop=stop)
         async with health.serving(
             health.Health(office.checks, office.registries), host=settings.host, port=settings.port
@@ -95,8 +98,8 @@ class _Office:
         count = Counter("ullage_lease", "What happened to the lease", ["event"], registry=self._registry)
         self._elector = Elector(
             client,
-            LEASE,
-            namespace=NAMESPACE,
+            settings.lease,
+            namespace=settings.lease_namespace,
             identity=self._identity,
             timing=settings.timing,
             observe=lambda event: count.labels(event).inc(),

@@ -1,4 +1,4 @@
-"""What `ullage up` runs beside the API server, and what it does before: install, identities, then webhook, then controllers.
+"""What `ullage up` runs beside the API server, and what it does before: install, identities, then webhook, controllers, world.
 
 The webhook registers itself with its present address and bundle before it says that it is ready, and the controllers start
 after that: whatever was registered before the machine went down is never waited for.
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ullage.app.identities import Identities
     from ullage.kube.slices import Slice
 
+VOLUMES = "volumes"  # below the data directory: where claims have their files
+SNAPSHOTS = "snapshots"  # and where their snapshots are
+
 
 class Standing:
     """The administrator's part of `ullage up`. Its client lives from the first install to the last renewal."""
@@ -32,18 +35,22 @@ class Standing:
     async def prepare(self, directory: Path) -> str:
         """Safe to repeat; what it did, in a line, and a further one for each problem."""
         from ullage.app import report
-        from ullage.app.access import CONTROLLER, WEBHOOK
+        from ullage.app.access import CONTROLLER, WEBHOOK, WORLD
         from ullage.app.identities import Identities, Identity
         from ullage.app.install import Installer
         from ullage.app.manifests import manifests
         from ullage.kube.client import Client
         from ullage.kube.config import Config
+        from ullage.standalone.world.directories import Directories
+        from ullage.standalone.world.slice import bring_classes, world
 
         await self._stack.aclose()
         config = Config.load(directory / "kubeconfig", environ={})
         client = await self._stack.enter_async_context(Client(config, user_agent="ullage (up)"))
-        outcomes = await Installer(client).install(manifests(self._slices(), foreign=True), tell=lambda outcome: None)
-        self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK)])
+        wanted = manifests(self._slices(), foreign=True, world=world(Directories(directory / VOLUMES)))
+        outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
+        await bring_classes(client)
+        self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, WORLD)])
         await self._identities.issue()
         problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
         return f"installed: {report.summary(outcomes)}{problems}"
@@ -56,7 +63,7 @@ class Standing:
 
 
 def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str]) -> System:
-    """`program` is the command `ullage`; `options` go to both processes."""
+    """`program` is the command `ullage`; `options` go to every process."""
 
     def webhook(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0"]
@@ -64,7 +71,14 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
-        return [*program, "controller", *own, *options]
+        from ullage.standalone.world.types import NODE
+
+        places = ["--hostpath-volumes", str(directory / VOLUMES), "--hostpath-snapshots", str(directory / SNAPSHOTS)]
+        return [*program, "controller", *own, *places, "--node", NODE, "--only-snapshotter", *options]
+
+    def world(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port)]
+        return [*program, "world", *own, "--volumes", str(directory / VOLUMES), *options]
 
     standing = Standing(slices)
     return System(
@@ -73,6 +87,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
         (
             Companion(Role("webhook", "webhook", "webhook"), webhook, "https://127.0.0.1:{port}"),
             Companion(Role("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
+            Companion(Role("world", "world", "world"), world, "http://127.0.0.1:{port}/metrics"),
         ),
     )
 

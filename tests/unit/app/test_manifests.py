@@ -108,6 +108,15 @@ def test_controllers_and_hooks_of_a_slice_have_roles_of_their_own() -> None:
     assert found["ullage:webhook:barrels"] == "webhook"
 
 
+def test_the_world_is_somebody_of_its_own_and_only_where_it_is_asked_for() -> None:
+    world = Slice(name="world", controllers=Part(make=lambda wiring: (), watches=(PODS,)))
+    accounts = [one.name for one in manifests((SLICE,), world=world) if one.kind.kind == "ServiceAccount"]
+    assert accounts == ["controller", "webhook", "world"]
+    (role,) = (role for role in roles((SLICE,), world=world) if role.account == "world")
+    assert [rule.as_json()["resources"] for rule in role.rules] == [["pods"]]
+    assert "world" not in {one.name for one in manifests((SLICE,))}
+
+
 # --- what is there already -------------------------------------------------------------------------------------------
 
 

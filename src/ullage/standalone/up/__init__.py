@@ -4,7 +4,7 @@ settings     what was asked for, checked
 datadir      one directory, one owner: claims it, or says who holds it
 server       the API server's process: start, ready, stop
 supervisor   the loop that starts a process, and starts it again
-fleet        what runs beside the server: webhook and controllers
+fleet        what runs beside the server: webhook, controllers, world
 narration    what a person sees meanwhile
 kubectl      finds a kubectl that is really there
 run          puts these together

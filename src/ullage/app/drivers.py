@@ -1,0 +1,158 @@
+"""Which drivers' snapshots are ours, as options say it, and the backends that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ullage.errors import BadInput
+
+if TYPE_CHECKING:
+    from ullage.kube.slices import Wiring
+    from ullage.snapshots.backends.base import Backend
+    from ullage.snapshots.backends.hostpath.backend import HostPath
+    from ullage.snapshots.slice import Options
+
+SIDECAR: Final = "sidecar"
+
+Drivers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--driver",
+        metavar="NAME=SOCKET|sidecar",
+        help="A CSI driver whose snapshots are taken here: called on its socket, or by a sidecar. May be repeated.",
+    ),
+]
+OnlySnapshotter = Annotated[
+    bool,
+    typer.Option(
+        "--only-snapshotter",
+        help="No other snapshot controller runs in the cluster: answer for volumes of every driver.",
+    ),
+]
+Volumes = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--hostpath-volumes", metavar="DIR", help="Where hostPath volumes lie that may have snapshots. May be repeated."
+    ),
+]
+Snapshots = Annotated[Path | None, typer.Option("--hostpath-snapshots", metavar="DIR", help="Where their snapshots are kept.")]
+Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]
+
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """The first of `volumes` is where restored ones are made."""
+
+    volumes: tuple[Path, ...]
+    snapshots: Path
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What was chosen, checked. `sockets` are by driver; those of a sidecar have none."""
+
+    sockets: dict[str, Path | None] = field(default_factory=dict)
+    hostpath: HostPaths | None = None
+    alone: bool = False
+
+
+NOTHING_CHOSEN: Final = Chosen()
+
+
+def chosen(
+    drivers: Sequence[str] | None,
+    *,
+    volumes: Sequence[Path] | None,
+    snapshots: Path | None,
+    node: str | None,
+    alone: bool,
+) -> Chosen:
+    return Chosen(sockets=_sockets(drivers or ()), hostpath=_hostpath(tuple(volumes or ()), snapshots, node), alone=alone)
+
+
+def _sockets(given: Sequence[str]) -> dict[str, Path | None]:
+    from ullage.snapshots.settings import LOCAL_PROVISIONERS
+
+    found: dict[str, Path | None] = {}
+    for one in given:
+        name, mark, where = one.partition("=")
+        if not mark or not name or not where:
+            raise BadInput("--driver", one, f"NAME=SOCKET or NAME={SIDECAR} is allowed")
+        if name in LOCAL_PROVISIONERS:
+            raise BadInput("--driver", one, f"{name} is no CSI driver; --hostpath-volumes sets it up")
+        if name in found:
+            raise BadInput("--driver", one, f"{name} is named twice; a driver has one owner")
+        found[name] = None if where == SIDECAR else _socket(where)
+    return found
+
+
+def _socket(where: str) -> Path:
+    from ullage.snapshots.backends.csi.channel import socket_path
+
+    return socket_path(where, where="--driver")
+
+
+def _hostpath(volumes: tuple[Path, ...], snapshots: Path | None, node: str | None) -> HostPaths | None:
+    if not volumes and snapshots is None:
+        return None
+    if not volumes or snapshots is None or not node:
+        missing = next(
+            name
+            for name, value in (("--hostpath-volumes", volumes), ("--hostpath-snapshots", snapshots), ("--node", node))
+            if not value
+        )
+        raise BadInput(missing, "(absent)", "hostPath volumes need --hostpath-volumes, --hostpath-snapshots and --node")
+    return HostPaths(volumes, snapshots, node)
+
+
+def options_of(what: Chosen) -> Options:
+    """For the slice of snapshots. The backends are made when the work begins: before that there is no loop."""
+    from ullage.snapshots.settings import HOSTPATH, Owner, Settings
+    from ullage.snapshots.slice import Options
+
+    owners: dict[str, Owner] = {name: "here" if socket else "sidecar" for name, socket in what.sockets.items()}
+    if what.hostpath is not None:
+        owners[HOSTPATH] = "here"
+    return Options(settings=Settings(drivers=owners, alone=what.alone), backends=lambda wiring: backends_of(what, wiring))
+
+
+def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
+    made: dict[str, Backend] = {}
+    for name, socket in what.sockets.items():
+        if socket is not None:
+            from ullage.snapshots.backends.csi.backend import CsiBackend
+
+            backend = CsiBackend.at(socket, driver=name)
+            wiring.hold(backend)
+            made[name] = backend
+    if what.hostpath is not None:
+        from ullage.snapshots.backends.hostpath.backend import HostPath
+        from ullage.snapshots.backends.hostpath.paths import Settings
+
+        given = what.hostpath
+        volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
+        settings = Settings(volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node)
+        hostpath = HostPath(settings, clock=wiring.clock)
+        wiring.hold(_swept(hostpath))
+        made[hostpath.driver] = hostpath
+    return made
+
+
+def _made(directory: Path) -> Path:
+    """The directory as PersistentVolumes name it: without symbolic links."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return directory.resolve()
+
+
+@asynccontextmanager
+async def _swept(hostpath: HostPath) -> AsyncIterator[None]:
+    """What an earlier process left half done goes before the work begins."""
+    await hostpath.sweep()
+    yield

@@ -1,0 +1,10 @@
+"""The ledger as a slice: its kind. Whoever charges something to it brings the controllers and hooks that do so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ullage.kube.slices import Slice
+from ullage.ledger.types import LEDGERS
+
+LEDGER: Final = Slice(name="ledger", kinds=(LEDGERS,))

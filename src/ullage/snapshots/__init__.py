@@ -1,0 +1,1 @@
+"""Snapshots of any PersistentVolume: create, list, delete, restore."""

@@ -1,0 +1,1 @@
+"""The storage systems that can take snapshots, each behind `base.Backend`."""

@@ -1,0 +1,136 @@
+"""What a storage system has to be able to do for its volumes to have snapshots.
+
+Every call may be repeated, by this process or by the next one after a crash: what was done already is found and given back.
+Names come from the API object's uid, so the same name always means the same snapshot. A backend holds no state of its own
+that matters: whatever it needs to know is in its arguments, or in the storage system.
+
+The error says what is known, and so what may follow:
+
+    Uncertain     it may have happened: ask again under the same name before anything else is concluded
+    NotNow        nothing was made; it may work later
+    Impossible    nothing was made; only an edit (of the object, the class, the setting) can help
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from ullage.errors import Retryable, Terminal
+
+Parameters = Mapping[str, str]
+
+
+class Uncertain(Retryable):
+    """The call may have had its effect: no answer, or one that does not tell."""
+
+
+class NotNow(Retryable):
+    """Nothing was made. The storage system is busy or full, or something that it needs is not there yet."""
+
+
+class Impossible(Terminal):
+    """Nothing was made, and nothing will be while things are as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What a storage system must be told to trust us. It never shows its values: not in logs, not in errors."""
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+NO_SECRETS = Secrets()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A PersistentVolume, as far as a backend is concerned."""
+
+    handle: str  # how the storage system knows it: a CSI volume handle, a path
+    node: str = ""  # the only node that it can be reached from; empty: any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A snapshot to be taken."""
+
+    name: str  # 128 bytes at most; letters, digits and dashes
+    volume: Volume
+    parameters: Parameters = field(default_factory=dict)  # handed on untouched
+    secrets: Secrets = NO_SECRETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """A snapshot, as the storage system has it."""
+
+    handle: str
+    volume: str  # the handle of the volume that it was taken of
+    cut: datetime  # the moment whose data it has, aware and in UTC; from here on the application may write again
+    ready: bool  # whether a volume can be made from it: it is uploaded, or whatever the system does after the cut
+    restore_size: int | None = None  # the bytes that a volume made from it needs at least; None: the system does not tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """A volume to be made from a snapshot."""
+
+    name: str  # of the new volume: `pvc-<uid of the claim>`
+    snapshot: str  # the snapshot's handle
+    size: int  # bytes
+    parameters: Parameters = field(default_factory=dict)  # of the StorageClass
+    secrets: Secrets = NO_SECRETS
+    filesystem: str = ""  # empty: the system's own choice
+    block: bool = False  # a raw device, not a file system
+    access_modes: tuple[str, ...] = ("ReadWriteOnce",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A volume that was made from a snapshot."""
+
+    handle: str
+    size: int  # bytes
+    source: Mapping[str, Any]  # for the PersistentVolume's spec: `{"csi": {…}}`, `{"hostPath": {…}}`
+    node: str = ""  # the only node that it can be reached from; empty: any
+
+
+class Backend(Protocol):
+    """One storage system. All calls are bounded in time, may run at the same time, and can be cancelled at any moment."""
+
+    @property
+    def driver(self) -> str:
+        """The name that StorageClasses, VolumeSnapshotClasses and PersistentVolumes know it by."""
+
+    async def create(self, creation: Creation) -> Shot:
+        """Takes a snapshot, or gives back the one that has this name. Returns when the cut is made; it may not be ready then.
+
+        A snapshot with this name of another volume is Impossible.
+        """
+
+    async def undo(self, creation: Creation) -> None:
+        """Sees to it that nothing is left of a creation whose outcome is not known. Uncertain: try again."""
+
+    async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        """Deletes a snapshot. One that is not there is deleted already."""
+
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+        """What the storage system says of a snapshot; None where it has none with this handle."""
+
+    def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+        """All snapshots, or those of one volume (its handle). Impossible where the system cannot tell."""
+
+    async def restore(self, restoration: Restoration) -> Restored:
+        """Makes a volume with the snapshot's data, or gives back the one that has this name."""
+
+    async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        """Deletes a volume that `restore` made. One that is not there is deleted already."""
+
+    async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        """The bytes that a snapshot really takes; None where the system does not tell."""
+
+    async def estimate(self, volume: Volume) -> int | None:
+        """The bytes that a snapshot of the volume would take at most, if it were taken now; None where nothing is known."""

@@ -1,0 +1,210 @@
+"""Snapshots of volumes that a CSI driver serves.
+
+The driver keeps what it makes under the names that we give, so a call that got no answer is simply made again. It does not
+tell the name when it lists what it has: to undo a creation of unknown outcome, the snapshot is asked for once more, which
+gives its id, and deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    Creation,
+    Impossible,
+    NotNow,
+    Restoration,
+    Restored,
+    Secrets,
+    Shot,
+    Uncertain,
+    Volume,
+)
+
+from . import csi_pb2 as csi
+from .channel import PATIENCE_SECONDS, Channel
+from .client import TIMEOUT_SECONDS, Client, Driver
+from .errors import Incapable, Refused
+
+_Mode = csi.VolumeCapability.AccessMode
+_MODES: Final = {
+    "ReadWriteOnce": _Mode.SINGLE_NODE_WRITER,
+    "ReadOnlyMany": _Mode.MULTI_NODE_READER_ONLY,
+    "ReadWriteMany": _Mode.MULTI_NODE_MULTI_WRITER,
+    "ReadWriteOncePod": _Mode.SINGLE_NODE_WRITER,
+}
+# What drivers want instead that can tell one writer on a node from several.
+_FINER_MODES: Final = {
+    **_MODES,
+    "ReadWriteOnce": _Mode.SINGLE_NODE_MULTI_WRITER,
+    "ReadWriteOncePod": _Mode.SINGLE_NODE_SINGLE_WRITER,
+}
+
+
+class CsiBackend:
+    """`base.Backend` over one driver's socket."""
+
+    def __init__(self, client: Client, *, driver: str) -> None:
+        self._client = client
+        self._name = driver
+
+    @classmethod
+    def at(cls, path: Path, *, driver: str) -> Self:
+        """The backend for a driver whose name is known. Nothing is asked yet, and the driver may come later."""
+        return cls(Client(Channel(path), name=driver, timeout=TIMEOUT_SECONDS), driver=driver)
+
+    @classmethod
+    async def open(
+        cls, path: Path, *, driver: str = "", timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS
+    ) -> Self:
+        """The backend for the driver at a socket. With a name nothing is asked yet, and the driver may come later; without
+        one it has to be there, to say its own."""
+        client = Client(Channel(path, patience=patience), name=driver, timeout=timeout)
+        try:
+            return cls(client, driver=driver or (await client.driver()).name)
+        except BaseException:
+            await client.close()
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    @property
+    def driver(self) -> str:
+        return self._name
+
+    async def create(self, creation: Creation) -> Shot:
+        return self._shot(await self._created(creation), of=creation.volume.handle)
+
+    async def undo(self, creation: Creation) -> None:
+        try:
+            made = await self._created(creation)
+        except (Refused, Incapable):
+            return  # nothing has this name, and nothing ever will
+        except NotNow as problem:  # true of this call; of one before it, it says nothing
+            raise Uncertain(f"whether {creation.name} was made is not known: {problem}") from problem
+        await self.delete(made.snapshot_id, secrets=creation.secrets)
+
+    async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        try:
+            await self._client.delete_snapshot(handle, secrets=secrets)
+        except Refused as problem:
+            if problem.code != "NOT_FOUND":  # some drivers say this where the interface asks for success
+                raise
+
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+        try:
+            async for one in self._client.list_snapshots(handle=handle, secrets=secrets):
+                if one.snapshot_id == handle:
+                    return self._shot(one)
+        except Refused as problem:
+            if problem.code != "NOT_FOUND":  # again where others give an empty list
+                raise
+        return None
+
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+        try:
+            async for one in self._client.list_snapshots(volume=volume, secrets=secrets):
+                if not volume or one.source_volume_id == volume:
+                    yield self._shot(one)
+        except Refused as problem:
+            if not volume or problem.code != "NOT_FOUND":
+                raise
+
+    async def restore(self, restoration: Restoration) -> Restored:
+        driver = await self._client.needs("CREATE_DELETE_VOLUME", "CREATE_DELETE_SNAPSHOT")
+        filesystem = restoration.filesystem
+        request = csi.CreateVolumeRequest(
+            name=restoration.name,
+            capacity_range=csi.CapacityRange(required_bytes=restoration.size),
+            volume_capabilities=_capabilities(restoration, filesystem, driver),
+            parameters=restoration.parameters,
+            secrets=restoration.secrets.values,
+            volume_content_source=_from_snapshot(restoration.snapshot),
+        )
+        made = await self._client.create_volume(request)
+        await self._refuse_unfit(made, restoration)
+        source: dict[str, Any] = {"driver": self._name, "volumeHandle": made.volume_id}
+        if filesystem and not restoration.block:
+            source["fsType"] = filesystem
+        if made.volume_context:
+            source["volumeAttributes"] = dict(made.volume_context)
+        return Restored(handle=made.volume_id, size=made.capacity_bytes or restoration.size, source={"csi": source})
+
+    async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        try:
+            await self._client.delete_volume(handle, secrets=secrets)
+        except Refused as problem:
+            if problem.code != "NOT_FOUND":
+                raise
+
+    async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        """Not told: the size in CSI is that of a volume made from the snapshot."""
+        return None
+
+    async def estimate(self, volume: Volume) -> int | None:
+        """Not told either."""
+        return None
+
+    async def _created(self, creation: Creation) -> csi.Snapshot:
+        request = csi.CreateSnapshotRequest(
+            source_volume_id=creation.volume.handle,
+            name=creation.name,
+            secrets=creation.secrets.values,
+            parameters=creation.parameters,
+        )
+        return await self._client.create_snapshot(request)
+
+    def _shot(self, one: csi.Snapshot, *, of: str = "") -> Shot:
+        if not one.HasField("creation_time"):
+            raise Uncertain(f"driver {self._name}: snapshot {one.snapshot_id} has no creation_time, so its cut is not known")
+        return Shot(
+            handle=one.snapshot_id,
+            volume=one.source_volume_id or of,
+            cut=one.creation_time.ToDatetime(tzinfo=UTC),
+            ready=one.ready_to_use,
+            restore_size=one.size_bytes or None,
+        )
+
+    async def _refuse_unfit(self, made: csi.Volume, restoration: Restoration) -> None:
+        """A driver that overlooks the source makes an empty volume; handing that out would look like lost data."""
+        problem = ""
+        if made.content_source.snapshot.snapshot_id != restoration.snapshot:
+            problem = f"made from {made.content_source.snapshot.snapshot_id or 'nothing'}, not from {restoration.snapshot}"
+        elif 0 < made.capacity_bytes < restoration.size:
+            problem = f"{made.capacity_bytes} bytes large, not {restoration.size}"
+        if problem:
+            await self.discard(made.volume_id, secrets=restoration.secrets)
+            raise Impossible(f"driver {self._name}: the volume {restoration.name} was {problem}; it was deleted again")
+
+
+def _from_snapshot(handle: str) -> csi.VolumeContentSource:
+    return csi.VolumeContentSource(snapshot=csi.VolumeContentSource.SnapshotSource(snapshot_id=handle))
+
+
+def _capabilities(restoration: Restoration, filesystem: str, driver: Driver) -> list[csi.VolumeCapability]:
+    modes: Mapping[str, _Mode.Mode.ValueType] = _FINER_MODES if "SINGLE_NODE_MULTI_WRITER" in driver.can else _MODES
+    unknown = [mode for mode in restoration.access_modes if mode not in modes]
+    if unknown:
+        raise Refused(f"accessModes {', '.join(unknown)}: not known; there are {', '.join(modes)}")
+    return [_capability(restoration, filesystem, modes[mode]) for mode in restoration.access_modes]
+
+
+def _capability(restoration: Restoration, filesystem: str, mode: _Mode.Mode.ValueType) -> csi.VolumeCapability:
+    access = csi.VolumeCapability.AccessMode(mode=mode)
+    if restoration.block:
+        return csi.VolumeCapability(block=csi.VolumeCapability.BlockVolume(), access_mode=access)
+    return csi.VolumeCapability(mount=csi.VolumeCapability.MountVolume(fs_type=filesystem), access_mode=access)

@@ -1,0 +1,49 @@
+"""What a driver's refusal means: has something happened, and is it worth asking again?
+
+The interface leaves it to the gRPC code. Five codes say that the call may still have had its effect, or may have it yet; after
+any other nothing was made. Some of those need an edit, the rest may pass by themselves.
+
+    Uncertain     CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED
+    Refused       INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, UNIMPLEMENTED
+    NotNow        everything else: FAILED_PRECONDITION, INTERNAL, UNKNOWN, and refusals that a mended Secret can lift
+"""
+
+from __future__ import annotations
+
+from ullage.errors import UllageError
+from ullage.snapshots.backends.base import Impossible, NotNow, Secrets, Uncertain
+
+_UNCERTAIN = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
+_REFUSED = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "OUT_OF_RANGE", "UNIMPLEMENTED"})
+_HIDDEN = "(hidden)"
+_MOST = 1000  # characters of a driver's own words: some send whole stack traces
+
+
+class Refused(Impossible):
+    """This request can have no effect, and has had none: the driver said so (with `code`), or we know that it would."""
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Incapable(Impossible):
+    """The driver says by itself that it cannot do this kind of thing at all."""
+
+
+def translated(code: str, words: str, *, what: str, secrets: Secrets) -> UllageError:
+    """The error for a call that the driver did not answer with success. `what` names driver and call."""
+    said = hidden(words, secrets).strip()
+    if len(said) > _MOST:
+        said = f"{said[:_MOST]}…"
+    message = f"{what}: {code}: {said}" if said else f"{what}: {code}"
+    if code in _UNCERTAIN:
+        return Uncertain(message)
+    return Refused(message, code=code) if code in _REFUSED else NotNow(message)
+
+
+def hidden(text: str, secrets: Secrets) -> str:
+    """The text without any secret that a driver quotes. Longer ones go first, since one may contain another."""
+    for value in sorted(filter(None, secrets.values.values()), key=len, reverse=True):
+        text = text.replace(value, _HIDDEN)
+    return text

@@ -1,0 +1,85 @@
+"""The backend `ullage.io/hostpath`: volumes are directories of this machine, snapshots are copies of them.
+
+A handle is an absolute path: of a volume its directory, of a snapshot its own directory in the snapshot root. Each is checked
+at every call. What a *cut* is here, and how exact it is, is in `replica`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+from ullage.clock import Clock, SystemClock
+from ullage.snapshots.backends.base import NO_SECRETS, Creation, Restoration, Restored, Secrets, Shot, Volume
+from ullage.snapshots.backends.hostpath.paths import Settings
+from ullage.snapshots.backends.hostpath.restoring import Restores
+from ullage.snapshots.backends.hostpath.snapshots import Snapshots
+from ullage.snapshots.backends.hostpath.threads import Stop, Workers
+
+DRIVER: Final = "ullage.io/hostpath"
+_COPIES: Final = 4  # at a time; more would only make the disk seek
+_LOOKS: Final = 4  # all other calls at a time: they do not wait behind copies
+_BATCH: Final = 100  # manifests read at one go
+
+
+class HostPath:
+    """Directories of this machine. Parameters and secrets mean nothing to it."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        self._snapshots = Snapshots(settings, clock=clock)
+        self._restores = Restores(settings, self._snapshots, clock=clock)
+        self._copies = Workers(_COPIES, name="hostpath-copy")
+        self._looks = Workers(_LOOKS, name="hostpath")
+
+    @property
+    def driver(self) -> str:
+        return DRIVER
+
+    async def create(self, creation: Creation) -> Shot:
+        """Copies the volume. It is ready at once; `cut` is a moment at which the whole tree was what the copy is."""
+        return await self._copies.run(partial(self._snapshots.create, creation))
+
+    async def undo(self, creation: Creation) -> None:
+        await self._looks.run(partial(self._snapshots.undo, creation))
+
+    async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        await self._looks.run(partial(self._snapshots.delete, handle))
+
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+        found = await self._looks.run(partial(self._snapshots.find, handle))
+        return found[0] if found else None
+
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+        """In the order of their names. What is deleted meanwhile may or may not be among them."""
+        names = await self._looks.run(self._snapshots.names)
+        for start in range(0, len(names), _BATCH):
+            for shot in await self._looks.run(partial(self._snapshots.shots, names[start : start + _BATCH], volume)):
+                yield shot
+
+    async def restore(self, restoration: Restoration) -> Restored:
+        """A new directory. The size is checked and handed back, but a directory has none of its own: nothing enforces it."""
+        return await self._copies.run(partial(self._restores.restore, restoration))
+
+    async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        await self._looks.run(partial(self._restores.discard, handle))
+
+    async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        """The bytes that were allocated when it was made. Blocks that it shares with its volume (reflinks) count fully: they
+        become its own as the volume changes."""
+        found = await self._looks.run(partial(self._snapshots.find, handle))
+        return found[1].allocated if found else None
+
+    async def estimate(self, volume: Volume) -> int | None:
+        """The bytes that are allocated in the volume now; None for a volume of another node."""
+        return await self._looks.run(partial(self._snapshots.estimate, volume))
+
+    async def sweep(self) -> None:
+        """Removes what killed processes left behind, where nobody works on it. For the start of a controller."""
+        await self._looks.run(self._sweep)
+
+    def _sweep(self, stop: Stop) -> None:
+        for shelf in (self._snapshots.shelf, self._restores.shelf):
+            with shelf.opened() as root:
+                shelf.sweep(root, stop=stop)

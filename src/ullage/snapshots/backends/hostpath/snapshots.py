@@ -1,0 +1,184 @@
+"""Snapshots on the shelf: `NAME/data` is the copy, `NAME/manifest.json` says what it is of."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from ullage.clock import Clock
+from ullage.errors import UllageError
+from ullage.snapshots.backends.base import Creation, Impossible, NotNow, Shot, Volume
+from ullage.snapshots.backends.hostpath import manifest as manifests
+from ullage.snapshots.backends.hostpath import problems
+from ullage.snapshots.backends.hostpath.manifest import Manifest
+from ullage.snapshots.backends.hostpath.paths import DIRECTORY, Settings, check_name, closing, opened, parts_of, place
+from ullage.snapshots.backends.hostpath.problems import shown
+from ullage.snapshots.backends.hostpath.replica import NeverStill, Taken, replicate
+from ullage.snapshots.backends.hostpath.scan import measure
+from ullage.snapshots.backends.hostpath.shelf import Shelf
+from ullage.snapshots.backends.hostpath.threads import Stop
+
+logger = logging.getLogger(__name__)
+
+DATA: Final = "data"
+
+
+class Snapshots:
+    """Takes, finds and deletes them. Every call blocks, and belongs in a thread."""
+
+    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self.shelf = Shelf(settings.snapshots, clock=clock)
+
+    def create(self, creation: Creation, stop: Stop) -> Shot:
+        name = check_name(creation.name)
+        self._check_node(creation.volume)
+        with self.shelf.opened() as root, self._making(creation, stop), self.shelf.locked(root, name, stop=stop):
+            if found := self._existing(root, creation):
+                return self._shot(found)
+            self.shelf.clear(root, name)
+            return self._shot(self._take(root, creation, stop))
+
+    def undo(self, creation: Creation, stop: Stop) -> None:
+        name = check_name(creation.name)
+        with self.shelf.opened() as root, _removing(f"snapshot {name}"), self.shelf.locked(root, name, stop=stop):
+            self.shelf.clear(root, name)
+            found = self.read(root, name)
+            if found is None or _same(found.volume, creation.volume.handle):  # another volume's was there before
+                self.shelf.retire(root, name)
+
+    def delete(self, handle: str, stop: Stop) -> None:
+        name = self.shelf.name_of(handle, what="snapshot")
+        with self.shelf.opened() as root, _removing(f"snapshot {name}"), self.shelf.locked(root, name, stop=stop):
+            self.shelf.clear(root, name)
+            self.shelf.retire(root, name)
+
+    def find(self, handle: str, stop: Stop) -> tuple[Shot, Manifest] | None:
+        stop.check()
+        name = self.shelf.name_of(handle, what="snapshot")
+        with self.shelf.opened() as root, _reading(f"snapshot {name}"):
+            found = self.read(root, name)
+        return (self._shot(found), found) if found else None
+
+    def names(self, stop: Stop) -> list[str]:
+        stop.check()
+        with self.shelf.opened(), _reading("snapshots"):
+            return self.shelf.names()
+
+    def shots(self, names: Iterable[str], volume: str, stop: Stop) -> list[Shot]:
+        """Those among these names that are snapshots, of one volume or of any."""
+        stop.check()
+        with self.shelf.opened() as root, _reading("snapshots"):
+            found = [self.read(root, name) for name in names]
+        return [self._shot(one) for one in found if one and (not volume or _same(one.volume, volume))]
+
+    def estimate(self, volume: Volume, stop: Stop) -> int | None:
+        if volume.node not in ("", self._settings.node):
+            return None
+        with _reading(f"volume {shown(volume.handle)}"), opened(place(volume.handle, self._settings.volumes)) as source:
+            return measure(source, stop=stop).allocated
+
+    def read(self, root: int, name: str) -> Manifest | None:
+        with self.shelf.entry(root, name) as directory:
+            return None if directory is None else manifests.read(directory, name)
+
+    def _take(self, root: int, creation: Creation, stop: Stop) -> Manifest:
+        source_place = place(creation.volume.handle, self._settings.volumes)
+        with opened(source_place) as source, self.shelf.staged(root, creation.name) as staging:
+            os.mkdir(DATA, 0o700, dir_fd=staging)
+            with closing(os.open(DATA, DIRECTORY, dir_fd=staging)) as target:
+                taken = replicate(source, target, clock=self._clock, stop=stop)
+                manifest = self._manifest(creation, taken, target=target, stop=stop)
+            manifests.write(staging, manifest)
+            self.shelf.publish(root, creation.name)
+        if manifest.skipped:
+            about = {"snapshot": manifest.name, "volume": manifest.volume, "count": manifest.skipped}
+            logger.warning("sockets and devices were left out of a snapshot", extra=about)
+        return manifest
+
+    def _manifest(self, creation: Creation, taken: Taken, *, target: int, stop: Stop) -> Manifest:
+        usage = measure(target, stop=stop)
+        return Manifest(
+            format=manifests.FORMAT,
+            name=creation.name,
+            volume=creation.volume.handle,
+            node=self._settings.node,
+            cut=taken.cut,
+            entries=usage.entries,
+            apparent=usage.apparent,
+            allocated=usage.allocated,
+            skipped=len(taken.skipped),
+            skippedPaths=tuple(shown(path) for path in manifests.noted(taken.skipped)),
+        )
+
+    def _existing(self, root: int, creation: Creation) -> Manifest | None:
+        found = self.read(root, creation.name)
+        if found is None:
+            with self.shelf.entry(root, creation.name) as directory:
+                if directory is not None:
+                    path = self.shelf.path(creation.name)
+                    raise Impossible(f"snapshot {creation.name}: {path} is there, without a valid {manifests.FILE}; remove it")
+        elif not _same(found.volume, creation.volume.handle):
+            theirs, ours = shown(found.volume), shown(creation.volume.handle)
+            raise Impossible(f"snapshot {creation.name}: is there already, of volume {theirs}, not of {ours}")
+        return found
+
+    def _check_node(self, volume: Volume) -> None:
+        here = self._settings.node
+        if volume.node not in ("", here):
+            raise Impossible(
+                f"volume {shown(volume.handle)} is on node {volume.node}, this controller runs on {here}: "
+                "only a controller on the volume's own node can copy its files"
+            )
+
+    @contextmanager
+    def _making(self, creation: Creation, stop: Stop) -> Iterator[None]:
+        what = f"snapshot of {shown(creation.volume.handle)}"
+        try:
+            yield
+        except NeverStill as error:
+            raise NotNow(f"{what}: {error}") from error
+        except OSError as error:
+            needed = self._needed(creation.volume, stop) if error.errno in problems.FULL else None
+            raise problems.of_making(error, what=what, place=self._settings.snapshots, needed=needed) from error
+
+    def _needed(self, volume: Volume, stop: Stop) -> int | None:
+        """For a message that must not fail itself."""
+        with suppress(UllageError):
+            return self.estimate(volume, stop)
+        return None
+
+    def _shot(self, manifest: Manifest) -> Shot:
+        """Restored files keep their holes, so what is allocated is what a new volume needs, not what files claim to be."""
+        return Shot(
+            handle=str(self.shelf.path(manifest.name)),
+            volume=manifest.volume,
+            cut=manifest.cut,
+            ready=True,
+            restore_size=manifest.allocated,
+        )
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two handles are one volume; slashes at the end make no difference."""
+    return one == other or parts_of(one) == parts_of(other)
+
+
+@contextmanager
+def _removing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise problems.of_removing(error, what=what) from error
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise problems.of_reading(error, what=what) from error

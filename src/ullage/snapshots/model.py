@@ -1,0 +1,188 @@
+"""Snapshots in the terms that decisions are made in, whatever API they came through.
+
+Both APIs have the same two objects. A *snapshot* is what a user asks for: it lives in the user's namespace and names a claim
+(VolumeSnapshot in both). A *record* is what came of it: it belongs to administrators and names the storage system's own
+snapshot (VolumeSnapshotContent, VolumeSnapshotData). They are bound when each names the other, by name, namespace and uid.
+
+A `Dialect` turns the objects of one API into these and says how a new state is written there. `rules.py` sees nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+
+from ullage.kube.kinds import Kind, Meta, Object
+from ullage.snapshots.backends.base import Parameters
+
+Json = dict[str, Any]
+Policy = Literal["Delete", "Retain"]
+
+# On a record whose creation may have begun: until the cut is known, its deletion has to find out first.
+CREATING: Final = "ullage.io/creating"
+# On a record: the node that its source volume can only be reached from; the source volume's handle, where the API has no field.
+NODE: Final = "ullage.io/node"
+SOURCE: Final = "ullage.io/source-volume"
+# On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
+CLAIM_LABEL: Final = "ullage.io/claim"
+VOLUME_LABEL: Final = "ullage.io/volume"
+
+S = TypeVar("S", bound=Object)
+R = TypeVar("R", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, for a status: a word for programs and a sentence for people."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a status says, of a snapshot or of a record."""
+
+    record: str = ""  # of a snapshot: the record that it is bound to
+    handle: str = ""  # of a record: the storage system's snapshot
+    cut: datetime | None = None  # the moment whose data it has
+    ready: bool = False
+    restore_size: int | None = None  # bytes
+    problem: Problem | None = None
+    waiting: Problem | None = None  # not an error: what it waits for
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The snapshot that a record is for. Without a uid: not bound yet (a record that was made by hand)."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a user asked for. Exactly one of `claim` and `wanted` is set, by the API's own validation."""
+
+    meta: Meta
+    claim: str = ""  # the claim whose volume is to be snapshotted
+    wanted: str = ""  # or the record that stands for a snapshot which is there already
+    class_name: str | None = None  # VolumeSnapshotClass or StorageClass; None: a default, "" the same
+    state: State = State()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What came of it."""
+
+    meta: Meta
+    ref: Ref
+    driver: str
+    volume: str = ""  # the handle of the source volume; empty for an import
+    volume_name: str = ""  # the PersistentVolume's name, where it is known
+    volume_mode: str = ""  # Filesystem or Block; empty: not known
+    imported: str = ""  # the handle that an administrator wrote down; empty for what we make
+    policy: Policy = "Delete"
+    class_name: str = ""
+    secret: Ref | None = None  # what deletion needs, written down at creation
+    node: str = ""  # the only node that the source volume can be reached from
+    state: State = State()
+
+    @property
+    def handle(self) -> str:
+        return self.state.handle or self.imported
+
+    @property
+    def begun(self) -> bool:
+        """Whether the storage system may have been asked to create it, and no outcome is known."""
+        return not self.handle and bool(set(self.meta.annotations) & {CREATING, _THEIRS})
+
+
+# The mark of the GA snapshotter for the same thing.
+_THEIRS: Final = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotClass:
+    """How snapshots of a driver are taken: a VolumeSnapshotClass, or the part of a StorageClass that says so."""
+
+    name: str
+    driver: str
+    policy: Policy = "Delete"
+    parameters: Parameters = field(default_factory=dict)
+    is_default: bool = False
+    problem: Problem | None = None  # it cannot be used: what is wrong with it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be written to an object: merge patches, in this order, each on condition that the object is still the one
+    that was looked at. An absent one is not written."""
+
+    main: Json | None = None
+    status: Json | None = None
+
+    def __bool__(self) -> bool:
+        return self.main is not None or self.status is not None
+
+
+class Dialect(Protocol, Generic[S, R]):
+    """One of the two APIs. All of it is pure."""
+
+    @property
+    def name(self) -> str:
+        """`ga` or `prototype`."""
+
+    @property
+    def snapshots(self) -> Kind[S]: ...
+
+    @property
+    def records(self) -> Kind[R]: ...
+
+    @property
+    def classes(self) -> Kind[Any]:
+        """The kind that `snapshot_class` reads."""
+
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        """Those that hold a snapshot while its record stands."""
+
+    @property
+    def record_finalizer(self) -> str:
+        """The one that holds a record while the storage system's snapshot stands."""
+
+    @property
+    def claim_finalizer(self) -> str:
+        """The one that holds a claim while a snapshot of it is being taken."""
+
+    @property
+    def defaults(self) -> bool:
+        """Whether a snapshot without a class gets the driver's default class; otherwise it gets its claim's StorageClass."""
+
+    @property
+    def class_field(self) -> str:
+        """The field of a snapshot's spec that its default class is written to; empty where the class is left unsaid."""
+
+    def read_snapshot(self, obj: S) -> Snapshot: ...
+
+    def read_record(self, obj: R) -> Record: ...
+
+    def read_class(self, obj: Any) -> SnapshotClass:
+        """Never raises: what is wrong with a class is in its `problem`."""
+
+    def record_name(self, snapshot: Snapshot) -> str:
+        """`snapcontent-<uid>`: it follows from the snapshot, so that making it twice makes one."""
+
+    def new_record(self, record: Record) -> Json:
+        """The object to create. Its `meta` has the name, annotations and labels; the finalizer is added here."""
+
+    def snapshot_change(self, obj: S, state: State, *, now: datetime) -> Change:
+        """What to write so that the snapshot says this. Empty where it does."""
+
+    def record_change(self, obj: R, state: State, *, now: datetime) -> Change:
+        """What to write so that the record says this. Empty where it does."""
+
+    def record_binding(self, obj: R, ref: Ref, *, class_name: str = "") -> Change:
+        """What to write so that a record that was made by hand is bound to this snapshot."""

@@ -1,0 +1,116 @@
+"""Which claims want which snapshot, and what wakes a claim that waits for one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ullage.kube.cache import Cache
+from ullage.kube.controller import Source
+from ullage.kube.index import Key, key_of
+from ullage.kube.objects import without_finalizer
+from ullage.snapshots.dialects.ga import GA
+from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.eligibility import RESTORING, Wanted, has_begun, snapshot_keys, wanted_by
+from ullage.snapshots.model import Snapshot
+from ullage.snapshots.restored import is_ours
+from ullage.snapshots.shelves import Shelf, Volumes
+from ullage.snapshots.types import Claim, StorageClass, Volume
+
+BY_SNAPSHOT: Final = "snapshot"
+BY_CLASS: Final = "class of a restore"
+_GROUPS: Final = {dialect.name: dialect.snapshots.group for dialect in (GA, PROTOTYPE)}
+
+
+# --- which claims restore from a snapshot ----------------------------------------------------------------------------
+
+
+def index_claims(claims: Cache[Claim]) -> None:
+    """Has claims found by what they are filled from. Several controllers share the cache: whoever comes first sets it."""
+    with contextlib.suppress(ValueError):
+        claims.index(BY_SNAPSHOT, snapshot_keys)
+        claims.index(BY_CLASS, _class_keys)
+
+
+def restoring_claims(claims: Cache[Claim], wanted: Wanted) -> list[Claim]:
+    """The claims that are being filled from a snapshot right now: it must not go before that is done, or undone."""
+    return [claim for claim in claims.by(BY_SNAPSHOT, str(wanted)) if has_begun(claim)]
+
+
+def pending(claims: Cache[Claim]) -> Callable[[str, Snapshot], Iterable[str]]:
+    """For whoever deletes snapshots: from a dialect's name and a snapshot to the claims that hold it."""
+
+    def restoring(dialect: str, snapshot: Snapshot) -> Iterable[str]:
+        wanted = Wanted(_GROUPS[dialect], snapshot.meta.namespace, snapshot.meta.name)
+        return [str(key_of(claim)) for claim in restoring_claims(claims, wanted)]
+
+    return restoring
+
+
+def snapshot_of(claim: Claim, group: str) -> Iterable[Key]:
+    """For whoever deletes snapshots: the one to look at again when a claim has changed."""
+    wanted = wanted_by(claim)
+    return (Key(wanted.namespace, wanted.name),) if wanted is not None and wanted.group == group else ()
+
+
+# --- what wakes a claim ------------------------------------------------------------------------------------------------
+
+
+def sources(volumes: Volumes, shelves: Iterable[Shelf]) -> list[Source[Any, Key]]:
+    """A claim is looked at when it changes, and when anything does that it is made from."""
+    claims = volumes.claims
+
+    def of_class(found: StorageClass) -> Iterable[Key]:
+        return (key_of(claim) for claim in claims.by(BY_CLASS, found.metadata.name))
+
+    found: list[Source[Any, Key]] = [
+        Source(claims, _own, when=_matters),
+        Source(volumes.classes, of_class),
+        Source(volumes.volumes, _claim_of),
+    ]
+    for shelf in shelves:
+        found += _of_shelf(claims, shelf)
+    return found
+
+
+def _of_shelf(claims: Cache[Claim], shelf: Shelf) -> list[Source[Any, Key]]:
+    group = shelf.dialect.snapshots.group
+
+    def wanting(namespace: str, name: str) -> Iterable[Key]:
+        return (key_of(claim) for claim in claims.by(BY_SNAPSHOT, str(Wanted(group, namespace, name))))
+
+    def of_snapshot(found: Any) -> Iterable[Key]:
+        return wanting(found.metadata.namespace, found.metadata.name)
+
+    def of_record(found: Any) -> Iterable[Key]:
+        ref = shelf.dialect.read_record(found).ref
+        return wanting(ref.namespace, ref.name)
+
+    return [Source(shelf.snapshots, of_snapshot), Source(shelf.records, of_record)]
+
+
+def _own(claim: Claim) -> Iterable[Key]:
+    return (key_of(claim),) if wanted_by(claim) is not None else ()
+
+
+def _class_keys(claim: Claim) -> Iterable[str]:
+    waits = wanted_by(claim) is not None and not claim.spec.volume_name
+    return (claim.spec.storage_class_name,) if waits and claim.spec.storage_class_name else ()
+
+
+def _claim_of(volume: Volume) -> Iterable[Key]:
+    ref = volume.spec.claim_ref
+    return (Key(ref.namespace, ref.name),) if is_ours(volume) and ref is not None else ()
+
+
+def _matters(old: Claim | None, new: Claim | None) -> bool:
+    """Our own finalizer is no news: taking it off after a failure would be the reason for the next try."""
+    return old is None or new is None or _rest(old) != _rest(new)
+
+
+def _rest(claim: Claim) -> Claim:
+    meta = msgspec.structs.replace(without_finalizer(claim.metadata, RESTORING), resource_version="")
+    return msgspec.structs.replace(claim, metadata=meta)

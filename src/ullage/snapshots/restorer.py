@@ -1,0 +1,212 @@
+"""Fills claims from snapshots: has the volume made, and writes its PersistentVolume, which the cluster binds.
+
+Every write is a step from which a later process goes on:
+
+    finalizer on the claim → the storage system makes the volume → PersistentVolume → finalizer off
+
+A claim that goes in the middle is held by the finalizer until the volume is gone too. Once the PersistentVolume stands, its
+own deletion is `reclaimer.py`'s affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ullage.errors import Retryable, Terminal
+from ullage.kube.controller import Controller, Requeue
+from ullage.kube.errors import AlreadyExists
+from ullage.kube.index import Key
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import with_finalizer, without_finalizer
+from ullage.kube.slices import Wiring, Write
+from ullage.snapshots.backends.base import Backend, Impossible, NotNow, Restored, Secrets
+from ullage.snapshots.effects import Api, Teller, read_secrets, tell
+from ullage.snapshots.eligibility import RESTORING, Facts, Stop, Wanted, has_begun, volume_name, wanted_by
+from ullage.snapshots.pending import index_claims, pending, sources
+from ullage.snapshots.promotion import Leave, Make, Order, Release, Tell, Undo, decide
+from ullage.snapshots.reclaimer import make_reclaimer
+from ullage.snapshots.restored import NEW_VOLUMES, is_for, new_volume
+from ullage.snapshots.shelves import Shelf, Volumes, volumes_of
+from ullage.snapshots.types import CLAIMS, SECRETS, VOLUMES, Claim, Volume
+
+__all__ = ["WRITES", "Restorer", "index_claims", "make_restorers", "pending"]
+
+LONGEST_RESTORE: Final = 24 * 3600.0  # seconds: a copy may be large, and each backend sets limits of its own
+
+# What the controllers do besides watching.
+WRITES: Final = (
+    Write(CLAIMS, ("get", "patch")),
+    Write(VOLUMES, ("get", "create", "patch", "delete")),
+    Write(SECRETS, ("get",)),
+)
+
+
+class Restorer:
+    def __init__(
+        self, api: Api, volumes: Volumes, shelves: Sequence[Shelf], *, backends: Mapping[str, Backend], teller: Teller
+    ) -> None:
+        self._api = api
+        self._volumes = volumes
+        self._shelves = {shelf.dialect.snapshots.group: shelf for shelf in shelves}
+        self._backends = backends
+        self._teller = teller
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        facts = await self._gather(key)
+        if facts is None:
+            return None
+        match decide(facts):
+            case Tell(stop):
+                self._tell(facts.claim, stop)
+            case Make(order):
+                await self._make(facts, order)
+            case Undo(order):
+                await self._undo(facts.claim, order)
+            case Release():
+                await self._release(facts.claim)
+            case Leave():
+                pass
+        return None
+
+    # --- gather ---
+
+    async def _gather(self, key: Key) -> Facts | None:
+        claim = self._volumes.claims.get(key)
+        wanted = wanted_by(claim) if claim is not None else None
+        if claim is None or wanted is None:
+            return None
+        volume = self._volumes.volumes.get(Key("", volume_name(claim)))
+        if has_begun(claim):
+            # What is to be gone on with, or undone, is decided on what is there now: a cache may be behind by a whole life.
+            live = await self._api.find(CLAIMS, key.name, key.namespace)
+            if live is None or live.metadata.uid != claim.metadata.uid:
+                return None
+            claim, volume = live, await self._api.find(VOLUMES, volume_name(claim))
+        return self._facts(claim, wanted, volume)
+
+    def _facts(self, claim: Claim, wanted: Wanted, volume: Volume | None) -> Facts:
+        facts = Facts(
+            claim=claim,
+            wanted=wanted,
+            drivers=frozenset(self._backends),
+            storage_class=self._volumes.classes.get(Key("", claim.spec.storage_class_name or "")),
+            made=volume is not None and is_for(volume, claim),
+        )
+        shelf = self._shelves.get(wanted.group)
+        snapshot = shelf.snapshot(wanted.namespace, wanted.name) if shelf else None
+        record = shelf.record(snapshot.state.record) if shelf and snapshot else None
+        return replace(facts, snapshot=snapshot, record=record)
+
+    # --- act ---
+
+    async def _make(self, facts: Facts, order: Order) -> None:
+        claim, resumed = facts.claim, has_begun(facts.claim)
+        secrets = await self._secrets(claim, order)
+        if not resumed:
+            claim = await self._write_finalizers(claim, with_finalizer(claim.metadata, RESTORING))
+        try:
+            restored = await self._backends[order.driver].restore(replace(order.restoration, secrets=secrets))
+        except (Retryable, Terminal) as error:
+            # "Not now" says that this call made nothing, but does not tell about an earlier one.
+            if isinstance(error, Terminal) or (isinstance(error, NotNow) and not resumed):
+                await self._release(claim)
+            self._failed(claim, error)
+            raise
+        await self._provide(replace(facts, claim=claim), order, restored=restored, secrets=secrets)
+        note = f"volume {order.restoration.name} was made from VolumeSnapshot {facts.wanted.namespace}/{facts.wanted.name}"
+        self._tell(claim, Stop("Restored", note, waits=True))
+        await self._release(claim)
+
+    async def _provide(self, facts: Facts, order: Order, *, restored: Restored, secrets: Secrets) -> None:
+        """Writes the PersistentVolume. Where that cannot be, the volume goes again: nothing would tell of it."""
+        claim, name = facts.claim, order.restoration.name
+        assert facts.storage_class is not None
+        made = new_volume(claim, order, storage_class=facts.storage_class, restored=restored, snapshot=facts.wanted.name)
+        try:
+            if 0 < restored.size < order.restoration.size:
+                raise Impossible(f"the storage system made {restored.size} bytes, {order.restoration.size} were asked for")
+            await self._api.create(NEW_VOLUMES, made)
+        except Terminal as error:
+            found = await self._api.find(VOLUMES, name)
+            if found is not None and is_for(found, claim):
+                return
+            await self._backends[order.driver].discard(restored.handle, secrets=secrets)
+            await self._release(claim)
+            if isinstance(error, AlreadyExists):
+                error = Terminal(f"PersistentVolume {name} is there already, and was not restored for this claim")
+            self._failed(claim, error)
+            raise error
+
+    async def _undo(self, claim: Claim, order: Order) -> None:
+        """Only the storage system knows what became of it: asking for it once more gives its handle, to delete it by."""
+        secrets = await self._secrets(claim, order)
+        try:
+            restored = await self._found(order, secrets)
+            if restored is not None:
+                await self._backends[order.driver].discard(restored.handle, secrets=secrets)
+        except (Retryable, Terminal) as error:
+            self._failed(claim, error)
+            raise
+        await self._release(claim)
+
+    async def _found(self, order: Order, secrets: Secrets) -> Restored | None:
+        """None where it cannot be made: then it was not made before either."""
+        try:
+            return await self._backends[order.driver].restore(replace(order.restoration, secrets=secrets))
+        except Terminal:
+            return None
+
+    async def _secrets(self, claim: Claim, order: Order) -> Secrets:
+        try:
+            return await read_secrets(self._api, order.secret)
+        except (Retryable, Terminal) as error:
+            self._failed(claim, error)
+            raise
+
+    async def _release(self, claim: Claim) -> None:
+        await self._write_finalizers(claim, without_finalizer(claim.metadata, RESTORING))
+
+    async def _write_finalizers(self, claim: Claim, wanted: Meta) -> Claim:
+        if wanted is claim.metadata:
+            return claim
+        meta = claim.metadata
+        return await self._api.patch(
+            CLAIMS,
+            meta.name,
+            meta.namespace,
+            merge={"metadata": {"finalizers": list(wanted.finalizers)}},
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+
+    def _tell(self, claim: Claim, stop: Stop) -> None:
+        tell(self._teller, CLAIMS, claim, reason=stop.reason, note=stop.message, normal=stop.waits)
+
+    def _failed(self, claim: Claim, error: Exception) -> None:
+        again = isinstance(error, Retryable)
+        reason, more = ("RestoreRetried", "; it is tried again") if again else ("RestoreFailed", "")
+        self._tell(claim, Stop(reason, f"{error}{more}"))
+
+
+# --- the controllers -------------------------------------------------------------------------------------------------
+
+
+def make_restorers(
+    wiring: Wiring, shelves: Sequence[Shelf], backends: Mapping[str, Backend], *, teller: Teller, workers: int = 4
+) -> list[Controller[Key]]:
+    """Two: one fills claims, one deletes the volumes of claims that are gone. `backends` are those that we provision for."""
+    volumes = volumes_of(wiring)
+    index_claims(volumes.claims)
+    restorer = Restorer(wiring.client, volumes, shelves, backends=backends, teller=teller)
+    filling = Controller(
+        "restores",
+        sources(volumes, shelves),
+        restorer.reconcile,
+        workers=workers,
+        clock=wiring.clock,
+        metrics=wiring.metrics,
+        longest_run=LONGEST_RESTORE,
+    )
+    return [filling, make_reclaimer(wiring, volumes, backends=backends, teller=teller)]

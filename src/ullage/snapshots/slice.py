@@ -1,0 +1,130 @@
+"""The slice as one value: both APIs, their controllers, and the hook that reads the seed's annotation.
+
+The controllers differ by process: the main one binds all snapshots and calls the drivers that it can reach, a sidecar calls
+its own driver and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ullage.kube.controller import Controller
+from ullage.kube.events import Recorder
+from ullage.kube.slices import Part, Slice, Wiring, Write
+from ullage.snapshots import restorer, types, webhook
+from ullage.snapshots.backends.base import Backend
+from ullage.snapshots.controller import Binder
+from ullage.snapshots.dialects.ga import GA
+from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.grants import aggregated_roles
+from ullage.snapshots.keeper import Keeper
+from ullage.snapshots.metrics import Metrics
+from ullage.snapshots.model import Dialect
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.shelves import Shelf, kinds_of, shelf_of, volumes_of
+from ullage.snapshots.turns import Lines
+from ullage.snapshots.worker import Worker
+
+DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
+
+# What the controllers do besides watching.
+RECORD_WRITES: Final = tuple(Write(dialect.records, ("patch",), ("", "status")) for dialect in DIALECTS)
+WRITES: Final = (
+    *restorer.WRITES,
+    *RECORD_WRITES,
+    *(Write(dialect.snapshots, ("patch",), ("", "status")) for dialect in DIALECTS),
+    *(Write(dialect.records, ("create", "delete")) for dialect in DIALECTS),
+)
+
+Backends = Mapping[str, Backend]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`backends` gives those that this process calls, by driver; what has to be closed again it leaves with the wiring."""
+
+    settings: Settings = field(default_factory=Settings)
+    backends: Callable[[Wiring], Backends] = lambda wiring: {}
+
+
+def snapshots(options: Options | None = None) -> Slice:
+    """The slice as the main controller and the webhook have it."""
+    chosen = options or Options()
+    return Slice(
+        name="snapshots",
+        kinds=tuple(dict.fromkeys(kind for one in DIALECTS for kind in own_kinds(one))),
+        controllers=Part(
+            make=lambda wiring: make_controllers(wiring, chosen), watches=kinds_of(DIALECTS), writes=WRITES, events=True
+        ),
+        hooks=Part(make=webhook.make_hooks),
+        sidecar=_sidecar({}),
+        grants=tuple(aggregated_roles()),
+    )
+
+
+def sidecar(backend: Backend) -> Slice:
+    """The slice as a sidecar has it, for its one driver."""
+    return Slice(name="csi", controllers=_sidecar({backend.driver: backend}))
+
+
+def _sidecar(backends: Backends) -> Part[Controller[Any]]:
+    return Part(
+        make=lambda wiring: make_workers(wiring, backends),
+        watches=kinds_of(DIALECTS),
+        writes=(*restorer.WRITES, *RECORD_WRITES),
+        events=True,
+    )
+
+
+def own_kinds(dialect: Dialect[Any, Any]) -> tuple[Any, ...]:
+    """The kinds that an API brings along. StorageClasses belong to Kubernetes."""
+    classes = () if dialect.classes is types.STORAGE_CLASSES else (dialect.classes,)
+    return (dialect.snapshots, dialect.records, *classes)
+
+
+def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
+    """All that the main controller runs; a sidecar has `make_workers` alone."""
+    shelves = [shelf_of(wiring, dialect) for dialect in DIALECTS]
+    volumes, lines, recorder = volumes_of(wiring), Lines(), wiring.recorder("snapshots")
+    metrics = Metrics(wiring.metrics.registry, clock=wiring.clock)
+    for shelf in shelves:
+        shelf.follow(lines)  # before anybody else is told of records
+    restorer.index_claims(volumes.claims)
+    binders = [
+        Binder(
+            wiring.client,
+            shelf,
+            volumes,
+            settings=options.settings,
+            lines=lines,
+            recorder=recorder,
+            metrics=metrics,
+            restoring=restorer.pending(volumes.claims),
+            clock=wiring.clock,
+        )
+        for shelf in shelves
+    ]
+    keeper = Keeper(wiring.client, shelves, volumes, settings=options.settings)
+    return [
+        *(binder.controller(metrics=wiring.metrics) for binder in binders),
+        keeper.controller(metrics=wiring.metrics),
+        *_workers(wiring, options.backends(wiring), shelves, lines=lines, recorder=recorder),
+    ]
+
+
+def make_workers(wiring: Wiring, backends: Backends) -> list[Controller[Any]]:
+    """What a sidecar runs: nothing but the calls to its driver."""
+    shelves, lines = [shelf_of(wiring, dialect) for dialect in DIALECTS], Lines()
+    for shelf in shelves:
+        shelf.follow(lines)
+    return _workers(wiring, backends, shelves, lines=lines, recorder=wiring.recorder("snapshots"))
+
+
+def _workers(
+    wiring: Wiring, backends: Backends, shelves: Sequence[Shelf], *, lines: Lines, recorder: Recorder
+) -> list[Controller[Any]]:
+    worker = Worker(wiring.client, shelves, backends, lines=lines, clock=wiring.clock)
+    restorers = restorer.make_restorers(wiring, shelves, backends, teller=recorder)
+    return [worker.controller(metrics=wiring.metrics), *restorers]

@@ -1,0 +1,272 @@
+"""What storage systems are asked for, record by record: gather, take one step of `steps.py`, write down what came of it.
+
+It runs in the controller for the drivers that are reached from there, and in a sidecar beside a CSI driver. That the driver
+is about to be asked is in the API before it is asked; what it answers is written there, or asked for again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from ullage.clock import Clock, SystemClock
+from ullage.errors import Retryable, Terminal
+from ullage.kube.client import Client
+from ullage.kube.controller import Controller, Requeue, Source
+from ullage.kube.errors import ApiError, NotFound
+from ullage.kube.index import Key
+from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.kube.queue import Backoff
+from ullage.snapshots import types
+from ullage.snapshots.attempts import Attempts
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    Backend,
+    Creation,
+    NotNow,
+    Secrets,
+    Shot,
+    Uncertain,
+    Volume,
+)
+from ullage.snapshots.model import CREATING, Change, Problem, Record, Ref, State
+from ullage.snapshots.rules import SNAPSHOT_ROLES
+from ullage.snapshots.secrets import decoded, plain
+from ullage.snapshots.shelves import Shelf
+from ullage.snapshots.steps import Decision, RecordFacts, Step, plan_record
+from ullage.snapshots.turns import Lines, Place, line_of
+
+BACKOFF: Final = Backoff(first=0.5, cap=60.0)
+POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
+
+
+class Worker:
+    def __init__(
+        self,
+        client: Client,
+        shelves: Iterable[Shelf],
+        backends: Mapping[str, Backend],
+        *,
+        lines: Lines,
+        clock: Clock | None = None,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        """`lines` must be told of every change of a record before this is: they were set to follow the shelves first."""
+        self._client = client
+        self._shelves = {shelf.dialect.name: shelf for shelf in shelves}
+        self._backends = backends
+        self._lines = lines
+        self._clock = clock or SystemClock()
+        self._attempts: Attempts[Place] = Attempts(backoff)
+        # The lines that somebody is at, whatever the caches show at that moment, and who was turned away meanwhile.
+        self._busy: dict[str, set[Place]] = {}
+        self._wake: Callable[[Place], None] = lambda place: None
+
+    def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Place]:
+        sources: list[Source[Any, Place]] = []
+        for shelf in self._shelves.values():
+            sources.append(Source(shelf.records, self._of_record(shelf)))
+            sources.append(Source(shelf.snapshots, self._of_snapshot(shelf), when=_matters))
+        made = Controller("records", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
+        self._wake = made.queue.add
+        return made
+
+    def _of_record(self, shelf: Shelf) -> Any:
+        def places(obj: Any) -> Iterable[Place]:
+            yield Place(shelf.dialect.name, obj.metadata.name)
+            record = shelf.dialect.read_record(obj)
+            following = self._lines.first_place(f"{record.driver} {record.volume}")
+            if following is not None:
+                yield following
+
+        return places
+
+    def _of_snapshot(self, shelf: Shelf) -> Any:
+        def places(obj: Any) -> Iterable[Place]:
+            snapshot = shelf.dialect.read_snapshot(obj)
+            yield Place(shelf.dialect.name, shelf.record_name(snapshot))
+
+        return places
+
+    # --- reconcile ---
+
+    async def reconcile(self, place: Place) -> Requeue | None:
+        shelf = self._shelves[place.dialect]
+        obj = shelf.records.get(Key("", place.name))
+        if obj is None:
+            self._attempts.forget(place)
+            return None
+        record = shelf.dialect.read_record(obj)
+        if record.driver not in self._backends:
+            return None
+        if plan_record(self._facts(shelf, obj, record)).step is Step.REST:
+            return await self._step(shelf, place)
+        line = line_of(record) or place.name  # once it is cut, nobody is in its way
+        if line in self._busy:
+            self._busy[line].add(place)
+            return None
+        self._busy[line] = set()
+        try:
+            return await self._step(shelf, place)
+        finally:
+            for waiting in self._busy.pop(line):
+                self._wake(waiting)
+
+    async def _step(self, shelf: Shelf, place: Place) -> Requeue | None:
+        obj = shelf.records.get(Key("", place.name))
+        if obj is None:
+            return None
+        record = shelf.dialect.read_record(obj)
+        decision = plan_record(self._facts(shelf, obj, record))
+        if decision.step in (Step.REST, Step.HOLD, Step.RELEASE):
+            await self._at_rest(shelf, obj, decision)
+            return None
+        facts = self._fingerprint(shelf, record, decision)
+        wait = self._attempts.wait(place, facts, self._clock.monotonic())
+        if wait:
+            return None if math.isinf(wait) else Requeue(wait)
+        try:
+            again = await self._ask(shelf, obj, record, decision.step)
+        except ApiError:
+            raise  # says nothing of what the driver did: that is asked for again
+        except (Retryable, Terminal) as error:
+            return await self._failed(shelf, place, error, facts)
+        self._attempts.forget(place)
+        return again
+
+    def _facts(self, shelf: Shelf, obj: Any, record: Record) -> RecordFacts:
+        others = shelf.with_handle(record.driver, record.handle) if record.handle else []
+        return RecordFacts(
+            record=record,
+            held=shelf.dialect.record_finalizer in obj.metadata.finalizers,
+            snapshot=shelf.snapshot(record.ref.namespace, record.ref.name),
+            first=self._lines.first(line_of(record)),
+            shared=any(one.meta.uid != record.meta.uid for one in others),
+        )
+
+    def _fingerprint(self, shelf: Shelf, record: Record, decision: Decision) -> tuple[object, ...]:
+        """What a failure was about: whatever an edit could mend."""
+        found = shelf.classes.get(Key("", record.class_name)) if record.class_name else None
+        version = found.metadata.resource_version if found is not None else ""
+        step = Step.CREATE if decision.step is Step.MARK else decision.step
+        return (record.meta.uid, record.meta.generation, version, step)
+
+    # --- steps ---
+
+    async def _at_rest(self, shelf: Shelf, obj: Any, decision: Decision) -> None:
+        name, meta = shelf.dialect.record_finalizer, obj.metadata
+        if decision.step is Step.HOLD:
+            await self._patch(shelf, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
+        elif decision.step is Step.RELEASE:
+            await self._release(shelf, obj)
+        elif decision.problem is not None:
+            await self._say(shelf, obj, replace(shelf.dialect.read_record(obj).state, problem=decision.problem))
+
+    async def _ask(self, shelf: Shelf, obj: Any, record: Record, step: Step) -> Requeue | None:
+        backend = self._backends[record.driver]
+        secrets = await self._secrets(record.secret)
+        if step is Step.DELETE:
+            await backend.delete(record.handle, secrets=secrets)
+            await self._release(shelf, obj)
+            return None
+        if step is Step.UNDO:
+            await backend.undo(self._creation(shelf, record, secrets, strict=False))
+            await self._release(shelf, obj)
+            return None
+        if step is Step.FIND:
+            found = await backend.find(record.handle, secrets=secrets)
+            if found is None:
+                raise NotNow(f"{record.driver} has no snapshot {record.handle}")
+            return await self._found(shelf, obj, found)
+        creation = self._creation(shelf, record, secrets, strict=True)
+        if step is Step.MARK:
+            obj = await self._mark(shelf, obj, begun=True)
+        return await self._found(shelf, obj, await backend.create(creation))
+
+    async def _found(self, shelf: Shelf, obj: Any, shot: Shot) -> Requeue | None:
+        state = State(handle=shot.handle, cut=shot.cut, ready=shot.ready, restore_size=shot.restore_size)
+        await self._say(shelf, obj, state)
+        return None if shot.ready else Requeue(poll_after(shot.cut, self._clock.now()))
+
+    def _creation(self, shelf: Shelf, record: Record, secrets: Secrets, *, strict: bool) -> Creation:
+        """`strict`: the class must be there. To undo something it need not: the name alone says what is meant."""
+        found = shelf.snapshot_class(record.class_name)
+        if found is None and record.class_name and strict:
+            raise NotNow(f"class {record.class_name} does not exist")
+        if found is not None and found.problem is not None and strict:
+            raise Terminal(found.problem.message)
+        parameters = plain(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
+        volume = Volume(handle=record.volume, node=record.node)
+        return Creation(name=f"snapshot-{record.ref.uid}", volume=volume, parameters=parameters, secrets=secrets)
+
+    async def _secrets(self, ref: Ref | None) -> Secrets:
+        if ref is None:
+            return NO_SECRETS
+        found = await self._client.find(types.SECRETS, ref.name, ref.namespace)
+        if found is None:
+            raise NotNow(f"secret {ref.namespace}/{ref.name} does not exist")
+        return decoded(found)
+
+    # --- writing ---
+
+    async def _failed(
+        self, shelf: Shelf, place: Place, error: Retryable | Terminal, facts: tuple[object, ...]
+    ) -> Requeue | None:
+        """Shows the error on the record, as it is by now. Only what may have happened keeps its mark."""
+        obj = await self._client.find(shelf.dialect.records, place.name)
+        if obj is None:
+            return None
+        if isinstance(error, Terminal):
+            self._attempts.stopped(place, facts)
+            again = None
+        else:
+            again = Requeue(self._attempts.failed(place, facts, self._clock.monotonic()))
+        record = shelf.dialect.read_record(obj)
+        if record.begun and not isinstance(error, Uncertain) and obj.metadata.deletion_timestamp is None:
+            obj = await self._mark(shelf, obj, begun=False)
+        reason = "DriverError" if isinstance(error, Terminal) else "DriverRetrying"
+        await self._say(shelf, obj, replace(record.state, problem=Problem(reason, str(error))))
+        if line_of(record):
+            await shelf.records.reached(int(obj.metadata.resource_version))  # whoever is next must see the mark
+        return again
+
+    async def _mark(self, shelf: Shelf, obj: Any, *, begun: bool) -> Any:
+        return await self._patch(shelf, obj, {"metadata": {"annotations": {CREATING: "true" if begun else None}}})
+
+    async def _say(self, shelf: Shelf, obj: Any, state: State) -> None:
+        change: Change = shelf.dialect.record_change(obj, state, now=self._clock.now())
+        if change.main is not None:
+            obj = await self._patch(shelf, obj, change.main)
+        if change.status is not None:
+            await self._patch(shelf, obj, change.status, subresource="status")
+
+    async def _release(self, shelf: Shelf, obj: Any) -> None:
+        kept = [one for one in obj.metadata.finalizers if one != shelf.dialect.record_finalizer]
+        with contextlib.suppress(NotFound):
+            await self._patch(shelf, obj, {"metadata": {"finalizers": kept}})
+
+    async def _patch(self, shelf: Shelf, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
+        meta = obj.metadata
+        return await self._client.patch(
+            shelf.dialect.records,
+            meta.name,
+            merge=merge,
+            subresource=subresource,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+
+
+def poll_after(cut: datetime, now: datetime) -> float:
+    """Seconds until an upload is looked at again: a fifth of the time that it has taken so far."""
+    taken = (now - cut).total_seconds()
+    return max(POLL[0], min(POLL[1], taken / 5))
+
+
+def _matters(old: Any, new: Any) -> bool:
+    """A record cares whether its snapshot is there and is to stay, and not what its status says."""
+    return old is None or new is None or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp

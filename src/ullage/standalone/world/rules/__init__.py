@@ -1,0 +1,1 @@
+"""What is to be done, as pure functions of what is there."""

@@ -1,0 +1,97 @@
+"""The world as one value: its controllers, and what they may do. On a cluster it is not there: others play these parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ullage.kube.client import Client
+from ullage.kube.controller import Controller
+from ullage.kube.errors import NotFound
+from ullage.kube.slices import Part, Slice, Wiring, Write
+from ullage.snapshots.dialects.ga import DEFAULT_CLASS
+from ullage.snapshots.dialects.ga_types import CLASSES as SNAPSHOT_CLASSES
+from ullage.standalone.world import api, claims, node, pods, volumes, workloads
+from ullage.standalone.world.claims import Storage
+from ullage.standalone.world.directories import Directories, Held
+from ullage.standalone.world.rules.provision import DEFAULT
+from ullage.standalone.world.types import CLAIMS, CLASSES, JOBS, NODES, PODS, SETS, VOLUMES, Json
+
+NAME: Final = "world"
+HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
+POLL_SECONDS: Final = 0.1
+
+
+SNAPSHOT_CLASS: Final[Json] = {
+    "apiVersion": SNAPSHOT_CLASSES.api_version,
+    "kind": SNAPSHOT_CLASSES.kind,
+    "metadata": {"name": DEFAULT["metadata"]["name"], "annotations": {DEFAULT_CLASS: "true"}},
+    "driver": DEFAULT["provisioner"],
+    "deletionPolicy": "Delete",
+}
+
+
+def world(directories: Directories) -> Slice:
+    """The slice. The directories are open as long as its controllers run."""
+
+    def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
+        recorder, storage = wiring.recorder(NAME), Storage(wiring)
+        yield node.controller(wiring)
+        yield claims.controller(wiring, storage, recorder)
+        yield volumes.controller(wiring, storage, directories=directories, recorder=recorder)
+        yield pods.controller(wiring, storage, directories=directories, recorder=recorder)
+        yield from workloads.controllers(wiring, storage, recorder)
+
+    return Slice(
+        name=NAME,
+        controllers=Part(
+            make=controllers,
+            watches=(CLAIMS, VOLUMES, CLASSES, PODS, NODES, JOBS, SETS),
+            writes=(
+                Write(CLAIMS, ("create", "patch")),
+                Write(CLAIMS, ("patch",), ("status",)),
+                Write(VOLUMES, ("create", "patch", "delete")),
+                Write(VOLUMES, ("patch",), ("status",)),
+                Write(PODS, ("create", "delete")),
+                Write(PODS, ("create",), ("binding",)),
+                Write(PODS, ("patch",), ("status",)),
+                Write(NODES, ("create", "patch")),
+                Write(NODES, ("patch",), ("status",)),
+                Write(JOBS, ("patch",), ("status",)),
+                Write(SETS, ("patch",), ("status",)),
+            ),
+            events=True,
+        ),
+    )
+
+
+async def bring_classes(client: Client) -> bool:
+    """Makes the StorageClass and the class of its snapshots, where there is none of the name. What is there stays as its
+    administrator left it."""
+    made = await api.make(client, CLASSES, DEFAULT)
+    with contextlib.suppress(NotFound):  # a control plane without snapshots
+        made |= await api.make(client, SNAPSHOT_CLASSES, SNAPSHOT_CLASS)
+    return made
+
+
+@asynccontextmanager
+async def opened(root: Path, *, patience: float = HANDOVER_SECONDS) -> AsyncIterator[Directories]:
+    """The directories below a root, for this process alone. Waits a while for another one to leave."""
+    directories = Directories(root)
+    deadline = asyncio.get_running_loop().time() + patience
+    while True:
+        try:
+            directories.open()
+            break
+        except Held:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(POLL_SECONDS)
+    try:
+        yield directories
+    finally:
+        directories.close()

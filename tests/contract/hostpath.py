@@ -1,0 +1,61 @@
+"""Directories of this machine, for the contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.contract.systems import Files, System, read_files, write_files
+from ullage.snapshots.backends.base import Backend, Restored, Volume
+from ullage.snapshots.backends.hostpath import HostPath, Settings
+
+NODE = "here"
+
+
+class Directories:
+    """Volumes in one root, restored ones beside them, snapshots in another."""
+
+    def __init__(self, directory: Path) -> None:
+        self._volumes = directory / "volumes"
+        self._snapshots = directory / "snapshots"
+        self._outside = directory / "outside"
+        for made in (self._volumes, self._snapshots, self._outside):
+            made.mkdir()
+        settings = Settings(volumes=(self._volumes,), snapshots=self._snapshots, restored=self._volumes, node=NODE)
+        self.backend: Backend = HostPath(settings)
+        self.unknown = str(self._snapshots / "snapshot-unknown")
+        self.unknown_volume = str(self._volumes / "pvc-unknown")
+        self.foreign: tuple[str, ...] = (
+            str(self._outside),
+            str(self._snapshots),
+            str(self._snapshots / "a" / "b"),
+            f"{self._snapshots}/../outside",
+            str(self._snapshots / ".locks"),
+            "snapshot-1",
+            "",
+        )
+
+    async def volume(self, name: str, files: Files) -> Volume:
+        (self._volumes / name).mkdir()
+        volume = Volume(handle=str(self._volumes / name), node=NODE)
+        await self.write(volume, files)
+        return volume
+
+    async def write(self, volume: Volume, files: Files) -> None:
+        await asyncio.to_thread(write_files, Path(volume.handle), files)
+
+    async def read(self, restored: Restored) -> Files:
+        return await asyncio.to_thread(read_files, Path(restored.source["hostPath"]["path"]))
+
+    async def snapshots(self) -> int:
+        return sum(entry.name != ".locks" for entry in self._snapshots.iterdir())
+
+    async def volumes(self) -> int:
+        return sum(entry.name not in (".locks", ".restored") for entry in self._volumes.iterdir())
+
+
+@asynccontextmanager
+async def start(directory: Path) -> AsyncIterator[System]:
+    yield Directories(directory)

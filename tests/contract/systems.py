@@ -1,0 +1,59 @@
+"""The storage systems that the contract is tried on: what a test has to be able to do around a backend.
+
+A backend joins by a `System` of its own and an entry in `conftest.SYSTEMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol
+
+from ullage.snapshots.backends.base import Backend, Restored, Volume
+
+Files = Mapping[str, bytes]  # by path
+
+
+class System(Protocol):
+    """A storage system with a backend, and a way around it."""
+
+    backend: Backend
+    # Handles of snapshots that this system cannot have given, each of which it must refuse. None where any text may be one.
+    foreign: tuple[str, ...]
+    # A handle of a snapshot that it could have given, but did not.
+    unknown: str
+    # A handle of a restored volume that it could have given, but did not.
+    unknown_volume: str
+
+    async def volume(self, name: str, files: Files) -> Volume:
+        """A new volume with these files, and room for 16Mi."""
+
+    async def write(self, volume: Volume, files: Files) -> None:
+        """Writes files to a volume, over those that are there."""
+
+    async def read(self, restored: Restored) -> Files:
+        """All files of a restored volume."""
+
+    async def snapshots(self) -> int:
+        """How many snapshots the storage system has, finished or not, asked behind the backend's back."""
+
+    async def volumes(self) -> int:
+        """How many volumes it has, those of `volume` and restored ones, asked likewise."""
+
+
+class Start(Protocol):
+    """Starts a storage system that keeps its things in a directory; stops it at the end."""
+
+    def __call__(self, directory: Path, /) -> AbstractAsyncContextManager[System]: ...
+
+
+def write_files(top: Path, files: Files) -> None:
+    for path, content in files.items():
+        file = top / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
+def read_files(top: Path) -> Files:
+    return {str(file.relative_to(top)): file.read_bytes() for file in top.rglob("*") if file.is_file()}

@@ -1,0 +1,34 @@
+"""Who the driver is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.wrappers_pb2 import BoolValue
+
+from ullage.snapshots.backends.csi import csi_pb2 as csi
+from ullage.snapshots.backends.csi.csi_pb2_grpc import IdentityServicer
+
+VERSION = "1.0.0"
+
+
+class Identity(IdentityServicer):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def GetPluginInfo(self, request: csi.GetPluginInfoRequest, context: Any) -> csi.GetPluginInfoResponse:
+        return csi.GetPluginInfoResponse(name=self._name, vendor_version=VERSION)
+
+    async def GetPluginCapabilities(
+        self, request: csi.GetPluginCapabilitiesRequest, context: Any
+    ) -> csi.GetPluginCapabilitiesResponse:
+        service, expansion = csi.PluginCapability.Service, csi.PluginCapability.VolumeExpansion
+        return csi.GetPluginCapabilitiesResponse(
+            capabilities=[
+                csi.PluginCapability(service=service(type=service.CONTROLLER_SERVICE)),
+                csi.PluginCapability(volume_expansion=expansion(type=expansion.ONLINE)),
+            ]
+        )
+
+    async def Probe(self, request: csi.ProbeRequest, context: Any) -> csi.ProbeResponse:
+        return csi.ProbeResponse(ready=BoolValue(value=True))

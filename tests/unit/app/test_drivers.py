@@ -1,0 +1,88 @@
+"""Which drivers are ours, by the options that were given: every refusal with its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage.app.drivers import Chosen, HostPaths, backends_of, chosen, options_of
+from ullage.errors import BadInput
+from ullage.kube.slices import Wiring
+
+HERE = {"volumes": [Path("/data/volumes")], "snapshots": Path("/data/snapshots"), "node": "n1"}
+
+
+def choose(*drivers: str, **given: Any) -> Chosen:
+    return chosen(list(drivers), **({"volumes": None, "snapshots": None, "node": None, "alone": False} | given))
+
+
+def test_a_driver_has_a_socket_or_a_sidecar() -> None:
+    found = choose("a.example.com=unix:///run/a.sock", "b.example.com=sidecar")
+    assert found.sockets == {"a.example.com": Path("/run/a.sock"), "b.example.com": None}
+    assert dict(options_of(found).settings.drivers) == {"a.example.com": "here", "b.example.com": "sidecar"}
+
+
+def test_directories_make_hostpath_ours() -> None:
+    found = choose(**HERE)
+    assert found.hostpath == HostPaths((Path("/data/volumes"),), Path("/data/snapshots"), "n1")
+    assert dict(options_of(found).settings.drivers) == {"ullage.io/hostpath": "here"}
+
+
+def test_nothing_is_ours_by_default() -> None:
+    settings = options_of(choose()).settings
+    assert not settings.drivers
+    assert not settings.alone
+
+
+@pytest.mark.parametrize(
+    ("drivers", "given", "text"),
+    [
+        (["a.example.com"], {}, "--driver a.example.com: NAME=SOCKET or NAME=sidecar is allowed"),
+        (["=sidecar"], {}, "--driver =sidecar: NAME=SOCKET or NAME=sidecar is allowed"),
+        (
+            ["ullage.io/hostpath=sidecar"],
+            {},
+            "--driver ullage.io/hostpath=sidecar: ullage.io/hostpath is no CSI driver; --hostpath-volumes sets it up",
+        ),
+        (["a=sidecar", "a=unix:///run/a.sock"], {}, "--driver a=unix:///run/a.sock: a is named twice; a driver has one owner"),
+        (
+            ["a=run/a.sock"],
+            {},
+            "--driver run/a.sock: it has to be the absolute path of a socket, such as unix:///run/csi/socket",
+        ),
+        (
+            [],
+            HERE | {"node": None},
+            "--node (absent): hostPath volumes need --hostpath-volumes, --hostpath-snapshots and --node",
+        ),
+        (
+            [],
+            HERE | {"volumes": None},
+            "--hostpath-volumes (absent): hostPath volumes need --hostpath-volumes, --hostpath-snapshots and --node",
+        ),
+    ],
+    ids=[
+        "a driver without a place",
+        "a place without a driver",
+        "hostpath as a CSI driver",
+        "a driver with two owners",
+        "a socket by a relative path",
+        "hostpath without a node",
+        "hostpath without volumes",
+    ],
+)
+def test_what_cannot_be_is_refused(drivers: list[str], given: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        choose(*drivers, **given)
+    assert str(caught.value) == text
+
+
+async def test_backends_are_those_that_are_called_from_here(tmp_path: Path) -> None:
+    places = {"volumes": [tmp_path / "volumes"], "snapshots": tmp_path / "snapshots", "node": "n1"}
+    found = choose(f"a.example.com={tmp_path}/a.sock", "b.example.com=sidecar", **places)
+    wiring = Wiring(None)  # type: ignore[arg-type]
+    assert set(backends_of(found, wiring)) == {"a.example.com", "ullage.io/hostpath"}
+    assert len(wiring.held) == 2  # the connection to the driver is closed at the end; leftovers of files are swept before
+    assert (tmp_path / "snapshots").is_dir()

@@ -1,0 +1,416 @@
+"""Snapshots from the request to the last trace of them: the real controllers on an API in memory, with a driver that can
+fail in every way, and a process that dies before and after every single effect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
+from ullage.errors import UllageError
+from ullage.kube.controller import Controller
+from ullage.kube.errors import Conflict
+from ullage.kube.queue import Backoff
+from ullage.kube.slices import Part, Wiring
+from ullage.snapshots import types
+from ullage.snapshots.backends.base import NO_SECRETS, Creation, Impossible, NotNow, Secrets, Shot, Uncertain
+from ullage.snapshots.controller import Binder
+from ullage.snapshots.dialects.ga import GA
+from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.keeper import Keeper
+from ullage.snapshots.metrics import Metrics
+from ullage.snapshots.model import Dialect
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.shelves import kinds_of, shelf_of, volumes_of
+from ullage.snapshots.turns import Lines
+from ullage.snapshots.worker import Worker
+
+DRIVER = "csi.example.com"
+CUT = datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
+DIALECTS: tuple[Dialect[Any, Any], ...] = (GA, PROTOTYPE)
+both = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: str(one.name))
+
+
+class Driver:
+    """Snapshots by their names, behind handles that say nothing of names. Only asking again tells."""
+
+    driver = DRIVER
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.names: dict[str, str] = {}  # handle → name
+        self.made = 0
+        self.running: dict[str, int] = {}
+        self.most = 0  # creations of one volume at a time
+        self.ready = True
+        self.before: Callable[[], None] = lambda: None  # may raise: nothing is made
+        self.after: Callable[[], None] = lambda: None  # may raise: it is made, and the answer is lost
+        self.deleting: Callable[[], None] = lambda: None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def create(self, creation: Creation) -> Shot:
+        fuse = self._cluster.api.fuse
+        fuse.before(f"make {creation.name}")
+        volume = creation.volume.handle
+        self.running[volume] = self.running.get(volume, 0) + 1
+        self.most = max(self.most, self.running[volume])
+        try:
+            await self.gate.wait()
+            self.before()
+        finally:
+            self.running[volume] -= 1
+        handle = next((handle for handle, name in self.names.items() if name == creation.name), "")
+        if not handle:
+            self.made += 1
+            handle = f"shot-{self.made}"
+            self.names[handle] = creation.name
+        fuse.after()
+        self.after()
+        return Shot(handle=handle, volume=volume, cut=CUT, ready=self.ready, restore_size=4096)
+
+    async def undo(self, creation: Creation) -> None:
+        with contextlib.suppress(Impossible):
+            await self.delete((await self.create(creation)).handle)
+
+    async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        self._cluster.api.fuse.before(f"unmake {handle}")
+        self.deleting()
+        self.names.pop(handle, None)
+        self._cluster.api.fuse.after()
+
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+        if handle not in self.names:
+            return None
+        return Shot(handle=handle, volume="vol-1", cut=CUT, ready=self.ready, restore_size=4096)
+
+
+@dataclass
+class Cluster:
+    dialect: Dialect[Any, Any]
+    api: MemoryApi = field(default_factory=MemoryApi)
+    told: Told = field(default_factory=Told)
+
+    def __post_init__(self) -> None:
+        self.driver = Driver(self)
+        self.api.put(types.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER})
+        default = {"snapshot.storage.kubernetes.io/is-default-class": "true"}
+        daily = {"metadata": {"name": "daily", "annotations": default}, "driver": DRIVER, "deletionPolicy": "Delete"}
+        self.api.put(GA.classes, daily)
+        self.claim()
+
+    # --- what is there ---
+
+    def claim(self) -> None:
+        ref = {"namespace": "team", "name": "db", "uid": "uid-db"}
+        spec = {"claimRef": ref, "csi": {"driver": DRIVER, "volumeHandle": "vol-1"}, "storageClassName": "fast"}
+        self.api.put(types.VOLUMES, {"metadata": {"name": "pv-1"}, "spec": spec, "status": {"phase": "Bound"}})
+        wanted = {"volumeName": "pv-1", "storageClassName": "fast"}
+        claim = {"metadata": {"name": "db", "namespace": "team"}, "spec": wanted, "status": {"phase": "Bound"}}
+        self.api.put(types.CLAIMS, claim)
+
+    def ask(self, name: str = "snap", *, claim: str = "db", uid: str = "") -> None:
+        source: Json = {"persistentVolumeClaimName": claim}
+        spec: Json = {"source": source} if self.dialect.name == "ga" else source
+        meta = {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        self.api.put(self.dialect.snapshots, {"metadata": meta, "spec": spec})
+
+    def delete(self, name: str = "snap") -> None:
+        if self.snapshot(name) is not None:
+            self.api.remove(self.dialect.snapshots, name, "team")
+
+    # --- what is seen ---
+
+    def snapshot(self, name: str = "snap") -> Any:
+        body = self.api.body(self.dialect.snapshots, name, "team")
+        return None if body is None else self.dialect.read_snapshot(_decoded(self.dialect.snapshots, body))
+
+    def ready(self, name: str = "snap") -> bool:
+        found = self.snapshot(name)
+        return found is not None and found.state.ready
+
+    def problem(self, name: str = "snap") -> str:
+        found = self.snapshot(name)
+        return found.state.problem.message if found is not None and found.state.problem else ""
+
+    def held(self) -> list[str]:
+        body = self.api.body(types.CLAIMS, "db", "team") or {"metadata": {}}
+        return list(body["metadata"].get("finalizers") or [])
+
+    def done(self) -> bool:
+        """Ready, and the claim is free again."""
+        return self.ready() and not self.held()
+
+    def gone(self) -> bool:
+        return self.snapshot() is None
+
+    def free(self) -> bool:
+        return not self.held()
+
+    def settled(self) -> bool:
+        """Gone, or ready with nothing left to do."""
+        found = self.snapshot()
+        return found is None or (found.state.ready and found.meta.deletion_timestamp is None and not self.held())
+
+    # --- the processes ---
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """One life of a controller process; ends when the block does, or with `Crash`."""
+        wiring = Wiring(self.api)  # type: ignore[arg-type]
+        controllers = wiring.made(Part(make=self._controllers, watches=kinds_of(DIALECTS)))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(cache.run()) for cache in wiring.caches]
+            tasks += [group.create_task(one.run()) for one in controllers]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
+        settings, lines = Settings(drivers={DRIVER: "here"}, alone=True), Lines()
+        shelves = [shelf_of(wiring, one) for one in DIALECTS]
+        volumes, metrics = volumes_of(wiring), Metrics(clock=wiring.clock)
+        for shelf in shelves:
+            shelf.follow(lines)
+        told: Any = self.told
+        binders = [
+            Binder(wiring.client, shelf, volumes, settings=settings, lines=lines, recorder=told, metrics=metrics)
+            for shelf in shelves
+        ]
+        backends: Any = {DRIVER: self.driver}
+        worker = Worker(wiring.client, shelves, backends, lines=lines, backoff=Backoff(first=0.01, cap=0.05))
+        keeper = Keeper(wiring.client, shelves, volumes, settings=settings)
+        return [*(binder.controller() for binder in binders), worker.controller(), keeper.controller()]
+
+    async def live(self, until: Callable[[], bool]) -> None:
+        """Lives until something holds, through as many deaths as there are."""
+        while True:
+            try:
+                async with self.running():
+                    await self.api.until(until)
+                return
+            except* Crash:
+                self.driver.running.clear()
+
+
+def _decoded(kind: Any, body: Json) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(body), type=kind.type)
+
+
+@both
+async def test_a_snapshot_is_made_and_goes_without_a_trace(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    found = cluster.snapshot()
+    assert (found.state.cut, found.state.restore_size, found.state.problem) == (CUT, 4096, None)
+    assert list(cluster.driver.names.values()) == ["snapshot-uid-snap"]
+    assert found.meta.labels == {"ullage.io/claim": "db", "ullage.io/volume": "pv-1"}
+    cluster.delete()
+    await cluster.live(cluster.gone)
+    assert cluster.driver.names == {}
+    assert cluster.api.bodies(dialect.records) == []
+    assert cluster.held() == []
+
+
+@both
+async def test_a_process_may_die_before_and_after_every_effect(dialect: Dialect[Any, Any]) -> None:
+    moment = 0
+    while True:
+        moment += 1
+        cluster = Cluster(dialect)
+        cluster.api.fuse.blows_at = moment
+        cluster.ask()
+        await cluster.live(cluster.done)
+        assert cluster.driver.made == 1, cluster.api.fuse.log
+        assert list(cluster.driver.names.values()) == ["snapshot-uid-snap"], cluster.api.fuse.log
+        cluster.delete()
+        await cluster.live(cluster.gone)
+        assert cluster.driver.names == {}, cluster.api.fuse.log
+        assert cluster.api.bodies(dialect.records) == []
+        assert cluster.held() == []
+        if cluster.api.fuse.passed < moment:
+            return
+
+
+@both
+async def test_a_deletion_may_come_at_any_moment_of_the_creation(dialect: Dialect[Any, Any]) -> None:
+    moment = 0
+    while True:
+        moment += 1
+        cluster = Cluster(dialect)
+        cluster.ask()
+        fuse, before = cluster.api.fuse, cluster.api.fuse.before
+
+        def delete_at(what: str, cluster: Cluster = cluster, moment: int = moment, before: Any = before) -> None:
+            before(what)
+            if len(cluster.api.fuse.log) == moment:
+                cluster.delete()
+
+        fuse.before = delete_at  # type: ignore[method-assign]
+        await cluster.live(cluster.settled)
+        if cluster.snapshot() is not None:
+            assert len(fuse.log) < moment
+            return
+        assert cluster.driver.names == {}, fuse.log
+        assert cluster.api.bodies(dialect.records) == [], fuse.log
+        await cluster.live(cluster.free)
+
+
+class TestDriverFails:
+    @both
+    async def test_an_answer_that_was_lost_is_asked_for_again(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        failures = iter([Uncertain("no answer"), Uncertain("no answer")])
+        cluster.driver.after = lambda: _raise_next(failures)
+        cluster.ask()
+        await cluster.live(cluster.ready)
+        assert cluster.driver.made == 1
+        assert cluster.problem() == ""
+
+    @both
+    async def test_a_snapshot_that_may_have_been_made_is_not_left_behind(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        cluster.driver.after = lambda: _raise(Uncertain("csi.example.com gave no answer within 60 s"))
+        cluster.ask()
+        await cluster.live(lambda: "no answer" in cluster.problem())
+        assert len(cluster.driver.names) == 1
+        cluster.delete()
+        cluster.driver.after = lambda: None
+        await cluster.live(cluster.gone)
+        assert cluster.driver.names == {}
+
+    @both
+    async def test_a_refusal_stops_and_is_shown_and_holds_nothing(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        asked: list[int] = []
+
+        def refuse() -> None:
+            asked.append(1)
+            raise Impossible("csi.example.com: the volume is too old")
+
+        cluster.driver.before = refuse
+        cluster.ask()
+        await cluster.live(lambda: "too old" in cluster.problem() and not cluster.held())
+        assert len(asked) == 1
+        cluster.delete()
+        await cluster.live(cluster.gone)
+        assert cluster.driver.made == 0
+
+    @both
+    async def test_an_error_that_passes_is_shown_and_then_cleared(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        cluster.driver.before = lambda: _raise(NotNow("csi.example.com: no space left"))
+        cluster.ask()
+        await cluster.live(lambda: "no space left" in cluster.problem())
+        cluster.driver.before = lambda: None
+        await cluster.live(cluster.ready)
+        assert cluster.problem() == ""
+
+    @both
+    async def test_a_deletion_that_fails_says_why_and_is_tried_again(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        cluster.ask()
+        await cluster.live(cluster.ready)
+        cluster.driver.deleting = lambda: _raise(Uncertain("driver csi.example.com does not answer"))
+        cluster.delete()
+        await cluster.live(lambda: "does not answer" in cluster.problem())
+        cluster.driver.deleting = lambda: None
+        await cluster.live(cluster.gone)
+        assert cluster.driver.names == {}
+
+    @both
+    async def test_a_broken_snapshot_beside_a_good_one_does_not_hold_the_claim(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        cluster.ask("good")
+        cluster.ask("broken", claim="missing")
+        await cluster.live(lambda: cluster.ready("good") and bool(cluster.problem("broken")) and not cluster.held())
+
+
+@both
+async def test_a_write_that_was_overtaken_says_nothing_of_the_driver(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    overtaken: list[str] = []
+
+    def refuse(what: str) -> None:
+        if cluster.driver.made and what.startswith(f"patch {dialect.records.name}") and not overtaken:
+            overtaken.append(what)
+            raise Conflict("somebody else wrote first", code=409)
+
+    cluster.api.refuse = refuse
+    cluster.ask()
+    await cluster.live(cluster.ready)
+    assert overtaken
+    assert [event for event in cluster.told.events if event[0] == "Warning"] == []
+    assert cluster.driver.made == 1
+
+
+@both
+async def test_one_snapshot_of_a_volume_is_taken_at_a_time(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    names = [f"snap-{number}" for number in range(12)]
+    for name in names:
+        cluster.ask(name)
+    await cluster.live(lambda: all(cluster.ready(name) for name in names) and not cluster.held())
+    assert cluster.driver.most == 1
+    assert cluster.driver.made == len(names)
+
+
+@both
+async def test_an_upload_is_cut_first_and_ready_later(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.driver.ready = False
+    cluster.ask()
+    await cluster.live(lambda: cluster.snapshot().state.cut == CUT and not cluster.held())
+    assert not cluster.ready()
+    cluster.driver.ready = True
+    await cluster.live(cluster.ready)
+    assert cluster.driver.made == 1
+
+
+async def test_an_import_is_bound_and_found() -> None:
+    cluster = Cluster(GA)
+    cluster.driver.names["by-hand-1"] = "whatever"
+    ref = {"namespace": "team", "name": "snap"}
+    spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Retain", "driver": DRIVER, "source": {"snapshotHandle": "by-hand-1"}}
+    cluster.api.put(GA.records, {"metadata": {"name": "mine"}, "spec": spec})
+    source = {"volumeSnapshotContentName": "mine"}
+    cluster.api.put(GA.snapshots, {"metadata": {"name": "snap", "namespace": "team"}, "spec": {"source": source}})
+    await cluster.live(cluster.ready)
+    bound = cluster.api.body(GA.records, "mine")
+    assert bound is not None
+    assert bound["spec"]["volumeSnapshotRef"]["uid"] == "uid-snap"
+    cluster.delete()
+    await cluster.live(cluster.gone)
+    assert cluster.driver.names == {"by-hand-1": "whatever"}
+    assert cluster.api.body(GA.records, "mine") is not None
+
+
+async def test_a_class_that_comes_later_starts_what_waited_for_it() -> None:
+    cluster = Cluster(GA)
+    cluster.api.edit(GA.classes, "daily", merge={"metadata": {"annotations": None}})
+    cluster.ask()
+    await cluster.live(lambda: "no class is marked as the default" in cluster.problem())
+    marked = {"snapshot.storage.kubernetes.io/is-default-class": "true"}
+    async with cluster.running():
+        cluster.api.edit(GA.classes, "daily", merge={"metadata": {"annotations": marked}})
+        await cluster.api.until(cluster.ready)
+
+
+def _raise(error: UllageError) -> None:
+    raise error
+
+
+def _raise_next(errors: Any) -> None:
+    error = next(errors, None)
+    if error is not None:
+        raise error

@@ -1,0 +1,1 @@
+"""csi-sanity for the end-to-end tests, built from pinned source."""

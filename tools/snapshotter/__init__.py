@@ -1,0 +1,1 @@
+"""The GA snapshotter for tests and benchmarks, built from pinned source."""
