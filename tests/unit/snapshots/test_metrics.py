@@ -1,0 +1,81 @@
+"""What the meters of snapshots show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.unit.snapshots.made import DELETED, snapshot
+from ullage.clock import FakeClock
+from ullage.snapshots.metrics import Metrics, state_of
+from ullage.snapshots.model import Problem, Snapshot, State
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CUT = State(record="r", cut=START + timedelta(seconds=2))
+READY = replace(CUT, ready=True)
+
+
+class Meters:
+    def __init__(self) -> None:
+        self.clock, self.registry = FakeClock(START), CollectorRegistry()
+        self.metrics = Metrics(self.registry, clock=self.clock)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def meters() -> Meters:
+    return Meters()
+
+
+def test_the_three_times_of_a_snapshot(meters: Meters) -> None:
+    meters.metrics.moved(snapshot(), CUT, driver="d")
+    meters.clock.advance(9)
+    meters.metrics.moved(snapshot(state=CUT), READY, driver="d")
+    for name, seconds in (("requested_to_cut", 2.0), ("cut_to_uploaded", 7.0), ("requested_to_ready", 9.0)):
+        assert meters.value(f"ullage_snapshot_{name}_seconds_count", driver="d") == 1
+        assert meters.value(f"ullage_snapshot_{name}_seconds_sum", driver="d") == seconds
+
+
+def test_a_state_that_is_written_again_is_not_counted_again(meters: Meters) -> None:
+    meters.metrics.moved(snapshot(state=READY), READY, driver="d")
+    assert meters.value("ullage_snapshot_requested_to_ready_seconds_count", driver="d") is None
+
+
+def test_snapshots_are_counted_by_state(meters: Meters) -> None:
+    one, other = snapshot(), snapshot(meta={"uid": "other"})
+    meters.metrics.seen("ga", None, one)
+    meters.metrics.seen("ga", None, other)
+    meters.metrics.seen("ga", one, replace(one, state=READY))
+    assert meters.value("ullage_snapshots", dialect="ga", state="ready") == 1
+    assert meters.value("ullage_snapshots", dialect="ga", state="creating") == 1
+    meters.metrics.seen("ga", other, None)
+    assert meters.value("ullage_snapshots", dialect="ga", state="creating") is None
+
+
+def test_the_oldest_that_is_not_ready_has_an_age(meters: Meters) -> None:
+    assert meters.value("ullage_snapshot_oldest_unready_seconds") == 0
+    meters.metrics.seen("ga", None, snapshot())
+    meters.metrics.seen("ga", None, snapshot(meta={"uid": "old", "creation_timestamp": "2025-12-31T23:59:00Z"}, state=READY))
+    meters.clock.advance(30)
+    assert meters.value("ullage_snapshot_oldest_unready_seconds") == 30
+
+
+STATES: list[tuple[dict[str, Any], str]] = [
+    ({}, "creating"),
+    ({"state": CUT}, "uploading"),
+    ({"state": READY}, "ready"),
+    ({"state": State(problem=Problem("DriverError", "…"))}, "error"),
+    ({"state": READY, "meta": {"deletion_timestamp": DELETED}}, "deleting"),
+]
+
+
+@pytest.mark.parametrize(("changed", "word"), STATES, ids=[word for _, word in STATES])
+def test_one_word_for_a_state(changed: dict[str, Any], word: str) -> None:
+    found: Snapshot = snapshot(**changed)
+    assert state_of(found) == word
