@@ -114,6 +114,7 @@ def controller(
     ] = 9402,
     metrics_bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address for these.")] = "127.0.0.1",
     driver: drivers.Drivers = None,
+    provision: drivers.Provisions = None,
     only_snapshotter: drivers.OnlySnapshotter = False,
     hostpath_volumes: drivers.Volumes = None,
     hostpath_snapshots: drivers.Snapshots = None,
@@ -136,7 +137,14 @@ def controller(
     settings = ControllerSettings(
         leader_elect=leader_elect, host=metrics_bind, port=options.port("--metrics-port", metrics_port)
     )
-    what = drivers.chosen(driver, volumes=hostpath_volumes, snapshots=hostpath_snapshots, node=node, alone=only_snapshotter)
+    what = drivers.chosen(
+        driver,
+        provisions=provision,
+        volumes=hostpath_volumes,
+        snapshots=hostpath_snapshots,
+        node=node,
+        alone=only_snapshotter,
+    )
     slices = composition.slices(what)
     life.live(
         lambda stop, serves: run_controller(slices, config, settings, stop=stop, serves=serves),

@@ -28,6 +28,14 @@ Drivers = Annotated[
         help="A CSI driver whose snapshots are taken here: called on its socket, or by a sidecar. May be repeated.",
     ),
 ]
+Provisions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--provision",
+        metavar="NAME",
+        help="A --driver whose claims are filled from GA snapshots here: it has no external-provisioner. May be repeated.",
+    ),
+]
 OnlySnapshotter = Annotated[
     bool,
     typer.Option(
@@ -59,6 +67,7 @@ class Chosen:
     """What was chosen, checked. `sockets` are by driver; those of a sidecar have none."""
 
     sockets: dict[str, Path | None] = field(default_factory=dict)
+    provisions: frozenset[str] = frozenset()
     hostpath: HostPaths | None = None
     alone: bool = False
 
@@ -69,12 +78,25 @@ NOTHING_CHOSEN: Final = Chosen()
 def chosen(
     drivers: Sequence[str] | None,
     *,
+    provisions: Sequence[str] | None,
     volumes: Sequence[Path] | None,
     snapshots: Path | None,
     node: str | None,
     alone: bool,
 ) -> Chosen:
-    return Chosen(sockets=_sockets(drivers or ()), hostpath=_hostpath(tuple(volumes or ()), snapshots, node), alone=alone)
+    sockets = _sockets(drivers or ())
+    for name in provisions or ():
+        if sockets.get(name) is None:
+            called = ", ".join(sorted(one for one, socket in sockets.items() if socket)) or "none"
+            raise BadInput(
+                "--provision", name, f"a --driver with a socket is allowed ({called}); a sidecar has an option of its own"
+            )
+    return Chosen(
+        sockets=sockets,
+        provisions=frozenset(provisions or ()),
+        hostpath=_hostpath(tuple(volumes or ()), snapshots, node),
+        alone=alone,
+    )
 
 
 def _sockets(given: Sequence[str]) -> dict[str, Path | None]:
@@ -120,7 +142,8 @@ def options_of(what: Chosen) -> Options:
     owners: dict[str, Owner] = {name: "here" if socket else "sidecar" for name, socket in what.sockets.items()}
     if what.hostpath is not None:
         owners[HOSTPATH] = "here"
-    return Options(settings=Settings(drivers=owners, alone=what.alone), backends=lambda wiring: backends_of(what, wiring))
+    settings = Settings(drivers=owners, alone=what.alone, elsewhere=frozenset(what.sockets) - what.provisions)
+    return Options(settings=settings, backends=lambda wiring: backends_of(what, wiring))
 
 
 def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:

@@ -25,6 +25,9 @@ get, create and patch on leases in its namespace.
 @shell.app.command(name="csi-sidecar", help=HELP)
 def csi_sidecar(
     csi_address: Annotated[str, typer.Option(metavar="SOCKET", help="The driver's socket: unix:///csi/csi.sock.")],
+    provision: Annotated[
+        bool, typer.Option("--provision", help="Fill claims from GA snapshots too: no external-provisioner runs here.")
+    ] = False,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     leader_elect: Annotated[
@@ -70,7 +73,7 @@ def csi_sidecar(
             port=port,
         )
         async with CsiBackend.at(socket, driver=name) as backend:
-            await run_controller((sidecar(backend),), config, settings, stop=stop, serves=serves)
+            await run_controller((sidecar(backend, provisions=provision),), config, settings, stop=stop, serves=serves)
 
     life.live(run, ready_fd=ready_fd, parent_fd=parent_fd)
 

@@ -62,7 +62,8 @@ class SeriesBook(Generic[K]):
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
-        self._series: OrderedDict[K, Series[K]] = OrderedDict()  # the one that was last heard is last
+        # The one that was last heard is last. A plain dict: to go through an OrderedDict hashes every key, and these are large.
+        self._series: dict[K, Series[K]] = {}
         self._allowances: OrderedDict[Hashable, _Allowance] = OrderedDict()
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class SeriesBook(Generic[K]):
         if known is not None:
             known.said += 1
             known.last, known.heard = moment, now
-            self._series.move_to_end(key)
+            self._series[key] = self._series.pop(key)
             return True
         if not self._has_room() or not self._allowed(about, now):
             return False

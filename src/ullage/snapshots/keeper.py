@@ -35,18 +35,19 @@ class Keeper:
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [own(self._volumes.claims)]
         for shelf in self._shelves:
-            sources.append(Source(shelf.snapshots, _claim_of_snapshot(shelf)))
-            sources.append(Source(shelf.records, _claim_of_record(shelf)))
+            sources.append(Source(shelf.snapshots, _claim_of_snapshot(shelf), when=_snapshot_moved(shelf)))
+            sources.append(Source(shelf.records, _claim_of_record(shelf), when=_record_moved(shelf)))
         return Controller("snapshot-sources", sources, self.reconcile, metrics=metrics)
 
     async def reconcile(self, key: Key) -> None:
         claim = self._volumes.claims.get(key)
         if claim is None:
             return
-        idle = {shelf.dialect.claim_finalizer for shelf in self._shelves if not self._needed(shelf, key)}
-        kept = [one for one in claim.metadata.finalizers if one not in idle]
-        if len(kept) == len(claim.metadata.finalizers) or not self._ours(key):
+        held = [shelf for shelf in self._shelves if shelf.dialect.claim_finalizer in claim.metadata.finalizers]
+        idle = {shelf.dialect.claim_finalizer for shelf in held if not self._needed(shelf, key)}
+        if not idle or not self._ours(key):
             return
+        kept = [one for one in claim.metadata.finalizers if one not in idle]
         meta = claim.metadata
         with contextlib.suppress(NotFound):
             await self._client.patch(
@@ -90,3 +91,27 @@ def _claim_of_record(shelf: Shelf) -> Callable[[Any], Iterable[Key]]:
         return (Key(ref.namespace, snapshot.claim),) if snapshot and snapshot.claim else ()
 
     return keys
+
+
+# Of a long line each snapshot changes several times, and a claim is looked at with all of its snapshots. So it is looked at
+# only where something has changed that it may be held for.
+
+
+def _snapshot_moved(shelf: Shelf) -> Callable[[Any, Any], bool]:
+    def facts(obj: Any) -> tuple[object, ...]:
+        found = shelf.dialect.read_snapshot(obj)
+        return found.meta.uid, found.meta.deletion_timestamp, found.state.record, found.state.problem is None, found.claim
+
+    return _differ(facts)
+
+
+def _record_moved(shelf: Shelf) -> Callable[[Any, Any], bool]:
+    def facts(obj: Any) -> tuple[object, ...]:
+        found = shelf.dialect.read_record(obj)
+        return found.meta.uid, found.ref, found.handle, found.begun, found.state.problem is None
+
+    return _differ(facts)
+
+
+def _differ(facts: Callable[[Any], tuple[object, ...]]) -> Callable[[Any, Any], bool]:
+    return lambda old, new: old is None or new is None or facts(old) != facts(new)

@@ -38,7 +38,7 @@ class Metrics:
         """A state was written: what took how long. The three are those that the seed asks for."""
         requested, now = parsed(snapshot.meta.creation_timestamp), self._clock.now()
         old = snapshot.state
-        if requested is None:
+        if requested is None or snapshot.wanted:  # an import was cut whenever it was
             return
         if new.cut is not None and old.cut is None:
             self._cut.labels(driver).observe(_seconds(requested, new.cut))

@@ -22,6 +22,7 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import with_finalizer, without_finalizer
 from ullage.kube.slices import Wiring, Write
 from ullage.snapshots.backends.base import Backend, Impossible, NotNow, Restored, Secrets
+from ullage.snapshots.dialects.ga_types import GROUP as GA_GROUP
 from ullage.snapshots.effects import Api, Teller, read_secrets, tell
 from ullage.snapshots.eligibility import RESTORING, Facts, Stop, Wanted, has_begun, volume_name, wanted_by
 from ullage.snapshots.pending import index_claims, pending, sources
@@ -29,6 +30,7 @@ from ullage.snapshots.promotion import Leave, Make, Order, Release, Tell, Undo, 
 from ullage.snapshots.reclaimer import make_reclaimer
 from ullage.snapshots.restored import NEW_VOLUMES, is_for, new_volume
 from ullage.snapshots.shelves import Shelf, Volumes, volumes_of
+from ullage.snapshots.sources import origin_of
 from ullage.snapshots.types import CLAIMS, SECRETS, VOLUMES, Claim, Volume
 
 __all__ = ["WRITES", "Restorer", "index_claims", "make_restorers", "pending"]
@@ -45,8 +47,17 @@ WRITES: Final = (
 
 class Restorer:
     def __init__(
-        self, api: Api, volumes: Volumes, shelves: Sequence[Shelf], *, backends: Mapping[str, Backend], teller: Teller
+        self,
+        api: Api,
+        volumes: Volumes,
+        shelves: Sequence[Shelf],
+        *,
+        backends: Mapping[str, Backend],
+        teller: Teller,
+        elsewhere: frozenset[str] = frozenset(),
     ) -> None:
+        """`elsewhere` are drivers that another provisioner serves too."""
+        self._elsewhere = elsewhere
         self._api = api
         self._volumes = volumes
         self._shelves = {shelf.dialect.snapshots.group: shelf for shelf in shelves}
@@ -90,7 +101,7 @@ class Restorer:
         facts = Facts(
             claim=claim,
             wanted=wanted,
-            drivers=frozenset(self._backends),
+            drivers=self._drivers(wanted.group),
             storage_class=self._volumes.classes.get(Key("", claim.spec.storage_class_name or "")),
             made=volume is not None and is_for(volume, claim),
         )
@@ -98,6 +109,10 @@ class Restorer:
         snapshot = shelf.snapshot(wanted.namespace, wanted.name) if shelf else None
         record = shelf.record(snapshot.state.record) if shelf and snapshot else None
         return replace(facts, snapshot=snapshot, record=record)
+
+    def _drivers(self, group: str) -> frozenset[str]:
+        """Those that claims are filled for here. Another provisioner fills claims from GA snapshots, but knows no others."""
+        return frozenset(self._backends) - (self._elsewhere if group == GA_GROUP else frozenset())
 
     # --- act ---
 
@@ -132,7 +147,7 @@ class Restorer:
             found = await self._api.find(VOLUMES, name)
             if found is not None and is_for(found, claim):
                 return
-            await self._backends[order.driver].discard(restored.handle, secrets=secrets)
+            await self._discard(order, restored, secrets)
             await self._release(claim)
             if isinstance(error, AlreadyExists):
                 error = Terminal(f"PersistentVolume {name} is there already, and was not restored for this claim")
@@ -145,11 +160,19 @@ class Restorer:
         try:
             restored = await self._found(order, secrets)
             if restored is not None:
-                await self._backends[order.driver].discard(restored.handle, secrets=secrets)
+                await self._discard(order, restored, secrets)
         except (Retryable, Terminal) as error:
             self._failed(claim, error)
             raise
         await self._release(claim)
+
+    async def _discard(self, order: Order, restored: Restored, secrets: Secrets) -> None:
+        """Deletes a volume that no claim gets, unless it is somebody else's: to another provisioner of the driver the name
+        means the same volume."""
+        found = await self._api.find(VOLUMES, order.restoration.name)
+        theirs = origin_of(found) if found is not None else None
+        if theirs is None or theirs.volume.handle != restored.handle:
+            await self._backends[order.driver].discard(restored.handle, secrets=secrets)
 
     async def _found(self, order: Order, secrets: Secrets) -> Restored | None:
         """None where it cannot be made: then it was not made before either."""
@@ -194,12 +217,18 @@ class Restorer:
 
 
 def make_restorers(
-    wiring: Wiring, shelves: Sequence[Shelf], backends: Mapping[str, Backend], *, teller: Teller, workers: int = 4
+    wiring: Wiring,
+    shelves: Sequence[Shelf],
+    backends: Mapping[str, Backend],
+    *,
+    teller: Teller,
+    elsewhere: frozenset[str] = frozenset(),
+    workers: int = 4,
 ) -> list[Controller[Key]]:
-    """Two: one fills claims, one deletes the volumes of claims that are gone. `backends` are those that we provision for."""
+    """Two: one fills claims, one deletes the volumes of claims that are gone."""
     volumes = volumes_of(wiring)
     index_claims(volumes.claims)
-    restorer = Restorer(wiring.client, volumes, shelves, backends=backends, teller=teller)
+    restorer = Restorer(wiring.client, volumes, shelves, backends=backends, teller=teller, elsewhere=elsewhere)
     filling = Controller(
         "restores",
         sources(volumes, shelves),

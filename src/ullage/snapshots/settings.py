@@ -24,6 +24,7 @@ class Settings:
 
     drivers: Mapping[str, Owner] = field(default_factory=dict)
     alone: bool = False
+    elsewhere: frozenset[str] = frozenset()  # drivers whose own provisioner fills claims from GA snapshots
 
     def managed(self, driver: str) -> bool:
         return driver in self.drivers

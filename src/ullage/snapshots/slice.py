@@ -59,19 +59,21 @@ def snapshots(options: Options | None = None) -> Slice:
             make=lambda wiring: make_controllers(wiring, chosen), watches=kinds_of(DIALECTS), writes=WRITES, events=True
         ),
         hooks=Part(make=webhook.make_hooks),
-        sidecar=_sidecar({}),
+        sidecar=_sidecar(chosen),
         grants=tuple(aggregated_roles()),
     )
 
 
-def sidecar(backend: Backend) -> Slice:
-    """The slice as a sidecar has it, for its one driver."""
-    return Slice(name="csi", controllers=_sidecar({backend.driver: backend}))
+def sidecar(backend: Backend, *, provisions: bool) -> Slice:
+    """The slice as a sidecar has it, for its one driver. `provisions`: no other provisioner fills claims from GA snapshots."""
+    elsewhere = frozenset() if provisions else frozenset({backend.driver})
+    options = Options(settings=Settings(elsewhere=elsewhere), backends=lambda wiring: {backend.driver: backend})
+    return Slice(name="csi", controllers=_sidecar(options))
 
 
-def _sidecar(backends: Backends) -> Part[Controller[Any]]:
+def _sidecar(options: Options) -> Part[Controller[Any]]:
     return Part(
-        make=lambda wiring: make_workers(wiring, backends),
+        make=lambda wiring: make_workers(wiring, options),
         watches=kinds_of(DIALECTS),
         writes=(*restorer.WRITES, *RECORD_WRITES),
         events=True,
@@ -110,21 +112,22 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     return [
         *(binder.controller(metrics=wiring.metrics) for binder in binders),
         keeper.controller(metrics=wiring.metrics),
-        *_workers(wiring, options.backends(wiring), shelves, lines=lines, recorder=recorder),
+        *_workers(wiring, options, shelves, lines=lines, recorder=recorder),
     ]
 
 
-def make_workers(wiring: Wiring, backends: Backends) -> list[Controller[Any]]:
+def make_workers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     """What a sidecar runs: nothing but the calls to its driver."""
     shelves, lines = [shelf_of(wiring, dialect) for dialect in DIALECTS], Lines()
     for shelf in shelves:
         shelf.follow(lines)
-    return _workers(wiring, backends, shelves, lines=lines, recorder=wiring.recorder("snapshots"))
+    return _workers(wiring, options, shelves, lines=lines, recorder=wiring.recorder("snapshots"))
 
 
 def _workers(
-    wiring: Wiring, backends: Backends, shelves: Sequence[Shelf], *, lines: Lines, recorder: Recorder
+    wiring: Wiring, options: Options, shelves: Sequence[Shelf], *, lines: Lines, recorder: Recorder
 ) -> list[Controller[Any]]:
+    backends = options.backends(wiring)
     worker = Worker(wiring.client, shelves, backends, lines=lines, clock=wiring.clock)
-    restorers = restorer.make_restorers(wiring, shelves, backends, teller=recorder)
+    restorers = restorer.make_restorers(wiring, shelves, backends, teller=recorder, elsewhere=options.settings.elsewhere)
     return [worker.controller(metrics=wiring.metrics), *restorers]

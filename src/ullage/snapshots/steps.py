@@ -32,7 +32,7 @@ class RecordFacts:
     held: bool  # it has our finalizer
     snapshot: Snapshot | None = None
     first: Rank | None = None  # who is at the head of the line of its volume
-    shared: bool = False  # another record names the same snapshot of the driver
+    shared: bool = False  # another record, of either API, names the same snapshot of the driver and is to stay
 
 
 @dataclass(frozen=True, slots=True)

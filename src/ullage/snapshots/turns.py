@@ -6,9 +6,12 @@ failed ones last. The order is a function of the records alone, so it is the sam
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import heapq
+from typing import Final, NamedTuple
 
 from ullage.snapshots.model import Record
+
+SLACK: Final = 64  # stale entries that a short line may have
 
 
 class Rank(NamedTuple):
@@ -46,11 +49,10 @@ class Place(NamedTuple):
 
 
 class Lines:
-    """The lines of all volumes, kept by increments: one change costs what one record costs."""
+    """The lines of all volumes, kept by increments: one change costs what one record costs, however long the line is."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, dict[Place, Rank]] = {}
-        self._heads: dict[str, tuple[Rank, Place]] = {}
+        self._lines: dict[str, _Line] = {}
 
     def move(self, dialect: str, old: Record | None, new: Record | None) -> None:
         """To be told of every change of a record, in order."""
@@ -59,28 +61,41 @@ class Lines:
         if old and before and before != after:
             self._drop(before, Place(dialect, old.meta.name))
         if new and after:
-            self._lines.setdefault(after, {})[Place(dialect, new.meta.name)] = rank_of(new)
-            self._heads.pop(after, None)
+            self._lines.setdefault(after, _Line()).put(Place(dialect, new.meta.name), rank_of(new))
 
     def first(self, line: str) -> Rank | None:
-        head = self._head(line)
-        return head[0] if head else None
+        found = self._lines.get(line)
+        return found.head()[0] if found else None
 
     def first_place(self, line: str) -> Place | None:
-        head = self._head(line)
-        return head[1] if head else None
-
-    def _head(self, line: str) -> tuple[Rank, Place] | None:
-        if line not in self._lines:
-            return None
-        if line not in self._heads:
-            place, rank = min(self._lines[line].items(), key=lambda item: item[1])
-            self._heads[line] = (rank, place)
-        return self._heads[line]
+        found = self._lines.get(line)
+        return found.head()[1] if found else None
 
     def _drop(self, line: str, place: Place) -> None:
-        members = self._lines.get(line, {})
-        members.pop(place, None)
-        self._heads.pop(line, None)
-        if not members:
-            self._lines.pop(line, None)
+        found = self._lines.get(line)
+        if found is not None:
+            found.members.pop(place, None)
+            if not found.members:
+                del self._lines[line]
+
+
+class _Line:
+    """One line that is never empty. Entries of the heap that `members` contradict are stale."""
+
+    def __init__(self) -> None:
+        self.members: dict[Place, Rank] = {}
+        self._heap: list[tuple[Rank, Place]] = []
+
+    def put(self, place: Place, rank: Rank) -> None:
+        if self.members.get(place) == rank:
+            return
+        self.members[place] = rank
+        heapq.heappush(self._heap, (rank, place))
+        if len(self._heap) > 2 * len(self.members) + SLACK:  # whoever fails again and again leaves entries behind
+            self._heap = [(rank, place) for place, rank in self.members.items()]
+            heapq.heapify(self._heap)
+
+    def head(self) -> tuple[Rank, Place]:
+        while self.members.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable, Terminal
+from ullage.kube.attempts import Attempts
 from ullage.kube.client import Client
 from ullage.kube.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError, NotFound
@@ -22,7 +23,6 @@ from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.queue import Backoff
 from ullage.snapshots import types
-from ullage.snapshots.attempts import Attempts
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
     Backend,
@@ -139,13 +139,18 @@ class Worker:
         return again
 
     def _facts(self, shelf: Shelf, obj: Any, record: Record) -> RecordFacts:
-        others = shelf.with_handle(record.driver, record.handle) if record.handle else []
+        others = [
+            one
+            for other in self._shelves.values()
+            for one in (other.with_handle(record.driver, record.handle) if record.handle else ())
+            if one.meta.uid != record.meta.uid and one.meta.deletion_timestamp is None
+        ]
         return RecordFacts(
             record=record,
             held=shelf.dialect.record_finalizer in obj.metadata.finalizers,
             snapshot=shelf.snapshot(record.ref.namespace, record.ref.name),
             first=self._lines.first(line_of(record)),
-            shared=any(one.meta.uid != record.meta.uid for one in others),
+            shared=bool(others),
         )
 
     def _fingerprint(self, shelf: Shelf, record: Record, decision: Decision) -> tuple[object, ...]:
@@ -174,8 +179,11 @@ class Worker:
             await self._release(shelf, obj)
             return None
         if step is Step.UNDO:
-            await backend.undo(self._creation(shelf, record, secrets, strict=False))
-            await self._release(shelf, obj)
+            # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.
+            live = await self._client.find(shelf.dialect.records, obj.metadata.name)
+            if live is not None and live.metadata.uid == obj.metadata.uid:
+                await backend.undo(self._creation(shelf, record, secrets, strict=False))
+                await self._release(shelf, live)
             return None
         if step is Step.FIND:
             found = await backend.find(record.handle, secrets=secrets)
@@ -189,7 +197,9 @@ class Worker:
 
     async def _found(self, shelf: Shelf, obj: Any, shot: Shot) -> Requeue | None:
         state = State(handle=shot.handle, cut=shot.cut, ready=shot.ready, restore_size=shot.restore_size)
-        await self._say(shelf, obj, state)
+        obj = await self._say(shelf, obj, state)
+        # Whoever looks next, at this one or at its line, must see that it is cut: it would ask the driver once more.
+        await shelf.records.reached(int(obj.metadata.resource_version))
         return None if shot.ready else Requeue(poll_after(shot.cut, self._clock.now()))
 
     def _creation(self, shelf: Shelf, record: Record, secrets: Secrets, *, strict: bool) -> Creation:
@@ -237,12 +247,13 @@ class Worker:
     async def _mark(self, shelf: Shelf, obj: Any, *, begun: bool) -> Any:
         return await self._patch(shelf, obj, {"metadata": {"annotations": {CREATING: "true" if begun else None}}})
 
-    async def _say(self, shelf: Shelf, obj: Any, state: State) -> None:
+    async def _say(self, shelf: Shelf, obj: Any, state: State) -> Any:
         change: Change = shelf.dialect.record_change(obj, state, now=self._clock.now())
         if change.main is not None:
             obj = await self._patch(shelf, obj, change.main)
         if change.status is not None:
-            await self._patch(shelf, obj, change.status, subresource="status")
+            obj = await self._patch(shelf, obj, change.status, subresource="status")
+        return obj
 
     async def _release(self, shelf: Shelf, obj: Any) -> None:
         kept = [one for one in obj.metadata.finalizers if one != shelf.dialect.record_finalizer]

@@ -15,13 +15,21 @@ HERE = {"volumes": [Path("/data/volumes")], "snapshots": Path("/data/snapshots")
 
 
 def choose(*drivers: str, **given: Any) -> Chosen:
-    return chosen(list(drivers), **({"volumes": None, "snapshots": None, "node": None, "alone": False} | given))
+    return chosen(
+        list(drivers), **({"provisions": None, "volumes": None, "snapshots": None, "node": None, "alone": False} | given)
+    )
 
 
 def test_a_driver_has_a_socket_or_a_sidecar() -> None:
     found = choose("a.example.com=unix:///run/a.sock", "b.example.com=sidecar")
     assert found.sockets == {"a.example.com": Path("/run/a.sock"), "b.example.com": None}
     assert dict(options_of(found).settings.drivers) == {"a.example.com": "here", "b.example.com": "sidecar"}
+
+
+def test_claims_are_left_to_a_drivers_own_provisioner_unless_it_has_none() -> None:
+    named = ["a.example.com=/run/a.sock", "b.example.com=/run/b.sock", "c.example.com=sidecar"]
+    found = choose(*named, provisions=["a.example.com"], **HERE)
+    assert options_of(found).settings.elsewhere == {"b.example.com", "c.example.com"}
 
 
 def test_directories_make_hostpath_ours() -> None:
@@ -53,6 +61,11 @@ def test_nothing_is_ours_by_default() -> None:
             "--driver run/a.sock: it has to be the absolute path of a socket, such as unix:///run/csi/socket",
         ),
         (
+            ["a=/run/a.sock", "b=sidecar"],
+            {"provisions": ["b"]},
+            "--provision b: a --driver with a socket is allowed (a); a sidecar has an option of its own",
+        ),
+        (
             [],
             HERE | {"node": None},
             "--node (absent): hostPath volumes need --hostpath-volumes, --hostpath-snapshots and --node",
@@ -69,6 +82,7 @@ def test_nothing_is_ours_by_default() -> None:
         "hostpath as a CSI driver",
         "a driver with two owners",
         "a socket by a relative path",
+        "provisioning for a driver that is called elsewhere",
         "hostpath without a node",
         "hostpath without volumes",
     ],

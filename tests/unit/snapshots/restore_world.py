@@ -67,6 +67,7 @@ class Storage:
 class World:
     api: MemoryApi = field(default_factory=MemoryApi)
     told: Told = field(default_factory=Told)
+    elsewhere: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.storage = Storage(self)
@@ -193,7 +194,8 @@ class Process:
 
     def __post_init__(self) -> None:
         api, told, backends = self.world.api, self.world.told, self.world.backends
-        self.restorer = Restorer(api, self.volumes, self.shelves, backends=backends, teller=told)
+        elsewhere = self.world.elsewhere
+        self.restorer = Restorer(api, self.volumes, self.shelves, backends=backends, teller=told, elsewhere=elsewhere)
         self.reclaimer = Reclaimer(api, self.volumes, backends=backends, teller=told)
 
     async def current(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.errors import UllageError
+from ullage.kube.client import WatchEvent
 from ullage.kube.controller import Controller
 from ullage.kube.errors import Conflict
 from ullage.kube.queue import Backoff
@@ -29,7 +30,7 @@ from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.shelves import kinds_of, shelf_of, volumes_of
-from ullage.snapshots.turns import Lines
+from ullage.snapshots.turns import Lines, Place
 from ullage.snapshots.worker import Worker
 
 DRIVER = "csi.example.com"
@@ -337,6 +338,37 @@ class TestDriverFails:
 
 
 @both
+async def test_what_was_undone_is_not_undone_again_where_the_cache_has_not_seen_it_go(dialect: Dialect[Any, Any]) -> None:
+    """To undo, a driver makes it once more. A process that dies right then would leave it, with no record to tell of it."""
+    cluster = Cluster(dialect)
+    cluster.driver.before = lambda: _raise(Uncertain("no answer"))
+    cluster.ask()
+    await cluster.live(lambda: "no answer" in cluster.problem())
+    cluster.delete()
+    await cluster.live(lambda: "deletionTimestamp" in cluster.api.bodies(dialect.records)[0]["metadata"])
+    cluster.driver.before = lambda: None
+    wiring = Wiring(cluster.api)  # type: ignore[arg-type]
+    backends: Any = {DRIVER: cluster.driver}
+
+    def make(wiring: Wiring) -> list[Worker]:
+        return [Worker(wiring.client, [shelf_of(wiring, one) for one in DIALECTS], backends, lines=Lines())]
+
+    (worker,) = wiring.made(Part(make=make, watches=kinds_of(DIALECTS)))
+    place = Place(dialect.name, cluster.api.bodies(dialect.records)[0]["metadata"]["name"])
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(cache.run()) for cache in wiring.caches]
+        for cache in wiring.caches:
+            await cache.synced.wait()
+        await worker.reconcile(place)
+        assert cluster.api.bodies(dialect.records) == []
+        await worker.reconcile(place)
+        for task in tasks:
+            task.cancel()
+    assert cluster.driver.made == 1
+    assert cluster.driver.names == {}
+
+
+@both
 async def test_a_write_that_was_overtaken_says_nothing_of_the_driver(dialect: Dialect[Any, Any]) -> None:
     cluster = Cluster(dialect)
     overtaken: list[str] = []
@@ -363,6 +395,37 @@ async def test_one_snapshot_of_a_volume_is_taken_at_a_time(dialect: Dialect[Any,
     await cluster.live(lambda: all(cluster.ready(name) for name in names) and not cluster.held())
     assert cluster.driver.most == 1
     assert cluster.driver.made == len(names)
+
+
+class SlowAnswers(MemoryApi):
+    """What was written is seen by everybody before its writer is told."""
+
+    async def patch(self, *args: Any, **kwargs: Any) -> Any:
+        answer = await super().patch(*args, **kwargs)
+        await asyncio.sleep(0.01)
+        return answer
+
+
+class LateNews(MemoryApi):
+    """Caches are behind what was written and answered."""
+
+    async def watch(self, *args: Any, **kwargs: Any) -> AsyncGenerator[WatchEvent[Any], None]:
+        async for event in super().watch(*args, **kwargs):
+            await asyncio.sleep(0.003)
+            yield event
+
+
+@both
+@pytest.mark.parametrize("api", [SlowAnswers, LateNews], ids=["answers are slow", "news are late"])
+async def test_a_line_moves_on_at_once_and_the_driver_is_asked_once_for_each(
+    dialect: Dialect[Any, Any], api: type[MemoryApi]
+) -> None:
+    cluster = Cluster(dialect, api=api())
+    names = [f"snap-{number}" for number in range(12)]
+    for name in names:
+        cluster.ask(name)
+    await cluster.live(lambda: all(cluster.ready(name) for name in names))
+    assert len([what for what in cluster.api.fuse.log if what.startswith("make ")]) == len(names)
 
 
 @both
@@ -393,6 +456,22 @@ async def test_an_import_is_bound_and_found() -> None:
     await cluster.live(cluster.gone)
     assert cluster.driver.names == {"by-hand-1": "whatever"}
     assert cluster.api.body(GA.records, "mine") is not None
+
+
+async def test_data_that_a_record_of_the_other_api_names_too_is_left_until_both_go() -> None:
+    cluster = Cluster(PROTOTYPE)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    handle = next(iter(cluster.driver.names))
+    ref = {"namespace": "team", "name": "same"}
+    spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Delete", "driver": DRIVER, "source": {"snapshotHandle": handle}}
+    cluster.api.put(GA.records, {"metadata": {"name": "mine"}, "spec": spec})
+    cluster.delete()
+    await cluster.live(cluster.gone)
+    assert list(cluster.driver.names) == [handle]
+    cluster.api.remove(GA.records, "mine")
+    await cluster.live(lambda: cluster.api.body(GA.records, "mine") is None)
+    assert cluster.driver.names == {}
 
 
 async def test_a_class_that_comes_later_starts_what_waited_for_it() -> None:

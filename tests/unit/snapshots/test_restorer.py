@@ -258,6 +258,30 @@ async def test_an_api_that_is_away_is_waited_for() -> None:
     assert list(world.storage.volumes) == ["vol-1"]
 
 
+async def test_a_claim_that_the_drivers_own_provisioner_fills_is_left_to_it() -> None:
+    world = World(elsewhere=frozenset({DRIVER})).everything()
+    async with world.process() as process:
+        await process.look()
+    assert world.storage.asked == []
+    assert world.told.events == []
+
+
+@pytest.mark.parametrize("goes", [False, True], ids=["the claim stays", "the claim goes meanwhile"])
+async def test_a_volume_that_another_provisioner_made_under_the_name_is_not_deleted(goes: bool) -> None:
+    world = World().everything()
+    world.storage.volumes["vol-9"] = NAME  # to the driver the name is the same, so it gives this one to whoever asks
+    theirs = {"csi": {"driver": DRIVER, "volumeHandle": "vol-9"}, "capacity": {"storage": "1Gi"}}
+    world.api.put(VOLUMES, {"metadata": {"name": NAME}, "spec": theirs})
+    if goes:
+        world.storage.after = lambda: world.api.remove(CLAIMS, "copy", "team")
+    async with world.process() as process:
+        await process.look()
+        world.storage.after = lambda: None
+        await process.look()
+    assert world.storage.volumes == {"vol-9": NAME}
+    assert RESTORING not in world.finalizers()
+
+
 async def test_a_persistent_volume_of_that_name_that_is_not_ours_stays_as_it_is() -> None:
     world = World().everything()
     world.api.put(VOLUMES, {"metadata": {"name": NAME}, "spec": {"capacity": {"storage": "1Gi"}}})

@@ -43,6 +43,11 @@ class Attempts(Generic[K]):
         self._failures[key] = _Failure(count, now + delay, facts)
         return delay
 
+    def count(self, key: K, facts: Hashable) -> int:
+        """How often it has failed in a row on these facts."""
+        failure = self._failures.get(key)
+        return failure.count if failure is not None and failure.facts == facts else 0
+
     def stopped(self, key: K, facts: Hashable) -> None:
         """Notes a failure that only other facts can mend."""
         self._failures[key] = _Failure(1, math.inf, facts)
