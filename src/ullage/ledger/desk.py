@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 FIRST_WAIT: Final = 0.05  # seconds, after the first failure in a row
 LONGEST_WAIT: Final = 1.0
 OTHERS: Final = 1.0  # seconds for which a write of another process is remembered
-SPREAD: Final = 3  # conflicts in a row after which the wait grows no more: whoever waits long loses to those who do not
+SPREAD: Final = 2  # conflicts in a row after which the wait grows no more: whoever waits longer than others starves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +252,8 @@ class Desk:
             around.metrics.writes.labels(result).inc()
             around.metrics.write_seconds.observe(took)
         if result == "conflict":
-            self._conflicts += 1  # others write too: the first try again is at once, later ones spread
-            self._rest(around.jitter() * settings.pause * 2.0 ** min(self._conflicts, SPREAD) if self._conflicts > 1 else 0.0)
+            self._conflicts += 1  # others write too: those who try again at once would meet again
+            self._rest(around.jitter() * max(settings.pause, took) * 2.0 ** min(self._conflicts, SPREAD))
             return False
         self._conflicts = 0
         self._copy = _Copy(written, decided, tick)

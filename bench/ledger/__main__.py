@@ -1,0 +1,99 @@
+"""`python -m bench.ledger`: what asking the ledger costs a create, on a real kube-apiserver and an etcd with fsync.
+
+In one run: (0) creates without admission, (a) with core ResourceQuota, (b) with a webhook of ours that does nothing, (c) with
+the ledger. The ways take turns, several rounds of them, since a machine is never equally busy. With `--endurance` instead:
+minutes of load on one hot tenant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from typing import Final
+
+import uvloop
+
+from bench.apiserver.__main__ import DEFINITIONS, say, target_of
+from bench.apiserver.wire import Connection
+from bench.ledger.endurance import endure
+from bench.ledger.report import render
+from bench.ledger.ways import Measured, Scene, Way, measure
+from tests.e2e.real import RealControlPlane
+from tools.kube.build import NoPrograms, programs
+from ullage.kube.crds import crd_of
+from ullage.ledger.types import LEDGERS, NAMESPACE
+
+SERVED_SECONDS: Final = 30.0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.ledger", description=__doc__)
+    parser.add_argument("--creates", type=int, default=3_000, help="ConfigMaps of each measurement (default 3,000)")
+    parser.add_argument("--clients", type=int, default=64, help="connections that create at once (default 64)")
+    parser.add_argument("--tenants", type=int, default=200, help="ledgers, where there are many (default 200)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each way (default 3)")
+    parser.add_argument("--endurance", type=float, nargs="?", const=300.0, help="load for so many seconds (default 300)")
+    return parser.parse_args()
+
+
+def ways(tenants: int) -> list[Way]:
+    """What is compared stands side by side."""
+    found = [Way("(0) no admission"), Way("(a) core ResourceQuota", quota=True)]
+    for replicas in (1, 3):
+        found += [
+            Way("(b) a webhook that does nothing", role="nothing", replicas=replicas),
+            Way("(c) ledger, one hot tenant", role="ledger", replicas=replicas),
+            Way(f"(c) ledger, {tenants} tenants", role="ledger", replicas=replicas, tenants=tenants),
+        ]
+    return found
+
+
+async def prepare(scene: Scene) -> None:
+    admin = await Connection(scene.target).open(scene.target.context())
+    await admin.json("POST", DEFINITIONS, crd_of(LEDGERS))
+    await admin.json("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    deadline = time.monotonic() + SERVED_SECONDS
+    while True:
+        resources = await admin.json("GET", "/apis")
+        if any(group["name"] == LEDGERS.group for group in resources["groups"]):
+            break
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{LEDGERS.name} is not served after {SERVED_SECONDS:.0f} s")
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(1)  # kube-apiserver serves a kind a moment after it says so
+    await admin.close()
+
+
+async def run(scene: Scene, options: argparse.Namespace) -> bool:
+    await prepare(scene)
+    if options.endurance is not None:
+        return await endure(scene, options.endurance)
+    rounds: dict[Way, list[Measured]] = {}
+    for number in range(options.rounds):
+        for way in ways(options.tenants):
+            say(f"round {number + 1} of {options.rounds}: {way.full_name}")
+            rounds.setdefault(way, []).append(await measure(way, scene))
+    print(render(rounds))
+    return True
+
+
+def main() -> None:
+    options = arguments()
+    try:
+        plane = RealControlPlane(programs(os.environ), durable=True)
+    except NoPrograms as problem:
+        sys.exit(f"nothing to measure on: {problem}")
+    plane.start()
+    try:
+        scene = Scene(target_of(plane.control_plane()), plane.kubeconfig, plane.pids, options.clients, options.creates)
+        held = uvloop.run(run(scene, options))
+    finally:
+        plane.stop()
+    sys.exit(not held)
+
+
+if __name__ == "__main__":
+    main()
