@@ -35,6 +35,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "InUse": "nothing, unless the record was to go: then delete the snapshot",
     "SnapshotInUse": "wait until the claim is bound, or delete the claim",
     "DriverRetrying": "nothing: it is tried again, at growing intervals of up to a minute",
+    "NotAsked": "make or mend what the message names: it is tried again then",
     "DriverError": "mend what the message names, then delete the snapshot and take it again",
 }
 

@@ -21,6 +21,8 @@ Policy = Literal["Delete", "Retain"]
 
 # On a record whose creation may have begun: until the cut is known, its deletion has to find out first.
 CREATING: Final = "ullage.io/creating"
+ABOUT_TO: Final = "true"  # the driver is about to be asked, or was
+MAY_BE: Final = "maybe"  # it was, and nobody knows what came of it
 # On a record: the node that its source volume can only be reached from; the source volume's handle, where the API has no field.
 NODE: Final = "ullage.io/node"
 SOURCE: Final = "ullage.io/source-volume"

@@ -14,6 +14,7 @@ from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import LABEL, is_deleting, name_for
 from ullage.snapshots.model import (
+    ABOUT_TO,
     CLAIM_LABEL,
     CREATING,
     NODE,
@@ -171,11 +172,12 @@ def new_record(facts: Facts, origin: Origin, found: SnapshotClass) -> Record:
     that cannot be.
     """
     snapshot = facts.snapshot
+    secret = _secret(facts, found)
     annotations = {SOURCE: origin.volume.handle}
     if origin.volume.node:
         annotations[NODE] = origin.volume.node
-    if facts.waiting is None:
-        annotations[CREATING] = "true"
+    if facts.waiting is None and secret is None:  # a Secret may turn out to be missing: then nothing is begun
+        annotations[CREATING] = ABOUT_TO
     labels = labels_for(snapshot.claim, origin.volume_name)
     return Record(
         meta=Meta(name=facts.record_name, annotations=annotations, labels=labels),
@@ -187,7 +189,7 @@ def new_record(facts: Facts, origin: Origin, found: SnapshotClass) -> Record:
         policy=found.policy,
         class_name=found.name,
         node=origin.volume.node,
-        secret=_secret(facts, found),
+        secret=secret,
     )
 
 

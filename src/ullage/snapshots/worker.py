@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from ullage.snapshots.backends.base import (
     Uncertain,
     Volume,
 )
-from ullage.snapshots.model import CREATING, Change, Problem, Record, Ref, State
+from ullage.snapshots.model import ABOUT_TO, CREATING, MAY_BE, Change, Problem, Record, Ref, State
 from ullage.snapshots.rules import SNAPSHOT_ROLES
 from ullage.snapshots.secrets import decoded, plain
 from ullage.snapshots.shelves import Shelf
@@ -129,12 +129,16 @@ class Worker:
         wait = self._attempts.wait(place, facts, self._clock.monotonic())
         if wait:
             return None if math.isinf(wait) else Requeue(wait)
+        asked = False
         try:
-            again = await self._ask(shelf, obj, record, decision.step)
+            secrets = await self._secrets(record.secret)
+            creation = self._creation(shelf, record, secrets, strict=decision.step in (Step.MARK, Step.CREATE))
+            asked = True
+            again = await self._ask(shelf, obj, decision.step, creation)
         except ApiError:
             raise  # says nothing of what the driver did: that is asked for again
         except (Retryable, Terminal) as error:
-            return await self._failed(shelf, place, error, facts)
+            return await self._failed(shelf, place, error, _Failure(asked, facts))
         self._attempts.forget(place)
         return again
 
@@ -171,28 +175,27 @@ class Worker:
         elif decision.problem is not None:
             await self._say(shelf, obj, replace(shelf.dialect.read_record(obj).state, problem=decision.problem))
 
-    async def _ask(self, shelf: Shelf, obj: Any, record: Record, step: Step) -> Requeue | None:
+    async def _ask(self, shelf: Shelf, obj: Any, step: Step, creation: Creation) -> Requeue | None:
+        record = shelf.dialect.read_record(obj)
         backend = self._backends[record.driver]
-        secrets = await self._secrets(record.secret)
         if step is Step.DELETE:
-            await backend.delete(record.handle, secrets=secrets)
+            await backend.delete(record.handle, secrets=creation.secrets)
             await self._release(shelf, obj)
             return None
         if step is Step.UNDO:
             # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.
             live = await self._client.find(shelf.dialect.records, obj.metadata.name)
             if live is not None and live.metadata.uid == obj.metadata.uid:
-                await backend.undo(self._creation(shelf, record, secrets, strict=False))
+                await backend.undo(creation)
                 await self._release(shelf, live)
             return None
         if step is Step.FIND:
-            found = await backend.find(record.handle, secrets=secrets)
+            found = await backend.find(record.handle, secrets=creation.secrets)
             if found is None:
                 raise NotNow(f"{record.driver} has no snapshot {record.handle}")
             return await self._found(shelf, obj, found)
-        creation = self._creation(shelf, record, secrets, strict=True)
         if step is Step.MARK:
-            obj = await self._mark(shelf, obj, begun=True)
+            obj = await self._mark(shelf, obj, ABOUT_TO)
         return await self._found(shelf, obj, await backend.create(creation))
 
     async def _found(self, shelf: Shelf, obj: Any, shot: Shot) -> Requeue | None:
@@ -223,29 +226,27 @@ class Worker:
 
     # --- writing ---
 
-    async def _failed(
-        self, shelf: Shelf, place: Place, error: Retryable | Terminal, facts: tuple[object, ...]
-    ) -> Requeue | None:
-        """Shows the error on the record, as it is by now. Only what may have happened keeps its mark."""
+    async def _failed(self, shelf: Shelf, place: Place, error: Retryable | Terminal, failure: _Failure) -> Requeue | None:
+        """Shows the error on the record, as it is by now, and takes the mark off where nothing can have been made."""
         obj = await self._client.find(shelf.dialect.records, place.name)
         if obj is None:
             return None
         if isinstance(error, Terminal):
-            self._attempts.stopped(place, facts)
+            self._attempts.stopped(place, failure.facts)
             again = None
         else:
-            again = Requeue(self._attempts.failed(place, facts, self._clock.monotonic()))
+            again = Requeue(self._attempts.failed(place, failure.facts, self._clock.monotonic()))
         record = shelf.dialect.read_record(obj)
-        if record.begun and not isinstance(error, Uncertain) and obj.metadata.deletion_timestamp is None:
-            obj = await self._mark(shelf, obj, begun=False)
-        reason = "DriverError" if isinstance(error, Terminal) else "DriverRetrying"
-        await self._say(shelf, obj, replace(record.state, problem=Problem(reason, str(error))))
+        mark = mark_after(record, error, asked=failure.asked)
+        if mark != record.meta.annotations.get(CREATING):
+            obj = await self._mark(shelf, obj, mark)
+        await self._say(shelf, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
         if line_of(record):
             await shelf.records.reached(int(obj.metadata.resource_version))  # whoever is next must see the mark
         return again
 
-    async def _mark(self, shelf: Shelf, obj: Any, *, begun: bool) -> Any:
-        return await self._patch(shelf, obj, {"metadata": {"annotations": {CREATING: "true" if begun else None}}})
+    async def _mark(self, shelf: Shelf, obj: Any, mark: str | None) -> Any:
+        return await self._patch(shelf, obj, {"metadata": {"annotations": {CREATING: mark}}})
 
     async def _say(self, shelf: Shelf, obj: Any, state: State) -> Any:
         change: Change = shelf.dialect.record_change(obj, state, now=self._clock.now())
@@ -270,6 +271,29 @@ class Worker:
             uid=meta.uid,
             resource_version=meta.resource_version,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    asked: bool  # the driver was: before that, an error says nothing of what it may have done earlier
+    facts: tuple[object, ...]
+
+
+def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> str | None:
+    """The mark that a record has after a failure. It goes where the driver says that nothing was made, unless an earlier call
+    may have had its effect: no later answer says that it had none."""
+    mark = record.meta.annotations.get(CREATING)
+    if not asked or mark is None or record.handle or record.meta.deletion_timestamp is not None:
+        return mark
+    if isinstance(error, Uncertain):
+        return MAY_BE
+    return mark if mark == MAY_BE else None
+
+
+def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
+    if not asked:
+        return Problem("NotAsked", str(error))
+    return Problem("DriverError" if isinstance(error, Terminal) else "DriverRetrying", str(error))
 
 
 def poll_after(cut: datetime, now: datetime) -> float:

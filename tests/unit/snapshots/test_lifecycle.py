@@ -291,6 +291,47 @@ class TestDriverFails:
         assert cluster.driver.names == {}
 
     @both
+    @pytest.mark.parametrize("error", [NotNow("busy"), Impossible("no such pool")], ids=["not now", "never"])
+    async def test_no_later_answer_makes_a_lost_one_undone(self, dialect: Dialect[Any, Any], error: UllageError) -> None:
+        cluster = Cluster(dialect)
+        cluster.driver.after = lambda: _raise(Uncertain("no answer"))
+        cluster.ask()
+        await cluster.live(lambda: "no answer" in cluster.problem())
+        cluster.driver.after, cluster.driver.before = lambda: None, lambda: _raise(error)
+        await cluster.live(lambda: str(error) in cluster.problem())
+        cluster.driver.before = lambda: None
+        cluster.delete()
+        await cluster.live(cluster.gone)
+        assert cluster.driver.names == {}
+
+    async def test_a_secret_that_is_missing_stops_nothing_from_being_deleted(self) -> None:
+        cluster = Cluster(GA)
+        secret = {f"csi.storage.k8s.io/snapshotter-secret-{half}": "login" for half in ("name", "namespace")}
+        cluster.api.edit(GA.classes, "daily", merge={"parameters": secret})
+        cluster.ask()
+        await cluster.live(lambda: cluster.problem() == "secret login/login does not exist")
+        assert cluster.driver.made == 0
+        cluster.delete()
+        await cluster.live(cluster.gone)
+
+    async def test_a_secret_that_went_meanwhile_does_not_hide_what_was_made(self) -> None:
+        cluster = Cluster(GA)
+        secret = {f"csi.storage.k8s.io/snapshotter-secret-{half}": "login" for half in ("name", "namespace")}
+        cluster.api.edit(GA.classes, "daily", merge={"parameters": secret})
+        login = {"metadata": {"name": "login", "namespace": "login"}, "data": {}}
+        cluster.api.put(types.SECRETS, login)
+        cluster.driver.after = lambda: _raise(Uncertain("no answer"))
+        cluster.ask()
+        await cluster.live(lambda: "no answer" in cluster.problem())
+        cluster.driver.after = lambda: None
+        cluster.api.remove(types.SECRETS, "login", "login")
+        await cluster.live(lambda: "does not exist" in cluster.problem())
+        cluster.delete()
+        cluster.api.put(types.SECRETS, login)
+        await cluster.live(cluster.gone)
+        assert cluster.driver.names == {}
+
+    @both
     async def test_a_refusal_stops_and_is_shown_and_holds_nothing(self, dialect: Dialect[Any, Any]) -> None:
         cluster = Cluster(dialect)
         asked: list[int] = []
