@@ -11,7 +11,13 @@ from pathlib import Path
 from grpc_tools import protoc
 
 SOURCE = Path(__file__).parent.parent / "src"
-FILES = ("ullage/snapshots/backends/csi/csi.proto",)
+FILES = (
+    "ullage/snapshots/backends/csi/csi.proto",
+    "ullage/engines/protocol/controller.proto",
+    "ullage/engines/protocol/replica.proto",
+    "ullage/engines/protocol/syncagent.proto",
+    "ullage/engines/protocol/host.proto",
+)
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 The only package that may import all others. It imports them inside the commands, so that `ullage --help` stays quick.
 
-commands     `up`, `controller`, `webhook`, `world`, `install`, `uninstall`; sidecar: `csi-sidecar`
+commands     `up`, `controller`, `webhook`, `world`, `install`, `uninstall`; sidecar: `csi-sidecar`; engine: `engine`
 drivers      which drivers' snapshots are ours, as options say it
 processes    controllers behind a lease; the admission server
 manifests    what is installed, as values; access: the roles; foreign: whether somebody else's definition will do
@@ -13,6 +13,7 @@ health       /healthz, /readyz and /metrics; life: signals and the parent
 
 from ullage.app.commands import compose, main  # isort: split
 
-from ullage.app import sidecar as sidecar  # its command comes after these
+from ullage.app import engine as engine  # the commands of these come after those
+from ullage.app import sidecar as sidecar
 
 __all__ = ["compose", "main"]

@@ -138,6 +138,13 @@ def test_a_namespace_belongs_to_namespaced_kinds() -> None:
     ]
 
 
+def test_custom_kinds_may_have_a_finalizer_of_one_word_and_hear_of_it() -> None:
+    meta = {"name": "a", "finalizers": ["longhorn.io", "orphan", "a.b/c"]}
+    assert validate_metadata(meta, namespaced=False, name_rule=names.subdomain, custom=True) == []
+    assert names.finalizer_warnings(meta, None) == [f'metadata.finalizers: "longhorn.io": {names.PREFER}']
+    assert names.finalizer_warnings(meta, {"finalizers": ["longhorn.io"]}) == []
+
+
 OLD: Json = {"name": "a", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]}
 DYING: Json = {**OLD, "deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 0}
 

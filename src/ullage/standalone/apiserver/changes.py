@@ -57,7 +57,8 @@ def count_generation(resource: Resource, strategy: Strategy, *, new: Json, live:
 def validate_new(resource: Resource, strategy: Strategy, obj: Json) -> None:
     """Raises a 422 with every fault of an object that is to be created."""
     meta = obj["metadata"]
-    errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule)
+    custom = resource.custom is not None
+    errors = validate_metadata(meta, namespaced=resource.namespaced, name_rule=strategy.name_rule, custom=custom)
     errors += strategy.validate(obj)
     if resource.schema is not None:
         errors += resource.schema.validate(obj, blocked=any(error.kind in BLOCKING for error in errors))
@@ -68,7 +69,7 @@ def validate_new(resource: Resource, strategy: Strategy, obj: Json) -> None:
 
 def validate_changed(resource: Resource, strategy: Strategy, *, new: Json, live: Json, subresource: str) -> None:
     """Raises a 422 with every fault of an object's new version."""
-    errors = validate_metadata_update(new["metadata"], live["metadata"])
+    errors = validate_metadata_update(new["metadata"], live["metadata"], custom=resource.custom is not None)
     if resource.custom is None:
         errors += errors  # kube-apiserver checks them in two places, and tells them twice
     errors += strategy.validate(new)

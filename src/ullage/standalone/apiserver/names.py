@@ -25,6 +25,9 @@ NameRule = Callable[[str], list[str]]
 
 MAX_ANNOTATIONS = 256 * 1024
 IMMUTABLE = "field is immutable"
+PREFER = (
+    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
+)
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -90,18 +93,18 @@ def anything(name: str) -> list[str]:
     return []
 
 
-def validate_metadata(meta: Json, *, namespaced: bool, name_rule: NameRule) -> list[FieldError]:
+def validate_metadata(meta: Json, *, namespaced: bool, name_rule: NameRule, custom: bool = False) -> list[FieldError]:
     """Faults in the metadata of an object that is to be stored, its name already made from `generateName`."""
     errors = _name_errors(meta, name_rule)
     if namespaced and not meta.get("namespace"):
         errors.append(required("metadata.namespace"))
     elif meta.get("namespace") and not namespaced:
         errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
-    errors += _common_errors(meta)
+    errors += _common_errors(meta, custom=custom)
     return errors
 
 
-def validate_metadata_update(new: Json, old: Json) -> list[FieldError]:
+def validate_metadata_update(new: Json, old: Json, *, custom: bool = False) -> list[FieldError]:
     """Faults in the metadata of a new version of an object. `carry_metadata` has filled what clients may leave out."""
     errors = []
     if new.get("deletionTimestamp") or old.get("deletionTimestamp"):
@@ -109,7 +112,7 @@ def validate_metadata_update(new: Json, old: Json) -> list[FieldError]:
     for name in _FIXED:
         if new.get(name) != old.get(name):
             errors.append(invalid_value(f"metadata.{name}", new.get(name), IMMUTABLE))
-    return errors + _common_errors(new)
+    return errors + _common_errors(new, custom=custom)
 
 
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -144,7 +147,7 @@ def _name_errors(meta: Json, rule: NameRule) -> list[FieldError]:
     return errors + [invalid_value("metadata.name", name, fault) for fault in rule(name)]
 
 
-def _common_errors(meta: Json) -> list[FieldError]:
+def _common_errors(meta: Json, *, custom: bool) -> list[FieldError]:
     errors = []
     if (meta.get("generation") or 0) < 0:
         errors.append(invalid_value("metadata.generation", meta["generation"], "must be greater than or equal to 0"))
@@ -155,8 +158,15 @@ def _common_errors(meta: Json) -> list[FieldError]:
     if owners := meta.get("ownerReferences"):
         errors += _owner_errors(owners)
     if finalizers := meta.get("finalizers"):
-        errors += _finalizer_errors(finalizers)
+        errors += _finalizer_errors(finalizers, custom=custom)
     return errors
+
+
+def finalizer_warnings(meta: Json, old: Json | None) -> list[str]:
+    """What is said of new finalizers of a custom kind that anybody might use: on built-in kinds they are refused."""
+    before = (old or {}).get("finalizers") or ()
+    plain = [name for name in meta.get("finalizers") or () if name not in before and _is_plain(name)]
+    return [f'metadata.finalizers: "{name}": {PREFER}' for name in plain]
 
 
 def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
@@ -187,12 +197,16 @@ def _value_faults(value: str) -> tuple[str, ...]:
     return tuple(value_faults(value))
 
 
-def _finalizer_errors(finalizers: Sequence[str]) -> list[FieldError]:
+def _is_plain(finalizer: str) -> bool:
+    return "/" not in finalizer and finalizer not in STANDARD_FINALIZERS
+
+
+def _finalizer_errors(finalizers: Sequence[str], *, custom: bool) -> list[FieldError]:
     path = "metadata.finalizers"
     errors = []
     for index, name in enumerate(finalizers):
         errors += [invalid_value(path, name, fault) for fault in _key_faults(name)]
-        if "/" not in name and name not in STANDARD_FINALIZERS:
+        if not custom and _is_plain(name):
             fault = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid_value(f"{path}[{index}]", name, fault))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:

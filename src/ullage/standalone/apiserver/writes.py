@@ -21,7 +21,7 @@ from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.changes import check_preconditions, count_generation, same, validate_changed, validate_new
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
-from ullage.standalone.apiserver.names import carry_metadata
+from ullage.standalone.apiserver.names import carry_metadata, finalizer_warnings
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.scale import replicas_path
@@ -124,6 +124,8 @@ class Writer:
             self._kinds.allocate(resource, obj)
             strategy.prepare_create(obj)
             validate_new(resource, strategy, obj)
+            if resource.custom is not None and not attempt:
+                call.warnings += finalizer_warnings(obj["metadata"], None)
             attrs.object, attrs.name = obj, obj["metadata"]["name"]
             self._kinds.guard(attrs)
             call.warnings += await self._webhooks.validate(attrs)
@@ -251,6 +253,8 @@ class Writer:
             self._kinds.allocate(resource, new)
         count_generation(resource, strategy, new=new, live=live, subresource=call.subresource)
         validate_changed(resource, strategy, new=new, live=live, subresource=call.subresource)
+        if resource.custom is not None and not call.subresource:
+            call.warnings += finalizer_warnings(new["metadata"], live["metadata"])
         attrs.object = new
         self._kinds.guard(attrs)
         call.warnings += await self._webhooks.validate(attrs)

@@ -1,0 +1,17 @@
+"""How engine snapshots are looked after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`manage`: the objects are ours to look after. Not so where Longhorn itself runs, and unless it is said: then nothing of
+    them is written, and no hook is asked about them."""
+
+    manage: bool = False
+    interval: float = 5.0  # seconds between two looks at an engine
+    pollers: int = 32  # engines that are looked at at the same time
+    tries: int = 10  # of a creation, before it has failed
+    ticket_seconds: float = 3600.0  # what an attachment ticket is worth unless it is renewed

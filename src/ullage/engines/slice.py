@@ -1,0 +1,70 @@
+"""The slice as one value: Longhorn's kinds, the controllers of their snapshots, and the hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ullage.engines import webhook
+from ullage.engines.base import Engines
+from ullage.engines.controller import Snapshots
+from ullage.engines.metrics import Metrics
+from ullage.engines.monitor import Monitor
+from ullage.engines.settings import Settings
+from ullage.engines.shelves import shelves_of
+from ullage.engines.types import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.volumes import Volumes
+from ullage.kube.controller import Controller
+from ullage.kube.slices import Part, Slice, Wiring, Write
+
+WRITES: Final = (
+    Write(SNAPSHOTS, ("create", "delete")),
+    Write(SNAPSHOTS, ("patch",), ("", "status")),
+    Write(VOLUMES, ("patch",), ("", "status")),
+    Write(ENGINES, ("patch",), ("status",)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`engines` tells where engines are found; what has to be closed again it leaves with the wiring. Without it this process
+    reaches none, and looks after nothing."""
+
+    settings: Settings = field(default_factory=Settings)
+    engines: Callable[[Wiring], Engines] | None = None
+
+
+def engines(options: Options | None = None) -> Slice:
+    """The kinds are Longhorn's: brought along on one machine, looked for on a cluster. Without `manage` nothing is done
+    about them."""
+    chosen = options or Options()
+    if not chosen.settings.manage:
+        return Slice(name="engines", foreign=KINDS)
+    return Slice(
+        name="engines",
+        foreign=KINDS,
+        controllers=Part(make=lambda wiring: make_controllers(wiring, chosen), watches=KINDS, writes=WRITES, events=True),
+        hooks=Part(make=webhook.make_hooks, watches=KINDS),
+    )
+
+
+def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
+    if options.engines is None:
+        return []
+    found, settings = options.engines(wiring), options.settings
+    shelves, metrics = shelves_of(wiring), Metrics(wiring.metrics.registry)
+    monitor = Monitor(wiring.client, shelves, found, settings=settings, metrics=metrics, clock=wiring.clock)
+    polling = monitor.controller(metrics=wiring.metrics)
+    snapshots = Snapshots(
+        wiring.client,
+        shelves,
+        found,
+        settings=settings,
+        teller=wiring.recorder("engines"),
+        metrics=metrics,
+        poke=polling.queue.add,
+        clock=wiring.clock,
+    )
+    volumes = Volumes(wiring.client, shelves, clock=wiring.clock)
+    return [snapshots.controller(metrics=wiring.metrics), volumes.controller(metrics=wiring.metrics), polling]

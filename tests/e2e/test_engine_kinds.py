@@ -1,0 +1,337 @@
+"""Longhorn's kinds as we bring them along, and the door in front of Snapshots: accepted by API servers, readable for people,
+and fit to hold what Longhorn itself writes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ullage.admission.certificates import Terms
+from ullage.admission.run import Settings, run_webhook
+from ullage.engines.settings import Settings as EngineSettings
+from ullage.engines.slice import Options, engines
+from ullage.engines.types import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
+from ullage.kube.client import Client
+from ullage.kube.config import Config
+from ullage.kube.crds import crd_of, to_yaml
+from ullage.kube.kinds import Kind
+from ullage.kube.slices import Wiring
+
+from .api import Api
+from .choice import DISPOSABLE
+from .conftest import DEFINITIONS, wait_served
+from .control_plane import ControlPlane
+from .kubectl import Kubectl, Ran
+from .snapshot_kinds import until_explained
+
+Json = dict[str, Any]
+CREATED = "2026-05-01T11:59:58Z"
+SYSTEM = "system:serviceaccount:ullage-system:controller"
+START_SECONDS = 60.0
+PREFER = (
+    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
+)
+
+
+@pytest.fixture(scope="module")
+def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kubectl-engines")
+
+
+@pytest.fixture(scope="module")
+def served(api: Api, kubectl_home: Path) -> Api:
+    """Under their own names, since the hooks know them by these: workers share them, and nobody takes them away."""
+    if os.environ.get("E2E_KUBECONFIG") and not os.environ.get(DISPOSABLE):
+        pytest.skip("a cluster of somebody's own may have Longhorn's kinds for real")
+    admin = Kubectl(api.plane, namespace="default", home=kubectl_home)
+    text = to_yaml(*map(crd_of, KINDS))
+    assert admin("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=text).err == "", "no warnings"
+    for kind in KINDS:
+        wait_served(api, kind.path())
+    for kind in KINDS:
+        until_explained(admin, kind)
+    return api
+
+
+@pytest.fixture
+def kubectl(served: Api, namespace: str, kubectl_home: Path) -> Kubectl:
+    return Kubectl(served.plane, namespace=namespace, home=kubectl_home)
+
+
+def body(kind: Kind[Any], name: str, **content: Any) -> Json:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **content}
+
+
+# --- the kinds -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.plural) for kind in KINDS])
+def test_the_definition_is_accepted_as_it_is(served: Api, kind: Kind[Any]) -> None:
+    found = served.get(f"{DEFINITIONS}/{kind.name}").obj
+    conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+    assert (conditions["Established"], conditions["NamesAccepted"]) == ("True", "True")
+    assert "NonStructuralSchema" not in conditions
+
+
+SNAPSHOT_STATUS: Json = {
+    "parent": "",
+    "children": {HEAD: True},
+    "markRemoved": False,
+    "userCreated": True,
+    "requestedTime": CREATED,
+    "creationTime": CREATED,
+    "size": 4096,
+    "labels": None,
+    "ownerID": "node-1",
+    "error": "",
+    "restoreSize": 1073741824,
+    "readyToUse": True,
+    "checksum": "c4f2b5d6",
+    "checksumCalculatedAt": CREATED,
+}
+ENTRY: Json = {
+    "name": HEAD,
+    "parent": "a",
+    "children": None,
+    "removed": False,
+    "usercreated": False,
+    "created": CREATED,
+    "size": "0",
+    "labels": None,
+}
+THEIRS = [
+    pytest.param(
+        SNAPSHOTS,
+        {"spec": {"volume": "vol", "createSnapshot": False, "labels": None}, "status": SNAPSHOT_STATUS},
+        id="a snapshot",
+    ),
+    pytest.param(
+        VOLUMES,
+        {
+            "spec": {
+                "size": "1073741824",
+                "numberOfReplicas": 3,
+                "snapshotMaxCount": 250,
+                "snapshotMaxSize": "0",
+                "nodeID": "node-1",
+                "frontend": "blockdev",
+                "dataLocality": "disabled",
+            },
+            "status": {
+                "state": "attached",
+                "robustness": "healthy",
+                "actualSize": 4096,
+                "currentNodeID": "node-1",
+                "conditions": [{"type": "Scheduled", "status": "True", "reason": "", "message": "", "lastProbeTime": ""}],
+                "kubernetesStatus": {"pvName": "pv-1"},
+            },
+        },
+        id="a volume",
+    ),
+    pytest.param(
+        ENGINES,
+        {
+            "spec": {"volumeName": "vol", "volumeSize": "1073741824", "desireState": "running", "active": True, "image": "x"},
+            "status": {
+                "currentState": "running",
+                "currentSize": "1073741824",
+                "endpoint": "/dev/longhorn/vol",
+                "snapshots": {HEAD: ENTRY},
+                "snapshotsError": "",
+                "purgeStatus": {"tcp://10.0.0.1:1": {"error": "", "isPurging": False, "progress": 0, "state": ""}},
+                "snapshotMaxCount": 250,
+                "snapshotMaxSize": "0",
+                "replicaModeMap": {"r-1": "RW"},
+            },
+        },
+        id="an engine",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "content"), THEIRS)
+def test_what_longhorn_writes_is_kept_whole_and_can_be_read(
+    served: Api, namespace: str, kind: Kind[Any], content: Json
+) -> None:
+    path = kind.path(namespace)
+    found = served.create(path, body(kind, "a", **content))
+    found = served.replace(f"{path}/a/status", {**found, "status": content["status"]})
+    assert {key: found[key] for key in content} == content
+    msgspec.convert(found, kind.type)
+
+
+def test_a_person_reads_snapshots_in_columns(served: Api, namespace: str, kubectl: Kubectl) -> None:
+    path = SNAPSHOTS.path(namespace)
+    found = served.create(path, body(SNAPSHOTS, "daily", spec={"volume": "vol", "createSnapshot": False}))
+    served.replace(f"{path}/daily/status", {**found, "status": SNAPSHOT_STATUS})
+    table = kubectl("get", "lhsnap")
+    assert table.lines[0].split() == ["NAME", "VOLUME", "CREATED", "READY", "SIZE", "RESTORE-SIZE", "AGE"]
+    row = table.row("daily")
+    assert (row[1], row[3], row[4], row[5]) == ("vol", "true", "4096", "1073741824")
+    wide = kubectl("get", "snapshots.longhorn.io", "-o", "wide").lines[0].split()
+    assert wide[-4:] == ["PARENT", "REMOVED", "USER", "ERROR"]
+
+
+def test_every_field_is_explained(kubectl: Kubectl) -> None:
+    text = " ".join(kubectl("explain", "snapshots.longhorn.io.status.requestedTime").out.split())
+    assert "It is written before the engine is asked" in text
+    text = " ".join(kubectl("explain", "volumes.longhorn.io.spec.attachmentTickets").out.split())
+    assert "Demands that the volume be attached, by id" in text
+
+
+# --- the door --------------------------------------------------------------------------------------------------------
+
+
+class Doorkeeper:
+    """The webhook of the slice in a thread of its own, asked about one namespace only."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._serves = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._serves.wait(START_SECONDS), f"the webhook does not serve: {self._problem!r}"
+
+    def end(self) -> None:
+        if self._loop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as problem:
+            self._problem = problem
+            raise
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        part = engines(Options(settings=EngineSettings(manage=True))).hooks
+        assert part is not None
+        name = f"e2e-{self._namespace}"
+        settings = Settings(namespace=self._namespace, name=name, terms=Terms(hosts=("localhost",)), drain=0.0, stop_seconds=5)
+        async with Client(Config.load(self._plane.kubeconfig), user_agent="ullage-e2e-door") as client:
+            wiring = Wiring(client)
+            hooks = [dataclasses.replace(hook, only_in=(self._namespace,)) for hook in wiring.made(part)]
+            reading = [asyncio.create_task(cache.run()) for cache in wiring.caches]
+            checks = {cache.kind.name: cache.synced.is_set for cache in wiring.caches}
+            try:
+                await run_webhook(
+                    hooks, client, settings, stop=self._stop, checks=checks, serves=lambda host, port: self._serves.set()
+                )
+            finally:
+                for task in reading:
+                    task.cancel()
+                await asyncio.gather(*reading, return_exceptions=True)
+
+
+@pytest.fixture
+def door(control_plane: ControlPlane, served: Api, namespace: str) -> Iterator[Api]:
+    if "127.0.0.1" not in control_plane.url and "localhost" not in control_plane.url:
+        pytest.skip("a control plane on another machine cannot call a webhook on loopback")
+    keeper = Doorkeeper(control_plane, namespace)
+    keeper.start()
+    _let_in(served, namespace)
+    served.create(VOLUMES.path(namespace), body(VOLUMES, "vol", spec={"size": "1073741824", "snapshotMaxCount": 2}))
+    _until_asked(served, namespace)
+    yield served
+    for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+        served.call("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/e2e-{namespace}")
+    keeper.end()
+
+
+def _let_in(api: Api, namespace: str) -> None:
+    """The system may do in the namespace whatever its role lets it do elsewhere."""
+    api.create(
+        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+        {
+            "metadata": {"name": "system"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "controller", "namespace": "ullage-system"}],
+        },
+    )
+
+
+def _until_asked(api: Api, namespace: str) -> None:
+    """API servers learn of a registration a moment after it is stored."""
+    deadline = time.monotonic() + START_SECONDS
+    probe = body(SNAPSHOTS, HEAD, spec={"volume": "vol"})
+    while api.call("POST", f"{SNAPSHOTS.path(namespace)}?dryRun=All", probe).code != 422:
+        assert time.monotonic() < deadline, "the door is not asked"
+        time.sleep(0.05)
+
+
+def refused(ran: Ran, *words: str) -> None:
+    assert ran.code != 0, ran.out
+    assert all(word in ran.err for word in words), ran.err
+
+
+def test_what_a_person_creates_is_tied_to_its_volume(door: Api, namespace: str, kubectl: Kubectl) -> None:
+    said = kubectl("create", "-f", "-", stdin=body(SNAPSHOTS, "mine", spec={"volume": "vol"})).err
+    assert said == f'Warning: metadata.finalizers: "longhorn.io": {PREFER}\n', "Longhorn chose the name, on every server"
+    found = kubectl("get", "lhsnap", "mine", "-o", "json").json
+    volume = door.get(f"{VOLUMES.path(namespace)}/vol").obj
+    assert found["spec"] == {"volume": "vol", "createSnapshot": True}
+    assert found["metadata"]["finalizers"] == ["longhorn.io"]
+    assert found["metadata"]["labels"] == {"longhornvolume": "vol"}
+    owner = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "vol", "uid": volume["metadata"]["uid"]}
+    assert found["metadata"]["ownerReferences"] == [owner]
+    assert kubectl("get", "lhsnap", "-l", "longhornvolume=vol", "-o", "name").out.split() == ["snapshot.longhorn.io/mine"]
+
+    refused(
+        kubectl.run("patch", "lhsnap", "mine", "--type=merge", "-p", '{"spec":{"volume":"other"}}'),
+        "spec.volume: cannot be changed, from 'vol' to 'other'",
+    )
+    refused(kubectl.run("label", "--overwrite", "lhsnap", "mine", "longhornvolume=other"), "metadata.labels[longhornvolume]")
+    refused(
+        kubectl.run("patch", "lhsnap", "mine", "--type=merge", "-p", '{"metadata":{"finalizers":null}}'),
+        "longhorn.io cannot be taken off a snapshot that is not being deleted: delete it",
+    )
+    kubectl("label", "lhsnap", "mine", "app=db")
+    kubectl("delete", "lhsnap", "mine", "--wait=false")
+    kubectl("patch", "lhsnap", "mine", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    assert kubectl("get", "lhsnap", "-o", "name").out == ""
+
+
+def test_what_cannot_be_is_refused_with_the_reason(door: Api, namespace: str, kubectl: Kubectl) -> None:
+    def create(name: str, *options: str, **spec: Any) -> Ran:
+        return kubectl.run("create", "-f", "-", *options, stdin=body(SNAPSHOTS, name, spec={"volume": "vol", **spec}))
+
+    refused(create("a", createSnapshot=False), "only the system creates those; to take a snapshot, leave it out")
+    refused(create("a", volume="vlo"), f"spec.volume: volume 'vlo' does not exist in namespace {namespace}")
+    refused(create("a", volume=""), "spec.volume: is required")
+    refused(create("a", labels={"job": "a=b"}), "spec.labels[job]: 'job': 'a=b' has a '='")
+    refused(create(HEAD), "volume-head is what the volume writes to")
+    assert create("shown", f"--as={SYSTEM}", createSnapshot=False).code == 0
+    assert create("shown-too", f"--as={SYSTEM}").code == 0, "for the system absent means false"
+    assert kubectl("get", "lhsnap", "shown-too", "-o", "json").json["spec"]["createSnapshot"] is False
+
+
+def test_limits_of_the_volume_hold_at_the_door(door: Api, namespace: str, kubectl: Kubectl) -> None:
+    entries = {name: {**ENTRY, "name": name, "parent": ""} for name in ("a", HEAD)}
+    made = door.create(ENGINES.path(namespace), body(ENGINES, "vol-e-0", spec={"volumeName": "vol"}))
+    status = {"currentState": "running", "snapshots": entries}
+    door.replace(f"{ENGINES.path(namespace)}/vol-e-0/status", {**made, "status": status})
+    kubectl("create", "-f", "-", stdin=body(SNAPSHOTS, "second", spec={"volume": "vol"}))
+    third = body(SNAPSHOTS, "third", spec={"volume": "vol"})
+    deadline = time.monotonic() + 20  # the door hears of the engine and of the second snapshot a moment later
+    while (ran := kubectl.run("create", "--dry-run=server", "-f", "-", stdin=third)).code == 0:
+        assert time.monotonic() < deadline, "the limit does not hold"
+    refused(ran, "Forbidden", "volume vol has 1 snapshot and 1 being taken, and 2 are allowed (snapshotMaxCount)")
+    shown = body(SNAPSHOTS, "a", spec={"volume": "vol", "createSnapshot": False})
+    kubectl("create", f"--as={SYSTEM}", "-f", "-", stdin=shown)

@@ -1,0 +1,48 @@
+"""Where a program needs a library in C, its absence is said in one plain line before anything is built."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.go_programs import CLibrary, GoPrograms, NoPrograms
+
+LIBRARY = CLibrary("no-such-library.h", "libno-dev")
+
+
+def programs(module: Path) -> GoPrograms:
+    for name in ("go.mod", "go.sum"):
+        (module / name).touch()
+    return GoPrograms(what="a peer", module=module, cache="peer", packages={"peer": "x"}, time="no time", library=LIBRARY)
+
+
+def path_with(directory: Path, *commands: str) -> dict[str, str]:
+    """Commands that do nothing, and fail."""
+    for command in commands:
+        (directory / command).write_text("#!/bin/sh\nexit 1\n")
+        (directory / command).chmod(0o755)
+    return {"PATH": str(directory), "XDG_CACHE_HOME": str(directory / "cache")}
+
+
+@pytest.mark.parametrize(
+    ("commands", "words"),
+    [
+        pytest.param(
+            ("go", "cc"), r"^a peer cannot be built: there is no no-such-library.h \(Debian: libno-dev\)$", id="no header"
+        ),
+        pytest.param(("go",), "^a peer cannot be built: there is no C compiler on the PATH$", id="no compiler"),
+        pytest.param((), "^no Go on the PATH to build a peer with$", id="no Go"),
+    ],
+)
+def test_what_is_missing_is_said(commands: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    with pytest.raises(NoPrograms, match=words):
+        programs(tmp_path).place(path_with(tmp_path, *commands))
+
+
+def test_a_library_that_is_there_is_no_problem() -> None:
+    found = CLibrary("stdio.h", "libc6-dev").problem(os.environ)
+    if "compiler" in found:
+        pytest.skip(found)
+    assert found == ""

@@ -1,0 +1,1 @@
+"""longhorn-engine for the differential test, built from pinned source."""
