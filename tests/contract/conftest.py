@@ -9,12 +9,13 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.contract import csi, hostpath
+from tests.contract import csi, hostpath, longhorn
 from tests.contract.systems import Start, System
 
 SYSTEMS: Final[dict[str, Start]] = {
     "hostpath": hostpath.start,
     "csi": csi.start,
+    "longhorn": longhorn.start,
 }
 
 

@@ -23,6 +23,7 @@ class Driver:
     foreign: tuple[str, ...] = ()
     unknown = "no-such-snapshot"
     unknown_volume = "no-such-volume"
+    keeps_names = False
 
     def __init__(self, driver: RunningDriver, backend: Backend) -> None:
         self.backend = backend

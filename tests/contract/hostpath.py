@@ -17,6 +17,8 @@ NODE = "here"
 class Directories:
     """Volumes in one root, restored ones beside them, snapshots in another."""
 
+    keeps_names = False
+
     def __init__(self, directory: Path) -> None:
         self._volumes = directory / "volumes"
         self._snapshots = directory / "snapshots"

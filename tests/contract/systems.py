@@ -25,6 +25,8 @@ class System(Protocol):
     unknown: str
     # A handle of a restored volume that it could have given, but did not.
     unknown_volume: str
+    # Whether the name of the latest snapshot of a volume stays taken after it was deleted, until another one is taken.
+    keeps_names: bool
 
     async def volume(self, name: str, files: Files) -> Volume:
         """A new volume with these files, and room for 16Mi."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ullage.app import drivers, options
-from ullage.cli import ledger, shell, snapshot
+from ullage.cli import ledger, shell, snapshot, tree, volume
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,14 +49,17 @@ class Composition:
 
 def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
     """The slices of the product."""
+    from ullage.engines.slice import engines
     from ullage.ledger.slice import LEDGER
     from ullage.snapshots.slice import snapshots
 
-    return (LEDGER, snapshots(drivers.options_of(chosen)))
+    return (LEDGER, engines(drivers.engines_of(chosen)), snapshots(drivers.options_of(chosen)))
 
 
 shell.app.add_typer(ledger.app, name="ledger")
 shell.app.add_typer(snapshot.app, name="snapshot")
+shell.app.add_typer(volume.app, name="volume")
+shell.app.command()(tree.tree)
 
 
 def main(slices: Callable[[drivers.Chosen], Sequence[Slice]] = compose, *, program: Sequence[str] = PROGRAM) -> None:
@@ -99,7 +102,7 @@ def up(
     logs.configure("up", format=log_format, level=log_level)
     composition: Composition = context.obj
     passed = ["--log-format", log_format, "--log-level", log_level]
-    beside = system(lambda: composition.slices(drivers.NOTHING_CHOSEN), program=composition.program, options=passed)
+    beside = system(lambda: composition.slices(drivers.ONE_MACHINE), program=composition.program, options=passed)
     sys.exit(run.run(parsed, system=beside))
 
 
@@ -118,7 +121,9 @@ def controller(
     only_snapshotter: drivers.OnlySnapshotter = False,
     hostpath_volumes: drivers.Volumes = None,
     hostpath_snapshots: drivers.Snapshots = None,
+    longhorn: drivers.Longhorn = False,
     node: drivers.Node = None,
+    engines: drivers.Engines = None,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -144,6 +149,8 @@ def controller(
         snapshots=hostpath_snapshots,
         node=node,
         alone=only_snapshotter,
+        longhorn=longhorn,
+        engines=engines,
     )
     slices = composition.slices(what)
     life.live(
@@ -156,6 +163,7 @@ def controller(
 @shell.app.command(hidden=True)
 def world(
     volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
+    engines: drivers.Engines = None,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     metrics_port: Annotated[
@@ -174,6 +182,7 @@ def world(
     logs.configure("world", format=log_format, level=log_level)
     from ullage.app import life
     from ullage.app.processes import ControllerSettings, Serves, run_controller
+    from ullage.engines.reach import address_of
     from ullage.kube.config import Config
     from ullage.standalone.world.slice import opened
     from ullage.standalone.world.slice import world as slice_of
@@ -184,7 +193,8 @@ def world(
 
     async def run(stop: asyncio.Event, serves: Serves) -> None:
         async with opened(volumes) as directories:
-            await run_controller((slice_of(directories),), config, settings, stop=stop, serves=serves)
+            part = slice_of(directories, engines=None if engines is None else address_of(engines))
+            await run_controller((part,), config, settings, stop=stop, serves=serves)
 
     life.live(run, ready_fd=ready_fd, parent_fd=parent_fd)
 
@@ -205,6 +215,7 @@ def webhook(
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
     ] = 5.0,
+    manage_engines: drivers.ManageEngines = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -222,7 +233,7 @@ def webhook(
     address = options.address(url, service)
     settings = webhook_settings(host=bind, port=options.port("--port", port), address=address, drain=drain)
     config = Config.load(kubeconfig, kube_context)
-    slices = composition.slices(drivers.NOTHING_CHOSEN)
+    slices = composition.slices(drivers.ONE_MACHINE if manage_engines else drivers.NOTHING_CHOSEN)
     life.live(
         lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

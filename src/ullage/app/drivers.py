@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ import typer
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
+    from ullage.engines.slice import Options as EngineOptions
     from ullage.kube.slices import Wiring
     from ullage.snapshots.backends.base import Backend
     from ullage.snapshots.backends.hostpath.backend import HostPath
@@ -33,7 +34,8 @@ Provisions = Annotated[
     typer.Option(
         "--provision",
         metavar="NAME",
-        help="A --driver whose claims are filled from GA snapshots here: it has no external-provisioner. May be repeated.",
+        help="A --driver, or driver.longhorn.io, whose claims are filled from GA snapshots here: it has no "
+        "external-provisioner. May be repeated.",
     ),
 ]
 OnlySnapshotter = Annotated[
@@ -50,6 +52,28 @@ Volumes = Annotated[
     ),
 ]
 Snapshots = Annotated[Path | None, typer.Option("--hostpath-snapshots", metavar="DIR", help="Where their snapshots are kept.")]
+Longhorn = Annotated[
+    bool,
+    typer.Option(
+        "--longhorn",
+        help="Snapshots of volumes of driver.longhorn.io are taken here, through its own objects: it has no csi-snapshotter.",
+    ),
+]
+Engines = Annotated[
+    Path | None,
+    typer.Option(
+        "--engines",
+        metavar="SOCKET",
+        help="Where a host of embedded engines listens: the snapshots of its volumes are looked after here.",
+    ),
+]
+ManageEngines = Annotated[
+    bool,
+    typer.Option(
+        "--manage-engines",
+        help="Longhorn does not run in the cluster: its kinds are ours to check.",
+    ),
+]
 Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]
 
 
@@ -69,10 +93,14 @@ class Chosen:
     sockets: dict[str, Path | None] = field(default_factory=dict)
     provisions: frozenset[str] = frozenset()
     hostpath: HostPaths | None = None
+    longhorn: bool = False
     alone: bool = False
+    engines: Path | None = None  # the socket of the host of embedded engines
+    manage_engines: bool = False  # Longhorn's kinds are ours, since it does not run here
 
 
 NOTHING_CHOSEN: Final = Chosen()
+ONE_MACHINE: Final = Chosen(manage_engines=True)
 
 
 def chosen(
@@ -83,11 +111,14 @@ def chosen(
     snapshots: Path | None,
     node: str | None,
     alone: bool,
+    longhorn: bool = False,
+    engines: Path | None = None,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
+    reached = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
     for name in provisions or ():
-        if sockets.get(name) is None:
-            called = ", ".join(sorted(one for one, socket in sockets.items() if socket)) or "none"
+        if name not in reached:
+            called = ", ".join(sorted(reached)) or "none"
             raise BadInput(
                 "--provision", name, f"a --driver with a socket is allowed ({called}); a sidecar has an option of its own"
             )
@@ -95,8 +126,19 @@ def chosen(
         sockets=sockets,
         provisions=frozenset(provisions or ()),
         hostpath=_hostpath(tuple(volumes or ()), snapshots, node),
+        longhorn=longhorn,
         alone=alone,
+        engines=engines,
+        manage_engines=engines is not None,
     )
+
+
+def _of_longhorn(chosen: bool, sockets: Mapping[str, object]) -> frozenset[str]:
+    from ullage.snapshots.backends.longhorn.handles import DRIVER
+
+    if chosen and DRIVER in sockets:
+        raise BadInput("--longhorn", f"with --driver {DRIVER}", "only one of them is allowed; a driver has one owner")
+    return frozenset({DRIVER}) if chosen else frozenset()
 
 
 def _sockets(given: Sequence[str]) -> dict[str, Path | None]:
@@ -142,8 +184,24 @@ def options_of(what: Chosen) -> Options:
     owners: dict[str, Owner] = {name: "here" if socket else "sidecar" for name, socket in what.sockets.items()}
     if what.hostpath is not None:
         owners[HOSTPATH] = "here"
-    settings = Settings(drivers=owners, alone=what.alone, elsewhere=frozenset(what.sockets) - what.provisions)
+    longhorn = _of_longhorn(what.longhorn, what.sockets)
+    owners |= dict.fromkeys(longhorn, "here")
+    settings = Settings(drivers=owners, alone=what.alone, elsewhere=(longhorn | set(what.sockets)) - what.provisions)
     return Options(settings=settings, backends=lambda wiring: backends_of(what, wiring))
+
+
+def engines_of(what: Chosen) -> EngineOptions:
+    """For the slice of engines. Where Longhorn runs its kinds are its own."""
+    from ullage.engines.reach import address_of, reached
+    from ullage.engines.settings import Settings
+    from ullage.engines.slice import Options
+
+    socket = what.engines
+    settings = Settings(manage=what.manage_engines)
+    return Options(
+        settings=settings,
+        engines=None if socket is None else lambda wiring: reached(wiring, address_of(socket)),
+    )
 
 
 def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
@@ -165,6 +223,11 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
         hostpath = HostPath(settings, clock=wiring.clock)
         wiring.hold(_swept(hostpath))
         made[hostpath.driver] = hostpath
+    if what.longhorn:
+        from ullage.snapshots.backends.longhorn.backend import Longhorn
+
+        longhorn = Longhorn(wiring.client)
+        made[longhorn.driver] = longhorn
     return made
 
 

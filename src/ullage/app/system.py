@@ -1,4 +1,5 @@
-"""What `ullage up` runs beside the API server, and what it does before: install, identities, then webhook, controllers, world.
+"""What `ullage up` runs beside the API server, and what it does before: install, identities, then engines, webhook,
+controllers, world.
 
 The webhook registers itself with its present address and bundle before it says that it is ready, and the controllers start
 after that: whatever was registered before the machine went down is never waited for.
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 VOLUMES = "volumes"  # below the data directory: where claims have their files
 SNAPSHOTS = "snapshots"  # and where their snapshots are
+ENGINES = "engines"  # where volumes of engines have their data
+ENGINE_SOCKET = "engines.sock"  # where their host listens
 
 
 class Standing:
@@ -39,6 +42,7 @@ class Standing:
         from ullage.app.identities import Identities, Identity
         from ullage.app.install import Installer
         from ullage.app.manifests import manifests
+        from ullage.engines.reach import address_of
         from ullage.kube.client import Client
         from ullage.kube.config import Config
         from ullage.standalone.world.directories import Directories
@@ -47,9 +51,10 @@ class Standing:
         await self._stack.aclose()
         config = Config.load(directory / "kubeconfig", environ={})
         client = await self._stack.enter_async_context(Client(config, user_agent="ullage (up)"))
-        wanted = manifests(self._slices(), foreign=True, world=world(Directories(directory / VOLUMES)))
+        playing = world(Directories(directory / VOLUMES), engines=address_of(directory / ENGINE_SOCKET))
+        wanted = manifests(self._slices(), foreign=True, world=playing)
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
-        await bring_classes(client)
+        await bring_classes(client, engines=True)
         self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, WORLD)])
         await self._identities.issue()
         problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
@@ -65,8 +70,12 @@ class Standing:
 def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str]) -> System:
     """`program` is the command `ullage`; `options` go to every process."""
 
+    def engine(directory: Path, port: int) -> list[str]:
+        own = ["--volumes", str(directory / ENGINES), "--socket", str(directory / ENGINE_SOCKET)]
+        return [*program, "engine", *own, *options]
+
     def webhook(directory: Path, port: int) -> list[str]:
-        own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0"]
+        own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0", "--manage-engines"]
         return [*program, "webhook", *own, *options]
 
     def controller(directory: Path, port: int) -> list[str]:
@@ -74,22 +83,28 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
         from ullage.standalone.world.types import NODE
 
         places = ["--hostpath-volumes", str(directory / VOLUMES), "--hostpath-snapshots", str(directory / SNAPSHOTS)]
-        return [*program, "controller", *own, *places, "--node", NODE, "--only-snapshotter", *options]
+        longhorn = [*_engines(directory), "--longhorn", "--provision", "driver.longhorn.io"]
+        return [*program, "controller", *own, *places, "--node", NODE, "--only-snapshotter", *longhorn, *options]
 
     def world(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port)]
-        return [*program, "world", *own, "--volumes", str(directory / VOLUMES), *options]
+        return [*program, "world", *own, "--volumes", str(directory / VOLUMES), *_engines(directory), *options]
 
     standing = Standing(slices)
     return System(
         standing.prepare,
         standing.maintain,
         (
+            Companion(Role("engine", "host of volume engines", "engine host"), engine, "a socket of its own"),
             Companion(Role("webhook", "webhook", "webhook"), webhook, "https://127.0.0.1:{port}"),
             Companion(Role("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
             Companion(Role("world", "world", "world"), world, "http://127.0.0.1:{port}/metrics"),
         ),
     )
+
+
+def _engines(directory: Path) -> list[str]:
+    return ["--engines", str(directory / ENGINE_SOCKET)]
 
 
 def _kubeconfig(directory: Path, account: str) -> str:

@@ -43,11 +43,23 @@ class Limits:
     max_size: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What an engine says of itself in one look."""
+
+    entries: Mapping[str, Entry]
+    purges: Mapping[str, Purge]
+    limits: Limits
+
+
 class Engine(Protocol):
     """The engine of one volume, while it runs."""
 
     async def list(self) -> Mapping[str, Entry]:
         """All its snapshots by name, and `volume-head`: never a part of them, rather an error."""
+
+    async def look(self) -> Look:
+        """What `list`, `purge_status` and `limits` say, as cheaply as that can be had: it is asked every few seconds."""
 
     async def has(self, name: str) -> bool:
         """Whether it has a snapshot of this name now, marked or not."""

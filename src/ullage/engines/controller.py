@@ -187,6 +187,10 @@ class Snapshots:
     async def _removed(self, facts: Facts, found: errands.Removed) -> Requeue | None:
         snapshot, entry, engine = facts.snapshot, found.entry, facts.engine
         uid = snapshot.metadata.uid
+        if entry is None and rules.entry_of(engine, snapshot.metadata.name) is not None:
+            # The next one of this name would be taken for what its Engine still shows.
+            self._look(facts)
+            return Requeue(min(LOOK_AGAIN, self._settings.interval))
         if entry is None or engine is None:
             return await self._release(facts)
         self._look(facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.engines.base import Entry, Limits, Look, Purge
 from ullage.engines.channels import Channels
 from ullage.engines.client import ASKING_SECONDS, CHANGING_SECONDS, EngineClient
 from ullage.engines.protocol import host_pb2 as hosts
@@ -80,6 +81,14 @@ class HostClient:
         )
         return _volume(await detached)
 
+    async def look(self, name: str) -> Look:
+        """For the volume while it is attached: what its engine says in several calls, in one."""
+        request = hosts.VolumeLookRequest(name=name)
+        asked = self._wire(name).host(
+            self.address, lambda stub: stub.VolumeLook, request, what="VolumeLook", seconds=ASKING_SECONDS
+        )
+        return _look(await asked)
+
     async def read(self, name: str, *, offset: int, length: int) -> bytes:
         """Through the frontend, piece by piece: of a volume that is written to meanwhile, not of one moment."""
         parts = []
@@ -116,3 +125,23 @@ class HostClient:
 
 def _volume(given: hosts.HostVolume) -> HostVolume:
     return HostVolume(name=given.name, size=given.size, attached=given.attached, frontend=given.frontend, damage=given.damage)
+
+
+def _look(given: hosts.VolumeLookReply) -> Look:
+    purge = given.purge
+    status = Purge(purging=purge.purging, progress=purge.progress, state=purge.state, error=purge.error)
+    entries = {layer.name: _entry(layer) for layer in given.layers}
+    return Look(entries, {given.replica: status}, Limits(max_count=given.max_count, max_size=given.max_size))
+
+
+def _entry(layer: hosts.Layer) -> Entry:
+    return Entry(
+        name=layer.name,
+        parent=layer.parent,
+        children=frozenset(layer.children),
+        removed=layer.removed,
+        user_created=layer.user_created,
+        created=layer.created,
+        size=layer.size,
+        labels=dict(layer.labels),
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
 
-from ullage.engines.base import Entry, Limits, Purge
+from ullage.engines.base import Entry, Limits, Look, Purge
 from ullage.engines.rules import stamped
 from ullage.engines.types import (
     DEFAULT_MAX_COUNT,
@@ -34,15 +34,6 @@ LARGE: Final = 100 * 1024**2  # or by this many bytes
 TOLD: Final = 10  # names in a condition's message
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What an engine says of itself in one look."""
-
-    entries: Mapping[str, Entry]
-    purges: Mapping[str, Purge]
-    limits: Limits
 
 
 # --- the Engine's status ---------------------------------------------------------------------------------------------

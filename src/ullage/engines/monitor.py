@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines import mirror
-from ullage.engines.base import Engines, Limits
+from ullage.engines.base import Engines, Limits, Look
 from ullage.engines.metrics import Metrics
-from ullage.engines.mirror import Look
 from ullage.engines.rules import belongs_to, is_running
 from ullage.engines.settings import Settings
 from ullage.engines.shelves import Shelves, volume_key
@@ -112,16 +111,16 @@ class Monitor:
 
     async def _look(self, volume: Volume, memory: _Memory) -> Look:
         engine, wanted = self._engines.of(volume.metadata.name), mirror.wanted_limits(volume)
-        entries, purges, limits = await engine.list(), await engine.purge_status(), await engine.limits()
-        if limits != wanted and memory.refused != (wanted, len(entries)):
+        look = await engine.look()
+        if look.limits != wanted and memory.refused != (wanted, len(look.entries)):
             try:
                 await engine.set_limits(wanted)
-                limits = wanted
+                look = replace(look, limits=wanted)
             except UllageError as error:
-                memory.refused = (wanted, len(entries))
+                memory.refused = (wanted, len(look.entries))
                 about = {"volume": volume.metadata.name, "error": str(error)}
                 logger.warning("an engine did not take its volume's snapshot limits", extra=about)
-        return Look(entries, purges, limits)
+        return look
 
     def _later(self) -> Requeue:
         return Requeue(self._settings.interval * (0.9 + 0.2 * self._jitter()))

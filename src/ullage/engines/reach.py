@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from ullage.engines.base import Engine, Engines, Entry, Limits, Purge
+from ullage.engines.base import Engine, Engines, Entry, Limits, Look, Purge
 from ullage.engines.channels import Channels
-from ullage.engines.client import EngineClient
 from ullage.engines.hosts import HostClient
 from ullage.kube.slices import Wiring
 
@@ -19,11 +18,16 @@ from ullage.kube.slices import Wiring
 class Reached:
     """The engine of one volume."""
 
-    def __init__(self, client: EngineClient) -> None:
-        self._client = client
+    def __init__(self, host: HostClient, volume: str) -> None:
+        self._host = host
+        self._volume = volume
+        self._client = host.engine(volume)
 
     async def list(self) -> Mapping[str, Entry]:
         return (await self._client.snapshots()).entries
+
+    async def look(self) -> Look:
+        return await self._host.look(self._volume)
 
     async def has(self, name: str) -> bool:
         return name in await self.list()
@@ -61,7 +65,7 @@ class Reach:
         self.host = HostClient(self._channels, address)
 
     def of(self, volume: str) -> Engine:
-        return Reached(self.host.engine(volume))
+        return Reached(self.host, volume)
 
     async def __aenter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ from ullage.kube.events import Recorder
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots import restorer, types, webhook
 from ullage.snapshots.backends.base import Backend
+from ullage.snapshots.backends.longhorn import backend as longhorn
 from ullage.snapshots.controller import Binder
 from ullage.snapshots.dialects.ga import GA
 from ullage.snapshots.dialects.prototype import PROTOTYPE
@@ -56,7 +57,10 @@ def snapshots(options: Options | None = None) -> Slice:
         name="snapshots",
         kinds=tuple(dict.fromkeys(kind for one in DIALECTS for kind in own_kinds(one))),
         controllers=Part(
-            make=lambda wiring: make_controllers(wiring, chosen), watches=kinds_of(DIALECTS), writes=WRITES, events=True
+            make=lambda wiring: make_controllers(wiring, chosen),
+            watches=(*kinds_of(DIALECTS), *longhorn.READS),
+            writes=(*WRITES, *longhorn.WRITES),
+            events=True,
         ),
         hooks=Part(make=webhook.make_hooks),
         sidecar=_sidecar(chosen),

@@ -44,6 +44,14 @@ def test_the_controller_makes_and_deletes_records_but_no_snapshots() -> None:
     assert verbs(role, "", "secrets") == {"get"}
 
 
+def test_the_controller_takes_and_clones_longhorns_volumes_and_a_sidecar_never_meets_them() -> None:
+    role = "ullage:controller:snapshots"
+    for resource in ("snapshots", "volumes"):
+        assert verbs(role, "longhorn.io", resource) == {"get", "list", "watch", "create", "delete"}
+        assert verbs("ullage:csi-sidecar", "longhorn.io", resource) == set()
+    assert verbs(role, "longhorn.io", "engines") == {"get", "list", "watch"}
+
+
 def test_the_webhook_needs_nothing_of_the_api_to_read_an_annotation() -> None:
     names = [one.name for one in manifests(compose(NOTHING_CHOSEN))]
     assert "ullage:webhook:snapshots" not in names

@@ -38,6 +38,15 @@ def test_directories_make_hostpath_ours() -> None:
     assert dict(options_of(found).settings.drivers) == {"ullage.io/hostpath": "here"}
 
 
+def test_longhorns_claims_are_left_to_its_own_provisioner_unless_it_has_none() -> None:
+    found = choose(longhorn=True)
+    assert dict(options_of(found).settings.drivers) == {"driver.longhorn.io": "here"}
+    assert options_of(found).settings.elsewhere == {"driver.longhorn.io"}
+    alone = choose(longhorn=True, provisions=["driver.longhorn.io"])
+    assert options_of(alone).settings.elsewhere == frozenset()
+    assert set(backends_of(alone, Wiring(None))) == {"driver.longhorn.io"}  # type: ignore[arg-type]
+
+
 def test_nothing_is_ours_by_default() -> None:
     settings = options_of(choose()).settings
     assert not settings.drivers
@@ -67,6 +76,16 @@ def test_nothing_is_ours_by_default() -> None:
         ),
         (
             [],
+            {"provisions": ["driver.longhorn.io"]},
+            "--provision driver.longhorn.io: a --driver with a socket is allowed (none); a sidecar has an option of its own",
+        ),
+        (
+            ["driver.longhorn.io=sidecar"],
+            {"longhorn": True},
+            "--longhorn with --driver driver.longhorn.io: only one of them is allowed; a driver has one owner",
+        ),
+        (
+            [],
             HERE | {"node": None},
             "--node (absent): hostPath volumes need --hostpath-volumes, --hostpath-snapshots and --node",
         ),
@@ -83,6 +102,8 @@ def test_nothing_is_ours_by_default() -> None:
         "a driver with two owners",
         "a socket by a relative path",
         "provisioning for a driver that is called elsewhere",
+        "provisioning for Longhorn without it",
+        "Longhorn with two owners",
         "hostpath without a node",
         "hostpath without volumes",
     ],

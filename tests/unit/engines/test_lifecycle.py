@@ -33,6 +33,29 @@ async def test_a_snapshot_is_taken_shown_and_goes_without_a_trace() -> None:
     assert engine.taken == ["snap", "next"]
 
 
+async def test_a_name_is_free_only_when_its_engine_shows_it_no_more() -> None:
+    """Or else the next of the name is taken for the one before it, and goes when the engine is looked at again."""
+    world = World()
+    engine = world.volume()
+    for name in ("snap", "next"):
+        world.ask(name)
+        await world.live(partial(_free, world, name))
+
+    def unseen(call: str) -> None:
+        if call == "limits":  # part of every look, and of nothing else
+            raise Uncertain("nobody sees what it has")
+
+    engine.before = unseen
+    world.delete()
+    async with world.running():
+        await holds(lambda: "snap" not in engine.names)
+        asked = engine.calls.count("list")
+        await holds(lambda: engine.calls.count("list") > asked + 6)
+        assert world.snapshot() is not None
+        engine.before = lambda call: None
+        await world.api.until(world.gone)
+
+
 @pytest.mark.parametrize("attached", [True, False], ids=["attached", "detached"])
 async def test_a_process_may_die_before_and_after_every_effect(attached: bool) -> None:
     moment = 0

@@ -6,8 +6,7 @@ import pytest
 
 from tests.unit.engines.made import CREATED, GIB, snapshot, volume
 from ullage.engines import mirror
-from ullage.engines.base import Entry, Limits, Purge
-from ullage.engines.mirror import Look
+from ullage.engines.base import Entry, Limits, Look, Purge
 from ullage.engines.types import HEAD, EngineStatus, Snapshot
 from ullage.kube.objects import merge_patch
 

@@ -14,7 +14,7 @@ import msgspec
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import Clock, SystemClock
 from ullage.engines import rules
-from ullage.engines.base import Entry, Limits, Purge
+from ullage.engines.base import Entry, Limits, Look, Purge
 from ullage.engines.controller import Snapshots
 from ullage.engines.errors import NotNow, Reason, Refused
 from ullage.engines.metrics import Metrics
@@ -58,6 +58,9 @@ class FakeEngine:
     async def list(self) -> Mapping[str, Entry]:
         self._called("list")
         return dict(self.entries)
+
+    async def look(self) -> Look:
+        return Look(await self.list(), await self.purge_status(), await self.limits())
 
     async def has(self, name: str) -> bool:
         self._called("has")

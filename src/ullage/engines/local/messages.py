@@ -76,6 +76,29 @@ def host_volume(known: Known) -> hosts.HostVolume:
     )
 
 
+def look(view: View, purge: Job, *, address: str) -> hosts.VolumeLookReply:
+    return hosts.VolumeLookReply(
+        layers=map(_layer, view.entries.values()),
+        max_count=view.max_count,
+        max_size=view.max_size,
+        replica=address,
+        purge=hosts.Purge(purging=purge.running, progress=purge.progress, state=purge.state, error=purge.error),
+    )
+
+
+def _layer(entry: Entry) -> hosts.Layer:
+    return hosts.Layer(
+        name=entry.name,
+        parent=entry.parent,
+        children=entry.children,
+        removed=entry.removed,
+        user_created=entry.user_created,
+        created=entry.created,
+        size=entry.size,
+        labels=entry.labels,
+    )
+
+
 def _disk(entry: Entry, view: View) -> replicas.DiskInfo:
     return replicas.DiskInfo(
         name=_file(entry.name, view),

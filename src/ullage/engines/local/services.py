@@ -190,6 +190,13 @@ class HostService(HostServiceServicer):
     async def VolumeDetach(self, request: hosts.VolumeDetachRequest, context: Context) -> hosts.HostVolume:
         return messages.host_volume(await self._answers.answer(context, self._host.detach(request.name)))
 
+    async def VolumeLook(self, request: hosts.VolumeLookRequest, context: Context) -> hosts.VolumeLookReply:
+        async def look() -> hosts.VolumeLookReply:
+            engine = self._host.engine(request.name)
+            return messages.look(await engine.view(), engine.purge, address=self._answers.address)
+
+        return await self._answers.answer(context, look())
+
     async def VolumeRead(self, request: hosts.VolumeReadRequest, context: Context) -> hosts.VolumeReadReply:
         async def read() -> bytes:
             return await self._host.engine(request.name).read(request.offset, request.length)

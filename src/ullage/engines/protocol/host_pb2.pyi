@@ -190,6 +190,157 @@ class VolumeDetachRequest(_message.Message):
 Global___VolumeDetachRequest: _TypeAlias = VolumeDetachRequest  # noqa: Y015
 
 @_typing.final
+class VolumeLookRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VolumeLookRequest: _TypeAlias = VolumeLookRequest  # noqa: Y015
+
+@_typing.final
+class VolumeLookReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYERS_FIELD_NUMBER: _builtins.int
+    MAX_COUNT_FIELD_NUMBER: _builtins.int
+    MAX_SIZE_FIELD_NUMBER: _builtins.int
+    REPLICA_FIELD_NUMBER: _builtins.int
+    PURGE_FIELD_NUMBER: _builtins.int
+    max_count: _builtins.int
+    """snapshots"""
+    max_size: _builtins.int
+    """bytes of all snapshots; 0: no limit"""
+    replica: _builtins.str
+    """the address of the only one, as ReplicaList has it"""
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Layer]: ...
+    @_builtins.property
+    def purge(self) -> Global___Purge: ...
+    def __init__(
+        self,
+        *,
+        layers: _abc.Iterable[Global___Layer] | None = ...,
+        max_count: _builtins.int = ...,
+        max_size: _builtins.int = ...,
+        replica: _builtins.str = ...,
+        purge: Global___Purge | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["purge", b"purge"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layers", b"layers", "max_count", b"max_count", "max_size", b"max_size", "purge", b"purge", "replica", b"replica"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VolumeLookReply: _TypeAlias = VolumeLookReply  # noqa: Y015
+
+@_typing.final
+class Layer(_message.Message):
+    """A snapshot, or the head under the name volume-head."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    CHILDREN_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    USER_CREATED_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    parent: _builtins.str
+    """empty: none"""
+    removed: _builtins.bool
+    user_created: _builtins.bool
+    created: _builtins.str
+    """RFC 3339"""
+    size: _builtins.int
+    """bytes"""
+    @_builtins.property
+    def children(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        parent: _builtins.str = ...,
+        children: _abc.Iterable[_builtins.str] | None = ...,
+        removed: _builtins.bool = ...,
+        user_created: _builtins.bool = ...,
+        created: _builtins.str = ...,
+        size: _builtins.int = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["children", b"children", "created", b"created", "labels", b"labels", "name", b"name", "parent", b"parent", "removed", b"removed", "size", b"size", "user_created", b"user_created"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Layer: _TypeAlias = Layer  # noqa: Y015
+
+@_typing.final
+class Purge(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PURGING_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    purging: _builtins.bool
+    progress: _builtins.int
+    """percent"""
+    state: _builtins.str
+    error: _builtins.str
+    def __init__(
+        self,
+        *,
+        purging: _builtins.bool = ...,
+        progress: _builtins.int = ...,
+        state: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "progress", b"progress", "purging", b"purging", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Purge: _TypeAlias = Purge  # noqa: Y015
+
+@_typing.final
 class VolumeReadRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -59,6 +59,11 @@ class HostServiceStub:
                 request_serializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeDetachRequest.SerializeToString,
                 response_deserializer=ullage_dot_engines_dot_protocol_dot_host__pb2.HostVolume.FromString,
                 _registered_method=True)
+        self.VolumeLook = channel.unary_unary(
+                '/ullage.engine.v1.HostService/VolumeLook',
+                request_serializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeLookRequest.SerializeToString,
+                response_deserializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeLookReply.FromString,
+                _registered_method=True)
         self.VolumeRead = channel.unary_unary(
                 '/ullage.engine.v1.HostService/VolumeRead',
                 request_serializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeReadRequest.SerializeToString,
@@ -108,6 +113,14 @@ class HostServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def VolumeLook(self, request, context):
+        """What is asked of an attached volume again and again: its layers, its limits, and how far a purge is. Longhorn's services
+        say the same in five calls.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def VolumeRead(self, request, context):
         """Reads and writes need the frontend to be up. 4 MiB at most at a time.
         """
@@ -148,6 +161,11 @@ def add_HostServiceServicer_to_server(servicer, server):
                     servicer.VolumeDetach,
                     request_deserializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeDetachRequest.FromString,
                     response_serializer=ullage_dot_engines_dot_protocol_dot_host__pb2.HostVolume.SerializeToString,
+            ),
+            'VolumeLook': grpc.unary_unary_rpc_method_handler(
+                    servicer.VolumeLook,
+                    request_deserializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeLookRequest.FromString,
+                    response_serializer=ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeLookReply.SerializeToString,
             ),
             'VolumeRead': grpc.unary_unary_rpc_method_handler(
                     servicer.VolumeRead,
@@ -295,6 +313,33 @@ class HostService:
             '/ullage.engine.v1.HostService/VolumeDetach',
             ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeDetachRequest.SerializeToString,
             ullage_dot_engines_dot_protocol_dot_host__pb2.HostVolume.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VolumeLook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ullage.engine.v1.HostService/VolumeLook',
+            ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeLookRequest.SerializeToString,
+            ullage_dot_engines_dot_protocol_dot_host__pb2.VolumeLookReply.FromString,
             options,
             channel_credentials,
             insecure,

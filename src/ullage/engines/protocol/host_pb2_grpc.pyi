@@ -43,6 +43,10 @@ class HostServiceStub:
     """From here on Longhorn's services know the volume. Repeated with another frontend, it is that one from then on."""
     VolumeDetach: _grpc.UnaryUnaryMultiCallable[_host_pb2.VolumeDetachRequest, _host_pb2.HostVolume]
     """Stops a purge or a clone that works on it; what was done stays done."""
+    VolumeLook: _grpc.UnaryUnaryMultiCallable[_host_pb2.VolumeLookRequest, _host_pb2.VolumeLookReply]
+    """What is asked of an attached volume again and again: its layers, its limits, and how far a purge is. Longhorn's services
+    say the same in five calls.
+    """
     VolumeRead: _grpc.UnaryUnaryMultiCallable[_host_pb2.VolumeReadRequest, _host_pb2.VolumeReadReply]
     """Reads and writes need the frontend to be up. 4 MiB at most at a time."""
     VolumeWrite: _grpc.UnaryUnaryMultiCallable[_host_pb2.VolumeWriteRequest, _host_pb2.VolumeWriteReply]
@@ -59,6 +63,10 @@ class HostServiceAsyncStub(HostServiceStub):
     """From here on Longhorn's services know the volume. Repeated with another frontend, it is that one from then on."""
     VolumeDetach: _aio.UnaryUnaryMultiCallable[_host_pb2.VolumeDetachRequest, _host_pb2.HostVolume]  # type: ignore[assignment]
     """Stops a purge or a clone that works on it; what was done stays done."""
+    VolumeLook: _aio.UnaryUnaryMultiCallable[_host_pb2.VolumeLookRequest, _host_pb2.VolumeLookReply]  # type: ignore[assignment]
+    """What is asked of an attached volume again and again: its layers, its limits, and how far a purge is. Longhorn's services
+    say the same in five calls.
+    """
     VolumeRead: _aio.UnaryUnaryMultiCallable[_host_pb2.VolumeReadRequest, _host_pb2.VolumeReadReply]  # type: ignore[assignment]
     """Reads and writes need the frontend to be up. 4 MiB at most at a time."""
     VolumeWrite: _aio.UnaryUnaryMultiCallable[_host_pb2.VolumeWriteRequest, _host_pb2.VolumeWriteReply]  # type: ignore[assignment]
@@ -102,6 +110,16 @@ class HostServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_host_pb2.HostVolume, _abc.Awaitable[_host_pb2.HostVolume]]:
         """Stops a purge or a clone that works on it; what was done stays done."""
+
+    @_abc_1.abstractmethod
+    def VolumeLook(
+        self,
+        request: _host_pb2.VolumeLookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_host_pb2.VolumeLookReply, _abc.Awaitable[_host_pb2.VolumeLookReply]]:
+        """What is asked of an attached volume again and again: its layers, its limits, and how far a purge is. Longhorn's services
+        say the same in five calls.
+        """
 
     @_abc_1.abstractmethod
     def VolumeRead(

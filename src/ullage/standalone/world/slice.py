@@ -9,34 +9,41 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from ullage.engines.reach import Reach
+from ullage.engines.types import ENGINES
+from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
 from ullage.kube.client import Client
 from ullage.kube.controller import Controller
 from ullage.kube.errors import NotFound
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.dialects.ga import DEFAULT_CLASS
 from ullage.snapshots.dialects.ga_types import CLASSES as SNAPSHOT_CLASSES
-from ullage.standalone.world import api, claims, node, pods, volumes, workloads
+from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node, pods, volumes, workloads
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories, Held
+from ullage.standalone.world.rules.longhorn import NAMESPACE as LONGHORN
+from ullage.standalone.world.rules.longhorn import STORAGE_CLASS
 from ullage.standalone.world.rules.provision import DEFAULT
-from ullage.standalone.world.types import CLAIMS, CLASSES, JOBS, NODES, PODS, SETS, VOLUMES, Json
+from ullage.standalone.world.stock import Stock
+from ullage.standalone.world.types import CLAIMS, CLASSES, JOBS, NAMESPACES, NODES, PODS, SETS, VOLUMES, Json
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
 POLL_SECONDS: Final = 0.1
 
+LONGHORN_NAMESPACE: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LONGHORN}}
 
-SNAPSHOT_CLASS: Final[Json] = {
-    "apiVersion": SNAPSHOT_CLASSES.api_version,
-    "kind": SNAPSHOT_CLASSES.kind,
-    "metadata": {"name": DEFAULT["metadata"]["name"], "annotations": {DEFAULT_CLASS: "true"}},
-    "driver": DEFAULT["provisioner"],
-    "deletionPolicy": "Delete",
-}
+ENGINE_WRITES: Final = (
+    Write(ENGINE_VOLUMES, ("create", "patch", "delete")),
+    Write(ENGINE_VOLUMES, ("patch",), ("status",)),
+    Write(ENGINES, ("create", "patch", "delete")),
+    Write(ENGINES, ("patch",), ("status",)),
+)
 
 
-def world(directories: Directories) -> Slice:
-    """The slice. The directories are open as long as its controllers run."""
+def world(directories: Directories, *, engines: str | None = None) -> Slice:
+    """The slice. The directories are open as long as its controllers run. `engines` is the address of the host of engines;
+    without it nobody plays Longhorn's part."""
 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
         recorder, storage = wiring.recorder(NAME), Storage(wiring)
@@ -45,12 +52,17 @@ def world(directories: Directories) -> Slice:
         yield volumes.controller(wiring, storage, directories=directories, recorder=recorder)
         yield pods.controller(wiring, storage, directories=directories, recorder=recorder)
         yield from workloads.controllers(wiring, storage, recorder)
+        if engines is not None:
+            reach, stock = Reach(engines), Stock(wiring, storage)
+            wiring.hold(reach)
+            yield longhorn.controller(wiring, stock, reach.host, recorder=recorder)
+            yield longhorn_claims.controller(wiring, stock, recorder=recorder)
 
     return Slice(
         name=NAME,
         controllers=Part(
             make=controllers,
-            watches=(CLAIMS, VOLUMES, CLASSES, PODS, NODES, JOBS, SETS),
+            watches=(CLAIMS, VOLUMES, CLASSES, PODS, NODES, JOBS, SETS, *((ENGINE_VOLUMES, ENGINES) if engines else ())),
             writes=(
                 Write(CLAIMS, ("create", "patch")),
                 Write(CLAIMS, ("patch",), ("status",)),
@@ -63,19 +75,35 @@ def world(directories: Directories) -> Slice:
                 Write(NODES, ("patch",), ("status",)),
                 Write(JOBS, ("patch",), ("status",)),
                 Write(SETS, ("patch",), ("status",)),
+                *(ENGINE_WRITES if engines else ()),
             ),
             events=True,
         ),
     )
 
 
-async def bring_classes(client: Client) -> bool:
-    """Makes the StorageClass and the class of its snapshots, where there is none of the name. What is there stays as its
-    administrator left it."""
-    made = await api.make(client, CLASSES, DEFAULT)
-    with contextlib.suppress(NotFound):  # a control plane without snapshots
-        made |= await api.make(client, SNAPSHOT_CLASSES, SNAPSHOT_CLASS)
+async def bring_classes(client: Client, *, engines: bool = False) -> bool:
+    """Makes the StorageClasses and the classes of their snapshots, where there is none of the name. What is there stays as
+    its administrator left it. With `engines` also those of Longhorn, and its namespace."""
+    if engines:
+        await api.make(client, NAMESPACES, LONGHORN_NAMESPACE)
+    made = False
+    for found in (DEFAULT, *((STORAGE_CLASS,) if engines else ())):
+        made |= await api.make(client, CLASSES, found)
+        with contextlib.suppress(NotFound):  # a control plane without snapshots
+            made |= await api.make(client, SNAPSHOT_CLASSES, _snapshot_class(found))
     return made
+
+
+def _snapshot_class(found: Json) -> Json:
+    """For each driver a default of its own."""
+    return {
+        "apiVersion": SNAPSHOT_CLASSES.api_version,
+        "kind": SNAPSHOT_CLASSES.kind,
+        "metadata": {"name": found["metadata"]["name"], "annotations": {DEFAULT_CLASS: "true"}},
+        "driver": found["provisioner"],
+        "deletionPolicy": "Delete",
+    }
 
 
 @asynccontextmanager

@@ -99,6 +99,11 @@ class HostPath(Value):
     path: str = ""
 
 
+class Csi(Value):
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class VolumeSpec(Value):
     capacity: Mapping[str, str] = {}
     access_modes: tuple[str, ...] = ()
@@ -107,6 +112,7 @@ class VolumeSpec(Value):
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     host_path: HostPath | None = None
+    csi: Csi | None = None
 
 
 class VolumeStatus(Value):
@@ -286,6 +292,7 @@ def _kind(group: str, kind: str, type: type[Any], *, plural: str, namespaced: bo
 CLAIMS: Final[Kind[Claim]] = _kind("", "PersistentVolumeClaim", Claim, plural="persistentvolumeclaims")
 VOLUMES: Final[Kind[Volume]] = _kind("", "PersistentVolume", Volume, plural="persistentvolumes", namespaced=False)
 PODS: Final[Kind[Pod]] = _kind("", "Pod", Pod, plural="pods")
+NAMESPACES: Final[Kind[Object]] = _kind("", "Namespace", Object, plural="namespaces", namespaced=False)
 NODES: Final[Kind[Node]] = _kind("", "Node", Node, plural="nodes", namespaced=False)
 JOBS: Final[Kind[Job]] = _kind("batch", "Job", Job, plural="jobs")
 SETS: Final[Kind[StatefulSet]] = _kind("apps", "StatefulSet", StatefulSet, plural="statefulsets")

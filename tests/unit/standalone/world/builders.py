@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from ullage.kube.kinds import Meta, OwnerReference
 from ullage.standalone.world.types import (
     BIND_COMPLETED,
@@ -83,6 +85,11 @@ def volume(
         spec=VolumeSpec(capacity={"storage": size}, claim_ref=reference, **wanted),
         status=VolumeStatus(phase=phase),
     )
+
+
+def replaced(found: Volume, **meta: Any) -> Volume:
+    """The volume with other metadata."""
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, **meta))
 
 
 def storage_class(name: str = "fast", *, provisioner: str = PROVISIONER, default: bool = False, **rest: Any) -> StorageClass:

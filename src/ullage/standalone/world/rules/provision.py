@@ -70,7 +70,7 @@ def plan_provision(claim: Claim, facts: ClaimFacts) -> Provision | Refuse | None
 
 def volume_for(claim: Claim, made: Provision, *, path: str) -> Json:
     """The volume as it is created. It names its claim from the start: nobody else can take it."""
-    meta, found = claim.metadata, made.storage_class
+    found = made.storage_class
     here = {"key": HOSTNAME, "operator": "In", "values": [NODE]}
     return {
         "apiVersion": VOLUMES.api_version,
@@ -85,13 +85,18 @@ def volume_for(claim: Claim, made: Provision, *, path: str) -> Json:
             **({"mountOptions": list(found.mount_options)} if found.mount_options else {}),
             "hostPath": {"path": path, "type": "Directory"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": meta.namespace,
-                "name": meta.name,
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-            },
+            "claimRef": reference_to(claim),
         },
+    }
+
+
+def reference_to(claim: Claim) -> Json:
+    meta = claim.metadata
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
     }

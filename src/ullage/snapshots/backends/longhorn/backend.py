@@ -1,0 +1,270 @@
+"""`base.Backend` through Longhorn's own objects: whoever looks after those does the work, and is waited for a while.
+
+The API is all that is talked to, never an engine. A Snapshot has the name that we are given, so whether one was asked for is
+seen by its name, and nothing has to be asked for twice to be undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from msgspec import UNSET
+
+from ullage.engines import types
+from ullage.engines.types import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.kube.client import Client
+from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from ullage.kube.kinds import Kind, Meta, Object
+from ullage.kube.objects import is_deleting
+from ullage.kube.slices import Write
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    Creation,
+    Impossible,
+    NotNow,
+    Restoration,
+    Restored,
+    Secrets,
+    Shot,
+    Uncertain,
+    Volume,
+)
+from ullage.snapshots.backends.longhorn import verdicts
+from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE, Handle, is_name, parsed, volume_name
+
+T = TypeVar("T", bound=Object)
+
+READS: Final = types.KINDS
+WRITES: Final = (Write(SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create", "delete")))
+
+_PAUSES: Final = (0.05, 1.0)  # seconds between two looks: first and longest
+_TYPE: Final = "type"  # the parameter of a VolumeSnapshotClass that Longhorn knows
+_REPLICAS: Final = "numberOfReplicas"
+_ALIGNED: Final = 2 * 1024**2  # bytes; Longhorn's volumes are multiples of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds that a call waits for what it asked for. After that it is not known; the next call goes on from there."""
+
+    taking: float = 20.0  # with the time that a detached volume takes to be attached
+    removing: float = 20.0
+    cloning: float = 60.0
+
+
+class Longhorn:
+    def __init__(self, client: Client, *, patience: Patience | None = None) -> None:
+        self._client = client
+        self._patience = patience or Patience()
+
+    @property
+    def driver(self) -> str:
+        return DRIVER
+
+    # --- taking ---
+
+    async def create(self, creation: Creation) -> Shot:
+        _check(creation)
+        found = await self._find(SNAPSHOTS, creation.name)
+        if found is None:
+            await self._ask_for(creation)
+        for pause in _pauses(self._patience.taking):
+            found = await self._find(SNAPSHOTS, creation.name)
+            if found is not None and (shot := await self._taken(creation, found)) is not None:
+                return shot
+            await asyncio.sleep(pause)
+        said = verdicts.waits_for(found) if found is not None else "it is not there any more"
+        waited = f"{self._patience.taking:g} s"
+        raise Uncertain(f"snapshot {creation.name} of volume {creation.volume.handle} is not taken after {waited}: {said}")
+
+    async def _ask_for(self, creation: Creation) -> None:
+        name = creation.volume.handle
+        volume = await self._find(VOLUMES, name)
+        if volume is None or is_deleting(volume.metadata):
+            state = "does not exist" if volume is None else "is being deleted"
+            raise Impossible(f"volume {name} {state}, in namespace {NAMESPACE}")
+        meta = Meta(name=creation.name, namespace=NAMESPACE, labels={VOLUME_LABEL: name})
+        spec = types.SnapshotSpec(volume=name, create_snapshot=True)
+        await self._create(SNAPSHOTS, Snapshot(metadata=meta, spec=spec))
+
+    async def _taken(self, creation: Creation, found: Snapshot) -> Shot | None:
+        """None while it is not known yet."""
+        name, volume = creation.name, creation.volume.handle
+        if found.spec.volume != volume:
+            raise Impossible(f"snapshot {name} is there already, of volume {found.spec.volume} and not of {volume}")
+        if is_deleting(found.metadata):
+            raise NotNow(f"snapshot {name} of volume {volume} is being deleted; another can be taken when it is gone")
+        failure = verdicts.failure_of(found)
+        if failure is not None:
+            await self._remove(found)  # so that the next try is one
+            raise failure
+        return verdicts.shot_of(found)
+
+    # --- removing ---
+
+    async def undo(self, creation: Creation) -> None:
+        if not is_name(creation.name):
+            return  # it was never asked for
+        found = await self._find(SNAPSHOTS, creation.name)
+        if found is not None and found.spec.volume == creation.volume.handle:
+            await self._remove(found)
+
+    async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        found = await self._of(parsed(handle))
+        if found is not None:
+            await self._remove(found)
+
+    async def _remove(self, snapshot: Snapshot) -> None:
+        await self._delete(SNAPSHOTS, snapshot)
+        last = snapshot
+        for pause in _pauses(self._patience.removing):
+            found = await self._find(SNAPSHOTS, snapshot.metadata.name)
+            if found is None or found.metadata.uid != snapshot.metadata.uid or verdicts.is_removed(found):
+                return
+            last = found
+            await asyncio.sleep(pause)
+        said, waited = verdicts.waits_for(last), f"{self._patience.removing:g} s"
+        raise Uncertain(f"snapshot {last.metadata.name} of volume {last.spec.volume} is not removed after {waited}: {said}")
+
+    # --- looking ---
+
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+        found = await self._of(parsed(handle))
+        return verdicts.shot_of(found) if found is not None else None
+
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+        labels = f"{VOLUME_LABEL}={volume_name(volume)}" if volume else ""
+        try:
+            found = await self._client.list(SNAPSHOTS, NAMESPACE, labels=labels)
+        except ApiError as problem:
+            raise verdicts.unread(problem, what="snapshots of Longhorn") from problem
+        for one in found.items:
+            shot = verdicts.shot_of(one) if not volume or one.spec.volume == volume else None
+            if shot is not None:
+                yield shot
+
+    async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        found = await self._of(parsed(handle))
+        return None if found is None or found.status.size is UNSET else found.status.size
+
+    async def estimate(self, volume: Volume) -> int | None:
+        """What is being written now becomes the snapshot. While a volume migrates nobody knows which engine is right."""
+        name = volume_name(volume.handle)
+        try:
+            found = await self._client.list(ENGINES, NAMESPACE, labels=f"{VOLUME_LABEL}={name}")
+        except ApiError as problem:
+            raise verdicts.unread(problem, what=f"the engine of volume {name}") from problem
+        engines = [one for one in found.items if one.spec.volume_name == name]
+        return verdicts.head_size(engines[0]) if len(engines) == 1 else None
+
+    async def _of(self, handle: Handle) -> Snapshot | None:
+        """A snapshot of another volume is not the one that is meant."""
+        found = await self._find(SNAPSHOTS, handle.snapshot)
+        return found if found is not None and found.spec.volume == handle.volume else None
+
+    # --- restoring ---
+
+    async def restore(self, restoration: Restoration) -> Restored:
+        source, name = parsed(restoration.snapshot), volume_name(restoration.name)
+        found = await self._find(VOLUMES, name)
+        if found is None:
+            await self._clone(source, restoration)
+        said = "it is not there any more"
+        for pause in _pauses(self._patience.cloning):
+            found = await self._find(VOLUMES, name)
+            if found is not None:
+                verdicts.refuse_other(found, source)
+                state, said = verdicts.clone_state(found)
+                if state == verdicts.COMPLETED:
+                    return _restored(found, restoration)
+                if state == verdicts.FAILED_CLONE:
+                    await self._discard(found)
+                    raise NotNow(f"volume {name} got no data from {source}, and was deleted again: {said}")
+            await asyncio.sleep(pause)
+        raise Uncertain(f"volume {name} has not the data of {source} after {self._patience.cloning:g} s: {said}")
+
+    async def _clone(self, source: Handle, restoration: Restoration) -> None:
+        verdicts.refuse_source(await self._of(source), restoration)
+        copies = verdicts.replicas(restoration.parameters.get(_REPLICAS), await self._find(VOLUMES, source.volume))
+        size = -(-restoration.size // _ALIGNED) * _ALIGNED
+        spec = types.VolumeSpec(size=str(size), number_of_replicas=copies, frontend="blockdev", data_source=str(source))
+        meta = Meta(name=restoration.name, namespace=NAMESPACE)
+        await self._create(VOLUMES, types.Volume(metadata=meta, spec=spec))
+
+    async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        found = await self._find(VOLUMES, volume_name(handle))
+        if found is None:
+            return
+        if not found.spec.data_source:
+            raise Impossible(f"volume {handle} was not made from a snapshot: it is not ours to delete")
+        await self._discard(found)
+
+    async def _discard(self, volume: types.Volume) -> None:
+        meta = volume.metadata
+        await self._delete(VOLUMES, volume)
+        for pause in _pauses(self._patience.removing):
+            found = await self._find(VOLUMES, meta.name)
+            if found is None or found.metadata.uid != meta.uid:
+                return
+            await asyncio.sleep(pause)
+        raise Uncertain(f"volume {meta.name} is not gone after {self._patience.removing:g} s")
+
+    # --- the API ---
+
+    async def _find(self, kind: Kind[T], name: str) -> T | None:
+        try:
+            return await self._client.find(kind, name, NAMESPACE)
+        except ApiError as problem:
+            raise verdicts.unread(problem, what=f"{kind.kind} {name}") from problem
+
+    async def _create(self, kind: Kind[T], obj: T) -> None:
+        """Where somebody was quicker, it is looked at next what was made."""
+        try:
+            await self._client.create(kind, obj)
+        except AlreadyExists:
+            return
+        except ApiError as problem:
+            raise verdicts.unwritten(problem, what=f"{kind.kind} {obj.metadata.name} was not made") from problem
+
+    async def _delete(self, kind: Kind[Any], obj: Object) -> None:
+        meta = obj.metadata
+        if is_deleting(meta):
+            return
+        try:
+            await self._client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
+        except (NotFound, Conflict):  # it is gone; by now another may have its name
+            return
+        except ApiError as problem:
+            raise Uncertain(f"{kind.kind} {meta.name} was not deleted: {problem}") from problem
+
+
+def _check(creation: Creation) -> None:
+    """Refuses what can never be, before anything is asked for."""
+    if not is_name(creation.name):
+        raise Impossible(f"snapshot name {creation.name}: lower case letters, digits and dashes are allowed")
+    volume_name(creation.volume.handle)
+    kind = creation.parameters.get(_TYPE, "snap")
+    if kind != "snap":
+        raise Impossible(f"parameters.{_TYPE} {kind or '(empty)'}: snap is allowed; backups and images are Longhorn's own")
+
+
+def _restored(volume: types.Volume, restoration: Restoration) -> Restored:
+    name = volume.metadata.name
+    source: dict[str, Any] = {"driver": DRIVER, "volumeHandle": name}
+    if restoration.filesystem and not restoration.block:
+        source["fsType"] = restoration.filesystem
+    if restoration.parameters:
+        source["volumeAttributes"] = dict(restoration.parameters)
+    return Restored(handle=name, size=types.to_bytes(volume.spec.size) or restoration.size, source={"csi": source})
+
+
+def _pauses(seconds: float) -> Iterator[float]:
+    """Growing ones, that make up the time together."""
+    pause, longest = _PAUSES
+    while seconds > 0:
+        yield min(pause, seconds)
+        seconds -= pause
+        pause = min(2 * pause, longest)

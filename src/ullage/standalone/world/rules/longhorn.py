@@ -1,0 +1,189 @@
+"""What Longhorn would decide: which claims get a volume of engines, when one is attached, where a clone's data comes from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ullage.engines import tickets
+from ullage.engines.types import FINALIZER, VOLUME_LABEL, VOLUMES, Engine, EngineSpec, VolumeSpec
+from ullage.engines.types import Volume as EngineVolume
+from ullage.errors import BadInput
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import is_deleting, owner_reference
+from ullage.quantity import Format, Quantity
+from ullage.standalone.world.rules.binding import ClaimFacts, Delete, LetGo, best_match, delayed, requested
+from ullage.standalone.world.rules.provision import Provision, Refuse, reference_to
+from ullage.standalone.world.types import (
+    CLASSES,
+    NODE,
+    PROVISIONED_BY,
+    RESTORED_FROM,
+    Claim,
+    Json,
+    Volume,
+    volume_name,
+)
+from ullage.standalone.world.types import VOLUMES as PERSISTENT_VOLUMES
+
+NAMESPACE: Final = "longhorn-system"
+DRIVER: Final = "driver.longhorn.io"
+CLASS: Final = "longhorn"
+HELD: Final = "ullage.io/longhorn"  # the finalizer of a PersistentVolume whose Volume is ours to delete
+STORED: Final = "ullage.io/engine"  # the finalizer of a Volume that may have data on the host
+ALIGNED: Final = 2 * 1024**2  # bytes; Longhorn's volumes are multiples of it
+
+_SOURCE: Final = re.compile(r"snap://([a-z0-9][-a-z0-9.]*)/([A-Za-z0-9][-A-Za-z0-9._]*)")
+
+STORAGE_CLASS: Final[Json] = {
+    "apiVersion": CLASSES.api_version,
+    "kind": CLASSES.kind,
+    "metadata": {"name": CLASS},
+    "provisioner": DRIVER,
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "Immediate",
+    "allowVolumeExpansion": False,
+}
+
+
+# --- claims and PersistentVolumes ------------------------------------------------------------------------------------
+
+
+def plan_provision(claim: Claim, facts: ClaimFacts) -> Provision | Refuse | None:
+    """None: somebody else's claim, or one that does not need a new volume, or not yet."""
+    found = facts.storage_class
+    if found is None or found.provisioner != DRIVER or claim.spec.volume_name:
+        return None
+    if is_deleting(claim.metadata) or claim.wants_data or delayed(found, consumed=facts.consumed):
+        return None
+    if claim.spec.selector is not None:
+        return Refuse("spec.selector: not allowed where volumes are made on demand")
+    return None if best_match(claim, facts) else Provision(volume_name(claim.metadata.uid), found)
+
+
+def size_of(claim: Claim) -> int:
+    """In bytes."""
+    asked = max(1, requested(claim).value())
+    return -(-asked // ALIGNED) * ALIGNED
+
+
+def volume_for(claim: Claim) -> EngineVolume:
+    """The Volume of a claim. The mark says that it goes if its claim does."""
+    meta = Meta(
+        name=volume_name(claim.metadata.uid),
+        namespace=NAMESPACE,
+        annotations={PROVISIONED_BY: DRIVER},
+        finalizers=(FINALIZER, STORED),
+    )
+    return EngineVolume(metadata=meta, spec=VolumeSpec(size=str(size_of(claim)), number_of_replicas=1, frontend="blockdev"))
+
+
+def persistent_volume_for(claim: Claim, made: Provision) -> Json:
+    """It names its claim from the start: nobody else can take it."""
+    found, mode = made.storage_class, claim.spec.volume_mode
+    return {
+        "apiVersion": PERSISTENT_VOLUMES.api_version,
+        "kind": PERSISTENT_VOLUMES.kind,
+        "metadata": {"name": made.name, "annotations": {PROVISIONED_BY: DRIVER}, "finalizers": [HELD]},
+        "spec": {
+            "capacity": {"storage": str(Quantity.of(size_of(claim), Format.BINARY_SI))},
+            "accessModes": list(claim.spec.access_modes),
+            "volumeMode": mode,
+            "persistentVolumeReclaimPolicy": found.reclaim_policy,
+            "storageClassName": found.metadata.name,
+            **({"mountOptions": list(found.mount_options)} if found.mount_options else {}),
+            "csi": {
+                "driver": DRIVER,
+                "volumeHandle": made.name,
+                **({"fsType": "ext4"} if mode == "Filesystem" else {}),
+            },
+            "claimRef": reference_to(claim),
+        },
+    }
+
+
+def is_ours(volume: Volume) -> bool:
+    """Whether the PersistentVolume was made here, for the Volume of its name. Restored ones belong to who restored them."""
+    marks, meta = volume.metadata.annotations, volume.metadata
+    return marks.get(PROVISIONED_BY) == DRIVER and RESTORED_FROM not in marks and handle_of(volume) == meta.name
+
+
+def handle_of(volume: Volume) -> str:
+    """The Volume behind a PersistentVolume; empty: it is no volume of engines."""
+    source = volume.spec.csi
+    return source.volume_handle if source is not None and source.driver == DRIVER else ""
+
+
+def plan_persistent_volume(volume: Volume, claim: Claim | None) -> Delete | LetGo | None:
+    """For one of ours. `claim` is whoever has the name that stands in claimRef. What its phase is others decide."""
+    reference, meta = volume.spec.claim_ref, volume.metadata
+    owner = claim if claim is not None and reference is not None and claim.metadata.uid == reference.uid else None
+    if owner is not None and owner.spec.volume_name in ("", meta.name):
+        return None
+    goes = volume.spec.persistent_volume_reclaim_policy == "Delete"
+    if is_deleting(meta):
+        return LetGo(with_data=goes) if HELD in meta.finalizers else None
+    return Delete() if goes and volume.status.phase in ("Released", "Failed") else None
+
+
+# --- Volumes and Engines ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A snapshot of another volume."""
+
+    volume: str
+    snapshot: str
+
+
+def source_of(volume: EngineVolume) -> Source | None:
+    """Where the volume's first data comes from; None: it begins empty."""
+    given = volume.spec.data_source
+    if not given:
+        return None
+    found = _SOURCE.fullmatch(given)
+    if found is None:
+        raise BadInput("spec.dataSource", given, "snap://VOLUME/SNAPSHOT is allowed")
+    return Source(found[1], found[2])
+
+
+def is_filled(volume: EngineVolume) -> bool:
+    """Whether it has the data that it is to begin with."""
+    return not volume.spec.data_source or _clone_state(volume) == "completed"
+
+
+def clones_from(volume: EngineVolume) -> str:
+    """The volume that this one still needs data of; empty: none."""
+    if is_deleting(volume.metadata) or _clone_state(volume) in ("completed", "failed"):
+        return ""
+    found = _SOURCE.fullmatch(volume.spec.data_source)
+    return found[1] if found else ""
+
+
+def wants_attached(volume: EngineVolume, *, used: bool, now: datetime) -> bool:
+    """`used`: a pod has it, or another volume is being filled from it. One that is not filled itself is nobody's yet."""
+    held = any(tickets.is_valid(one, now) for one in (volume.spec.attachment_tickets or {}).values())
+    return is_filled(volume) and (used or held or bool(volume.spec.node_id))
+
+
+def engine_for(volume: EngineVolume) -> Engine:
+    """Whoever has this object knows that what the host has under the volume's name is this volume's."""
+    meta = volume.metadata
+    owner = owner_reference(VOLUMES, meta)
+    return Engine(
+        metadata=Meta(
+            name=f"{meta.name}-e-0",
+            namespace=meta.namespace,
+            labels={VOLUME_LABEL: meta.name},
+            owner_references=(owner,),
+        ),
+        spec=EngineSpec(volume_name=meta.name, volume_size=volume.spec.size, node_id=NODE, desire_state="stopped", active=True),
+    )
+
+
+def _clone_state(volume: EngineVolume) -> str:
+    found = volume.status.clone_status
+    return found.state if found is not None else ""

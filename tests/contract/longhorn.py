@@ -1,0 +1,151 @@
+"""Volumes of embedded engines, for the contract: an API in memory, the real controllers, a real host of engines.
+
+Files are one value at the beginning of a raw device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+
+from tests.contract.systems import Files, System
+from tests.unit.snapshots.memory_api import MemoryApi, Told
+from ullage.clock import SystemClock
+from ullage.engines.controller import Snapshots
+from ullage.engines.local.server import serving
+from ullage.engines.metrics import Metrics
+from ullage.engines.monitor import Monitor
+from ullage.engines.reach import Reach
+from ullage.engines.settings import Settings
+from ullage.engines.shelves import shelves_of
+from ullage.engines.types import ENGINES, HEAD, KINDS, VOLUMES
+from ullage.engines.volumes import Volumes
+from ullage.kube.client import Client
+from ullage.kube.controller import Controller
+from ullage.kube.events import Recorder
+from ullage.kube.slices import Part, Wiring
+from ullage.snapshots.backends.base import Backend, Restored, Volume
+from ullage.snapshots.backends.longhorn.backend import Longhorn
+from ullage.snapshots.backends.longhorn.handles import NAMESPACE
+from ullage.standalone.world import longhorn
+from ullage.standalone.world.claims import Storage
+from ullage.standalone.world.stock import Stock
+from ullage.standalone.world.types import CLAIMS, CLASSES, PODS
+from ullage.standalone.world.types import VOLUMES as PERSISTENT_VOLUMES
+
+SIZE: Final = 16 * 1024 * 1024
+LENGTH: Final = 8  # bytes before the files, which say how many there are of them
+LITTLE: Final = SIZE // 1024  # bytes
+SECONDS: Final = 20.0
+
+
+class Engines:
+    """A volume that is written to or read stays attached; the others are while somebody needs them."""
+
+    foreign: tuple[str, ...] = ("", "snap://a", "snap://a/b/c", "snap://../b", "bs://a/b", "snap://A/b")
+    unknown = "snap://a/no-such-snapshot"
+    unknown_volume = "no-such-volume"
+    keeps_names = True
+
+    def __init__(self, api: MemoryApi, reach: Reach) -> None:
+        self.backend: Backend = Longhorn(cast(Client, api))
+        self._api = api
+        self._host = reach.host
+
+    async def volume(self, name: str, files: Files) -> Volume:
+        meta = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
+        self._api.put(VOLUMES, {"metadata": meta, "spec": {"size": str(SIZE)}})
+        volume = Volume(handle=name)
+        await self._attach(name)
+        await self._write(name, files)
+        return volume
+
+    async def write(self, volume: Volume, files: Files) -> None:
+        await self._attach(volume.handle)
+        await self._write(volume.handle, {**await self._read(volume.handle), **files})
+
+    async def read(self, restored: Restored) -> Files:
+        name = restored.source["csi"]["volumeHandle"]
+        await self._attach(name)
+        return await self._read(name)
+
+    async def snapshots(self) -> int:
+        """Those that are marked are deleted: the engine keeps the one below the head until the next is taken."""
+        entries = [
+            entry
+            for one in await self._host.list()
+            if one.attached
+            for entry in (await self._host.engine(one.name).snapshots()).entries.values()
+        ]
+        return sum(one.name != HEAD and one.user_created and not one.removed for one in entries)
+
+    async def volumes(self) -> int:
+        return len(await self._host.list())
+
+    async def _attach(self, name: str) -> None:
+        self._api.edit(VOLUMES, name, NAMESPACE, merge={"spec": {"nodeID": "here"}})
+        await _until(lambda: self._engine(name).get("currentState") == "running")
+
+    async def _write(self, name: str, files: Files) -> None:
+        """And waits until it is seen, since that is what an estimate is made from; little growth is not shown at once."""
+        data = msgspec.msgpack.encode(dict(files))
+        await self._host.write(name, offset=0, data=len(data).to_bytes(LENGTH) + data)
+        head = (await self._host.engine(name).snapshots()).entries[HEAD].size
+        await _until(lambda: self._head(name) + LITTLE > head)
+
+    async def _read(self, name: str) -> Files:
+        length = int.from_bytes(await self._host.read(name, offset=0, length=LENGTH))
+        data = await self._host.read(name, offset=LENGTH, length=length)
+        return msgspec.msgpack.decode(data, type=dict[str, bytes])
+
+    def _engine(self, name: str) -> dict[str, Any]:
+        return (self._api.body(ENGINES, f"{name}-e-0", NAMESPACE) or {}).get("status") or {}
+
+    def _head(self, name: str) -> int:
+        return int((self._engine(name).get("snapshots") or {}).get(HEAD, {}).get("size", 0))
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not holds():  # noqa: ASYNC110  engines change without anybody being told
+            await asyncio.sleep(0.005)
+
+
+def _controllers(wiring: Wiring, reach: Reach) -> list[Controller[Any]]:
+    shelves, metrics, settings = shelves_of(wiring), Metrics(), Settings(interval=0.02)
+    client, clock, told = wiring.client, wiring.clock, Told()
+    polling = Monitor(client, shelves, reach, settings=settings, metrics=metrics, clock=clock).controller()
+    poke = polling.queue.add
+    snapshots = Snapshots(client, shelves, reach, settings=settings, teller=told, metrics=metrics, poke=poke, clock=clock)
+    stock = Stock(wiring, Storage(wiring))
+    manager = longhorn.controller(wiring, stock, reach.host, recorder=cast(Recorder, told))
+    return [polling, snapshots.controller(), Volumes(client, shelves, clock=clock).controller(), manager]
+
+
+@asynccontextmanager
+async def start(_directory: Path) -> AsyncIterator[System]:
+    """In a directory of its own: the one that a test is given has too long a path for a socket."""
+    async with contextlib.AsyncExitStack() as stack:
+        short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="engines-")))
+        address = await stack.enter_async_context(serving(short / "volumes", short / "socket", clock=SystemClock()))
+        api, reach = MemoryApi(), await stack.enter_async_context(Reach(address))
+        wiring = Wiring(cast(Client, api))
+        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, CLASSES, PODS)
+        controllers = wiring.made(Part(make=lambda given: _controllers(given, reach), watches=watched))
+        for held in wiring.held:
+            await stack.enter_async_context(held)
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        tasks = [group.create_task(cache.run()) for cache in wiring.caches]
+        tasks += [group.create_task(one.run()) for one in controllers]
+        try:
+            yield Engines(api, reach)
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,223 @@
+"""Volumes of engines from the claim to their end, as `ullage up` has them: the life cycle of their snapshots, data compared
+byte by byte, volumes that take their snapshots with them, and processes killed with -9 meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ullage.engines.reach import Reach, address_of
+
+from .engine_scene import LONGHORN, MIB, NAMESPACE, SIZE, EngineScene, engine_scene, eventually
+from .snapshot_scene import GA, IS_BORROWED, VOLUMES
+from .test_up import Up
+
+pytestmark = [
+    pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
+    pytest.mark.timeout(240),
+]
+HEAD = "volume-head"
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineScene]:
+    with engine_scene(tmp_path_factory.mktemp("engines")) as made:
+        yield made
+
+
+def gone(scene: EngineScene, volume: str) -> bool:
+    """Nothing of it is left, neither in the API nor on the host."""
+    found = [scene.get("volumes", volume), scene.get("engines", f"{volume}-e-0"), *scene.snapshots(volume)]
+    there = scene.api.get(f"{VOLUMES}/{volume}").code == 200 or volume in scene.volumes_on_host()
+    return not there and not any(found)
+
+
+@pytest.mark.parametrize("mode", ["Block", "Filesystem"])
+def test_a_claim_is_bound_to_a_volume_of_its_own_and_leaves_nothing(scene: EngineScene, mode: str) -> None:
+    claim, volume = scene.claim(scene.base.namespace(), "data", volumeMode=mode)
+    found = scene.api.get(f"{VOLUMES}/{volume}").obj["spec"]
+    assert (found["csi"]["driver"], found["csi"]["volumeHandle"]) == ("driver.longhorn.io", volume)
+    assert (found["capacity"]["storage"], found["volumeMode"]) == ("32Mi", mode)
+    eventually("nobody uses it", lambda: scene.state(volume) == "detached" and scene.engine_state(volume) == "stopped")
+    scene.api.delete(claim)
+    eventually("nothing is left", lambda: gone(scene, volume))
+
+
+def test_the_life_of_a_snapshot(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    claim, volume = scene.claim(namespace, "data", volumeMode="Block")
+    pod = scene.pod(namespace, "data")
+    eventually("a pod has it attached", lambda: scene.state(volume) == "attached")
+    data = os.urandom(4 * MIB)
+    scene.write(volume, MIB, data)
+    scene.take(volume, "life-1")
+    scene.write(volume, MIB, bytes(4 * MIB))
+    row = scene.kubectl("get", "snapshots.longhorn.io", "life-1").row("life-1")
+    assert row[1] == volume
+    assert row[3:6] == ["true", str(4 * MIB), str(SIZE)]
+    found = scene.get("snapshots", "life-1")
+    assert found is not None
+    assert found["metadata"]["labels"]["longhornvolume"] == volume
+    assert found["metadata"]["finalizers"] == ["longhorn.io"]
+    assert found["status"]["requestedTime"] <= found["status"]["creationTime"]
+
+    scene.volume("life-copy", nodeID="ullage", dataSource=f"snap://{volume}/life-1")
+    eventually("the copy is attached", lambda: scene.state("life-copy") == "attached")
+    assert scene.read("life-copy", MIB, 4 * MIB) == data
+    assert scene.read(volume, MIB, 4 * MIB) == bytes(4 * MIB)
+
+    scene.api.delete(pod)
+    eventually("it is detached", lambda: scene.state(volume) == "detached" and scene.engine_state(volume) == "stopped")
+    scene.take(volume, "life-2")
+    eventually("it is detached again", lambda: scene.state(volume) == "detached" and not scene.tickets(volume))
+    scene.kubectl("delete", "snapshots.longhorn.io", "life-1", "--timeout=60s")
+    eventually("the ticket is given back", lambda: scene.state(volume) == "detached" and not scene.tickets(volume))
+    scene.attach(volume)
+    assert scene.entries(volume) == {"life-2", HEAD}
+
+    scene.api.delete(claim)
+    scene.api.delete(f"{LONGHORN}/volumes/life-copy")
+    for name in (volume, "life-copy"):
+        eventually(f"nothing of {name} is left", partial(gone, scene, name))
+
+
+def test_snapshots_are_pruned_by_the_label_of_their_volume(scene: EngineScene) -> None:
+    _, volume = scene.claim(scene.base.namespace(), "data")
+    _, other = scene.claim(scene.base.namespace(), "data")
+    scene.attach(volume)
+    names = [f"prune-{number}" for number in range(3)]
+    for number, name in enumerate(names):
+        scene.write(volume, number * MIB, os.urandom(MIB))
+        scene.take(volume, name)
+    scene.take(other, "prune-other")
+    data = scene.read(volume, 0, SIZE)
+    scene.kubectl("delete", "snapshots.longhorn.io", "-l", f"longhornvolume={volume}", "--wait=false")
+    eventually("all but the parent of the head are gone", lambda: scene.snapshots(volume) == {"prune-2"})
+    eventually("it says why", lambda: scene.condition("prune-2", "LogicallyRemoved") == "ParentOfHead")
+    assert scene.entries(volume) == {"prune-2", HEAD}
+    scene.take(volume, "prune-next")
+    eventually("the next snapshot lets it go", lambda: scene.snapshots(volume) == {"prune-next"})
+    assert scene.entries(volume) == {"prune-next", HEAD}
+    assert scene.read(volume, 0, SIZE) == data
+    assert scene.snapshots(other) == {"prune-other"}
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_volume_takes_its_snapshots_with_it_and_a_later_one_of_the_name_has_none(scene: EngineScene, count: int) -> None:
+    """Ready ones, one that is marked and waits, and one that has just been asked for."""
+    volume = f"phases-{count}"
+    scene.volume(volume, nodeID="ullage")
+    eventually("it is attached", lambda: scene.state(volume) == "attached")
+    scene.write(volume, 0, b"old" * 4096)
+    names = [f"{volume}-{number}" for number in range(count)]
+    for name in names:
+        scene.take(volume, name)
+    if names:
+        scene.kubectl("delete", "snapshots.longhorn.io", names[-1], "--wait=false")
+        eventually("it is only marked", lambda: scene.condition(names[-1], "LogicallyRemoved") == "ParentOfHead")
+    scene.attach(volume, "")
+    if count > 1:
+        scene.ask(volume, f"{volume}-late")
+    uid = scene.api.get(f"{LONGHORN}/volumes/{volume}").obj["metadata"]["uid"]
+    scene.api.delete(f"{LONGHORN}/volumes/{volume}")
+    eventually("nothing is left", lambda: gone(scene, volume))
+
+    scene.volume(volume, nodeID="ullage")
+    eventually("the later one is attached", lambda: scene.state(volume) == "attached")
+    assert scene.api.get(f"{LONGHORN}/volumes/{volume}").obj["metadata"]["uid"] != uid
+    assert scene.read(volume, 0, 4096) == bytes(4096)
+    assert scene.entries(volume) == {HEAD}
+    scene.take(volume, f"{volume}-fresh")
+    assert scene.snapshots(volume) == {f"{volume}-fresh"}
+    scene.api.delete(f"{LONGHORN}/volumes/{volume}")
+    eventually("nothing is left of the later one", lambda: gone(scene, volume))
+
+
+def test_a_restored_claim_has_the_data_of_its_snapshot(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    claim, volume = scene.claim(namespace, "data", volumeMode="Block")
+    scene.attach(volume)
+    scene.write(volume, 3 * MIB, os.urandom(5 * MIB))
+    data = scene.read(volume, 0, SIZE)
+    snapshots = GA.snapshots(namespace)
+    scene.api.create(snapshots, GA.of_claim("snap", "data"))
+    eventually("it is ready", lambda: GA.ready(scene.api.get(f"{snapshots}/snap").obj))
+    scene.write(volume, 0, os.urandom(8 * MIB))
+    reference = {"apiGroup": GA.group, "kind": "VolumeSnapshot", "name": "snap"}
+    copy, restored = scene.claim(namespace, "copy", volumeMode="Block", dataSourceRef=reference)
+    scene.attach(restored)
+    assert scene.read(restored, 0, SIZE) == data
+
+    scene.api.delete(f"{snapshots}/snap")
+    eventually("the snapshot is gone", lambda: scene.api.get(f"{snapshots}/snap").code == 404)
+    for path in (claim, copy):
+        scene.api.delete(path)
+    for name in (volume, restored):
+        eventually(f"nothing of {name} is left", partial(gone, scene, name))
+
+
+def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    claim, volume = scene.claim(namespace, "data")
+    scene.attach(volume)
+    data = os.urandom(2 * MIB)
+    scene.write(volume, 0, data)
+    for number, name in enumerate(("engine", "controller", "world", "webhook")):
+        scene.ask(volume, f"killed-{number}")
+        scene.kill(name)
+        eventually(f"the snapshot is ready after {name} died", partial(scene.is_ready, f"killed-{number}"))
+    eventually("it is attached again", lambda: scene.volumes_on_host()[volume])
+    assert scene.read(volume, 0, 2 * MIB) == data
+    assert scene.entries(volume) == {HEAD, *(f"killed-{number}" for number in range(4))}
+    scene.api.delete(claim)
+    for name in ("world", "engine", "controller"):
+        scene.kill(name)
+    eventually("nothing is left", lambda: gone(scene, volume))
+
+
+@pytest.mark.skipif("E2E_KUBECONFIG" in os.environ, reason="`ullage up` brings the embedded server, no other")
+def test_up_has_a_class_for_it_and_keeps_data_over_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("up") / "data"
+    size = {"requests": {"storage": "4Mi"}}
+    spec = {"storageClassName": "longhorn", "accessModes": ["ReadWriteOnce"], "volumeMode": "Block", "resources": size}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
+    file = directory.parent / "claim.json"
+    file.write_text(json.dumps(claim))
+    data = os.urandom(8192)
+    for run in range(2):
+        up = Up("--data-dir", str(directory), "--port", "0")
+        try:
+            done = up.kubectl("apply", "-f", str(file))
+            assert done.returncode == 0, done.stderr
+            eventually("it is bound", lambda up=up: _of_claim(up, "{.status.phase}") == "Bound")  # type: ignore[misc]
+            volume = _of_claim(up, "{.spec.volumeName}")
+            change = json.dumps({"spec": {"nodeID": "ullage"}})
+            up.kubectl("patch", "volumes.longhorn.io", volume, "-n", NAMESPACE, "--type=merge", "-p", change)
+            wait = f"wait volumes.longhorn.io/{volume} -n {NAMESPACE} --for=jsonpath={{.status.state}}=attached --timeout=60s"
+            done = up.kubectl(*wait.split())
+            assert done.returncode == 0, done.stderr
+            asyncio.run(_exchange(directory / "engines.sock", volume, data, write=run == 0))
+        finally:
+            up.end(signal.SIGKILL if run == 0 else signal.SIGTERM)
+    assert [one.name for one in (directory / "engines").iterdir() if one.name == volume] == [volume]
+
+
+def _of_claim(up: Up, path: str) -> str:
+    return up.kubectl("get", "pvc", "data", "-o", f"jsonpath={path}").stdout
+
+
+async def _exchange(socket: Path, volume: str, data: bytes, *, write: bool) -> None:
+    """Writes the data, or finds what was written before. A host that has just died attaches its volumes a moment later."""
+    async with Reach(address_of(socket)) as reach, asyncio.timeout(60):
+        while not any(one.name == volume and one.attached for one in await reach.host.list()):  # noqa: ASYNC110  the host does not tell
+            await asyncio.sleep(0.1)
+        if write:
+            await reach.host.write(volume, offset=4096, data=data)
+        assert await reach.host.read(volume, offset=4096, length=len(data)) == data

@@ -1,0 +1,68 @@
+"""Engines in the composition: Longhorn's kinds are looked after only where it was said that they are ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ullage.app.commands import compose
+from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, chosen, engines_of
+from ullage.app.manifests import manifests
+from ullage.app.system import ENGINE_SOCKET, system
+from ullage.kube.slices import Slice
+from ullage.standalone.world.directories import Directories
+from ullage.standalone.world.slice import world
+
+SOCKET = Path("/run/engines.sock")
+
+
+def engines_in(what: Chosen) -> Slice:
+    (found,) = [one for one in compose(what) if one.name == "engines"]
+    return found
+
+
+def test_on_a_cluster_nothing_of_longhorn_is_ours() -> None:
+    found = engines_in(NOTHING_CHOSEN)
+    assert (found.controllers, found.hooks) == (None, None)
+    names = [one.name for one in manifests(compose(NOTHING_CHOSEN))]
+    assert not [name for name in names if name.endswith(":engines")]
+    brought = [one.name for one in manifests(compose(NOTHING_CHOSEN)) if one.brought]
+    assert not [name for name in brought if name.endswith(".longhorn.io")]
+
+
+def test_on_one_machine_its_kinds_are_brought_along_and_looked_after() -> None:
+    wanted = manifests(compose(ONE_MACHINE), foreign=True, world=world(Directories(Path("unused")), engines="unix:///x"))
+    names = [one.name for one in wanted if one.brought]
+    assert {"volumes.longhorn.io", "engines.longhorn.io", "snapshots.longhorn.io"} <= set(names)
+    assert {"ullage:controller:engines", "ullage:webhook:engines"} <= set(names)
+
+
+def rules_of_world(engines: str | None) -> set[str]:
+    wanted = manifests((), world=world(Directories(Path("unused")), engines=engines))
+    (role,) = [one.body for one in wanted if one.name == "ullage:world" and one.kind.kind == "ClusterRole"]
+    return {resource for rule in role["rules"] for resource in rule["resources"]}
+
+
+def test_the_world_may_touch_volumes_of_engines_only_where_it_plays_that_part() -> None:
+    assert "engines/status" in rules_of_world("unix:///x")
+    assert "engines/status" not in rules_of_world(None)
+
+
+def test_a_socket_says_where_engines_are_and_that_they_are_ours() -> None:
+    what = chosen(None, provisions=None, volumes=None, snapshots=None, node=None, alone=False, engines=SOCKET)
+    options = engines_of(what)
+    assert options.settings.manage
+    assert options.engines is not None
+    assert engines_of(NOTHING_CHOSEN).engines is None
+    assert not engines_of(NOTHING_CHOSEN).settings.manage
+
+
+def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:
+    beside = system(lambda: (), program=["ullage"], options=[]).companions
+    assert [one.role.name for one in beside] == ["engine", "webhook", "controller", "world"]
+    directory = Path("/data")
+    socket = str(directory / ENGINE_SOCKET)
+    commands = {one.role.name: list(one.command(directory, 0)) for one in beside}
+    assert commands["engine"][commands["engine"].index("--socket") + 1] == socket
+    for name in ("controller", "world"):
+        assert commands[name][commands[name].index("--engines") + 1] == socket
+    assert "--manage-engines" in commands["webhook"]

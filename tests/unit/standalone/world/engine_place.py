@@ -1,0 +1,234 @@
+"""The world's part of Longhorn on an API in memory and a real host of engines, in processes that die at any single effect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
+from ullage.clock import SystemClock
+from ullage.engines.channels import Channels
+from ullage.engines.hosts import HostClient, HostVolume
+from ullage.engines.local.server import serving
+from ullage.engines.shelves import shelves_of
+from ullage.engines.types import ENGINES, SNAPSHOTS
+from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.volumes import Volumes
+from ullage.kube.controller import Controller
+from ullage.kube.errors import AlreadyExists
+from ullage.kube.events import Recorder
+from ullage.kube.objects import timestamp
+from ullage.kube.slices import Part, Wiring
+from ullage.standalone.world import claims, longhorn, longhorn_claims, volumes
+from ullage.standalone.world.claims import Storage
+from ullage.standalone.world.directories import Directories
+from ullage.standalone.world.rules.longhorn import DRIVER, NAMESPACE
+from ullage.standalone.world.stock import Stock
+from ullage.standalone.world.types import CLAIMS, CLASSES, PODS, VOLUMES
+
+UID = "11111111-2222-3333-4444-555555555555"
+NAME = f"pvc-{UID}"
+SIZE = 8 << 20
+SECONDS = 20.0
+KINDS = (CLAIMS, VOLUMES, CLASSES, PODS, ENGINE_VOLUMES, ENGINES, SNAPSHOTS)
+
+Answer = TypeVar("Answer")
+
+
+class WholeApi(MemoryApi):
+    """Takes the bodies of PersistentVolumes too."""
+
+    async def request(self, method: str, path: str, *, body: bytes) -> bytes:
+        given: Json = json.loads(body)
+        name = path.rpartition("/")[2]
+        assert "/persistentvolumes" in path
+        if method == "DELETE":
+            await self.delete(VOLUMES, name, uid=given["preconditions"]["uid"])
+            return b"{}"
+        name = given["metadata"]["name"]
+
+        def write() -> Json:
+            if self.body(VOLUMES, name) is not None:
+                raise AlreadyExists(f"persistentvolumes {name}")
+            self.put(VOLUMES, given)
+            return given
+
+        self._effect(f"create persistentvolumes {name}", write)
+        return b"{}"
+
+
+class FusedHost(HostClient):
+    """A process may die before and after each change of the host, too."""
+
+    def __init__(self, channels: Channels, address: str, *, fuse: Fuse) -> None:
+        super().__init__(channels, address)
+        self._fuse = fuse
+
+    async def create(self, name: str, *, size: int) -> HostVolume:
+        return await self._effect("create", super().create(name, size=size))
+
+    async def delete(self, name: str) -> None:
+        await self._effect("delete", super().delete(name))
+
+    async def attach(self, name: str, *, frontend: bool = True) -> HostVolume:
+        return await self._effect("attach", super().attach(name, frontend=frontend))
+
+    async def detach(self, name: str) -> HostVolume:
+        return await self._effect("detach", super().detach(name))
+
+    async def _effect(self, what: str, call: Awaitable[Answer]) -> Answer:
+        try:
+            self._fuse.before(f"host {what}")
+        except Crash:
+            cast(Any, call).close()
+            raise
+        done = await call
+        self._fuse.after()
+        return done
+
+
+class Place:
+    def __init__(self, channels: Channels, address: str, directories: Directories) -> None:
+        self._parts = (channels, address, directories)
+        self.api = WholeApi()
+        self.fuse = self.api.fuse
+        self.told = Told()
+        self.host = HostClient(channels, address)  # the test's own, without a fuse
+        self.clock = SystemClock()
+        self._fused = FusedHost(channels, address, fuse=self.fuse)
+        self._directories = directories
+        self.api.put(CLASSES, {"metadata": {"name": "longhorn"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"})
+
+    def again(self) -> Place:
+        """Another API, for the same host."""
+        return Place(*self._parts)
+
+    # --- what is there ---
+
+    def claim(self, *, mode: str = "Block", **spec: Any) -> None:
+        wanted = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": str(SIZE)}},
+            "storageClassName": "longhorn",
+            "volumeMode": mode,
+            **spec,
+        }
+        self.api.put(CLAIMS, {"metadata": {"name": "data", "namespace": "default", "uid": UID}, "spec": wanted})
+
+    def pod(self, phase: str = "Running") -> None:
+        claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        spec = {"nodeName": "ullage", "containers": [{"name": "main"}], "volumes": claim}
+        body = {"metadata": {"name": "app", "namespace": "default"}, "spec": spec, "status": {"phase": phase}}
+        self.api.put(PODS, body)
+
+    def volume(self, name: str, *, uid: str = "", **spec: Any) -> None:
+        """A Volume that a person makes."""
+        meta = {"name": name, "namespace": NAMESPACE, "uid": uid or f"uid-{name}"}
+        self.api.put(ENGINE_VOLUMES, {"metadata": meta, "spec": {"size": str(SIZE), **spec}})
+
+    def ticket(self, name: str, seconds: float) -> None:
+        until = timestamp(self.clock.now() + timedelta(seconds=seconds))
+        held = {"test": {"owner": {"kind": "Person"}, "until": until}}
+        self.api.edit(ENGINE_VOLUMES, name, NAMESPACE, merge={"spec": {"attachmentTickets": held}})
+
+    # --- what is seen ---
+
+    def states(self, name: str = NAME) -> tuple[str, str]:
+        """Of the Volume and its Engine."""
+        volume = self.api.body(ENGINE_VOLUMES, name, NAMESPACE) or {}
+        engine = self.api.body(ENGINES, f"{name}-e-0", NAMESPACE) or {}
+        return volume.get("status", {}).get("state", ""), engine.get("status", {}).get("currentState", "")
+
+    def clone_state(self, name: str) -> str:
+        body = self.api.body(ENGINE_VOLUMES, name, NAMESPACE) or {}
+        return str(body.get("status", {}).get("cloneStatus", {}).get("state", ""))
+
+    def is_bound(self) -> bool:
+        phases = [(self.api.body(kind, name, place) or {}).get("status", {}).get("phase") for kind, name, place in BINDING]
+        return phases == ["Bound", "Bound"]
+
+    def left(self) -> list[str]:
+        """Everything that a claim may leave behind in the API."""
+        return [body["metadata"]["name"] for kind in (VOLUMES, ENGINE_VOLUMES, ENGINES) for body in self.api.bodies(kind)]
+
+    async def on_host(self) -> dict[str, bool]:
+        """The volumes of the host, and whether they are attached."""
+        return {one.name: one.attached for one in await self.host.list()}
+
+    # --- processes ---
+
+    async def live(self, holds: Callable[[], bool]) -> None:
+        """Processes, one after the other, until something holds."""
+        async with asyncio.timeout(SECONDS):
+            while not await self.lives(holds):
+                pass
+
+    @contextlib.asynccontextmanager
+    async def living(self) -> AsyncIterator[Callable[[Callable[[], bool]], Awaitable[None]]]:
+        """One process for the length of the block; gives a way to wait until something holds."""
+
+        async def settles(holds: Callable[[], bool]) -> None:
+            while not holds():  # noqa: ASYNC110  what a test asks for is in no cache
+                await asyncio.sleep(0.005)
+
+        async with asyncio.timeout(SECONDS), self._running():
+            yield settles
+
+    async def lives(self, holds: Callable[[], bool]) -> bool:
+        """One process, until something holds; False where it died before."""
+        try:
+            async with self._running():
+                while not holds():  # noqa: ASYNC110  what a test asks for is in no cache
+                    await asyncio.sleep(0.005)
+        except BaseExceptionGroup as group:
+            if group.split(Crash)[1] is not None:
+                raise
+            return False
+        return True
+
+    @contextlib.asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        wiring = Wiring(self.api)  # type: ignore[arg-type]
+        controllers = wiring.made(Part(make=self._controllers, watches=KINDS))
+        async with contextlib.AsyncExitStack() as stack:
+            for held in wiring.held:
+                await stack.enter_async_context(held)
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(cache.run()) for cache in wiring.caches]
+                tasks += [group.create_task(one.run()) for one in controllers]
+                try:
+                    yield
+                finally:
+                    for task in tasks:
+                        task.cancel()
+
+    def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
+        recorder, storage = cast(Recorder, self.told), Storage(wiring)
+        stock = Stock(wiring, storage)
+        return [
+            claims.controller(wiring, storage, recorder),
+            volumes.controller(wiring, storage, directories=self._directories, recorder=recorder),
+            longhorn.controller(wiring, stock, self._fused, recorder=recorder),
+            longhorn_claims.controller(wiring, stock, recorder=recorder),
+            Volumes(wiring.client, shelves_of(wiring)).controller(),
+        ]
+
+
+BINDING = ((CLAIMS, "data", "default"), (VOLUMES, NAME, ""))
+
+
+@contextlib.asynccontextmanager
+async def place_in(directory: Path) -> AsyncIterator[Place]:
+    directories, channels = Directories(directory / "directories"), Channels()
+    directories.open()
+    async with serving(directory / "volumes", directory / "socket", clock=SystemClock()) as address:
+        try:
+            yield Place(channels, address, directories)
+        finally:
+            directories.close()
+            await channels.close()

@@ -1,0 +1,369 @@
+"""Volumes of engines as Longhorn would have them: for claims, for pods, for tickets, and filled from each other's snapshots."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage.engines.types import ENGINES, FINALIZER, SNAPSHOTS, AttachmentTicket, CloneStatus, Volume, VolumeSpec, VolumeStatus
+from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
+from ullage.errors import BadInput
+from ullage.kube.kinds import Meta
+from ullage.standalone.world.rules import longhorn as rules
+from ullage.standalone.world.rules.binding import ClaimFacts, Delete, LetGo
+from ullage.standalone.world.rules.provision import Provision, Refuse
+from ullage.standalone.world.types import CLAIMS, PODS, PROVISIONED_BY, RESTORED_FROM, VOLUMES, Csi
+
+from . import builders
+from .engine_place import NAME, SIZE, UID, Place, place_in
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DETACHED, ATTACHED = ("detached", "stopped"), ("attached", "running")
+MIB = 1 << 20
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [
+        pytest.param("2Mi", 2 * MIB, id="a multiple stays"),
+        pytest.param("1", 2 * MIB, id="one byte takes a whole unit"),
+        pytest.param("3M", 4 * MIB, id="decimal megabytes are rounded up"),
+    ],
+)
+def test_a_volume_is_a_multiple_of_two_mebibytes(asked: str, size: int) -> None:
+    assert rules.size_of(builders.claim(size=asked)) == size
+
+
+LONGHORN = builders.storage_class("fast", provisioner=rules.DRIVER)
+
+
+@pytest.mark.parametrize(
+    ("claim", "found", "plan"),
+    [
+        pytest.param({}, LONGHORN, Provision(NAME, LONGHORN), id="a claim of the class"),
+        pytest.param({"volume_mode": "Block"}, LONGHORN, Provision(NAME, LONGHORN), id="a raw device"),
+        pytest.param({}, builders.storage_class(), None, id="a claim of somebody else's class"),
+        pytest.param({"data_source": {"kind": "VolumeSnapshot"}}, LONGHORN, None, id="one that wants data waits for it"),
+        pytest.param({"going": True}, LONGHORN, None, id="one that is going"),
+        pytest.param({"volume_name": "v"}, LONGHORN, None, id="one that has a volume"),
+        pytest.param(
+            {"selector": {}}, LONGHORN, Refuse("spec.selector: not allowed where volumes are made on demand"), id="a selector"
+        ),
+    ],
+)
+def test_who_gets_a_volume(claim: dict[str, Any], found: Any, plan: object) -> None:
+    assert rules.plan_provision(builders.claim(**claim), ClaimFacts(storage_class=found)) == plan
+
+
+def persistent(*, restored: bool = False, handle: str = NAME, held: bool = True, **given: Any) -> Any:
+    marks = {PROVISIONED_BY: rules.DRIVER, **({RESTORED_FROM: "s"} if restored else {})}
+    csi = Csi(driver=rules.DRIVER, volume_handle=handle)
+    given = {"claimed_by": UID, "persistent_volume_reclaim_policy": "Delete", **given}
+    found = builders.volume(NAME, annotations=marks, csi=csi, **given)
+    return builders.replaced(found, finalizers=(rules.HELD,) if held else ())
+
+
+@pytest.mark.parametrize(
+    ("volume", "claim", "plan"),
+    [
+        pytest.param(persistent(phase="Bound"), builders.claim(), None, id="its claim is there"),
+        pytest.param(persistent(phase="Bound"), None, None, id="its phase is not told yet"),
+        pytest.param(persistent(phase="Released"), None, Delete(), id="released"),
+        pytest.param(
+            persistent(phase="Released"), builders.claim(uid=builders.OTHER_UID), Delete(), id="another claim has the name"
+        ),
+        pytest.param(
+            persistent(phase="Released", persistent_volume_reclaim_policy="Retain"), None, None, id="released, but retained"
+        ),
+        pytest.param(persistent(phase="Released", going=True), None, LetGo(with_data=True), id="going with its data"),
+        pytest.param(
+            persistent(going=True, persistent_volume_reclaim_policy="Retain"),
+            None,
+            LetGo(with_data=False),
+            id="going without its data",
+        ),
+        pytest.param(persistent(going=True), builders.claim(), None, id="going, while its claim is there"),
+        pytest.param(persistent(going=True, held=False), None, None, id="let go already"),
+    ],
+)
+def test_what_becomes_of_a_persistent_volume(volume: Any, claim: Any, plan: object) -> None:
+    assert rules.plan_persistent_volume(volume, claim) == plan
+
+
+@pytest.mark.parametrize(
+    ("volume", "ours"),
+    [
+        pytest.param(persistent(), True, id="made here"),
+        pytest.param(persistent(restored=True), False, id="restored by somebody else"),
+        pytest.param(persistent(handle="other"), False, id="stands for another Volume"),
+        pytest.param(builders.volume(NAME, ours=True), False, id="a directory"),
+    ],
+)
+def test_which_persistent_volumes_are_ours(volume: Any, ours: bool) -> None:
+    assert rules.is_ours(volume) is ours
+
+
+TICKET = AttachmentTicket(until="2026-01-01T00:00:10Z")
+OVER = AttachmentTicket(until="2025-12-31T23:59:59Z")
+
+
+@pytest.mark.parametrize(
+    ("spec", "clone", "used", "wanted"),
+    [
+        pytest.param({}, "", False, False, id="nobody uses it"),
+        pytest.param({}, "", True, True, id="a pod uses it"),
+        pytest.param({"node_id": "ullage"}, "", False, True, id="it names a node"),
+        pytest.param({"attachment_tickets": {"a": TICKET}}, "", False, True, id="a ticket"),
+        pytest.param({"attachment_tickets": {"a": OVER}}, "", False, False, id="a ticket that ran out"),
+        pytest.param({"attachment_tickets": {"a": OVER, "b": TICKET}}, "", False, True, id="one of two tickets ran out"),
+        pytest.param({"data_source": "snap://a/b"}, "initiated", True, False, id="it has no data yet"),
+        pytest.param({"data_source": "snap://a/b"}, "failed", True, False, id="it will never have data"),
+        pytest.param({"data_source": "snap://a/b"}, "completed", True, True, id="it has its data"),
+    ],
+)
+def test_when_a_volume_is_attached(spec: dict[str, Any], clone: str, used: bool, wanted: bool) -> None:
+    status = VolumeStatus(clone_status=CloneStatus(state=clone) if clone else None)
+    volume = Volume(metadata=Meta(name="v"), spec=VolumeSpec(**spec), status=status)
+    assert rules.wants_attached(volume, used=used, now=NOW) is wanted
+
+
+def test_where_data_comes_from() -> None:
+    assert rules.source_of(Volume(spec=VolumeSpec(data_source="snap://vol-1/s.1"))) == rules.Source("vol-1", "s.1")
+    assert rules.source_of(Volume()) is None
+
+
+@pytest.mark.parametrize("given", ["vol://a", "snap://a", "snap://a/", "snap://a/../b", "snap:///b", "snap://a/b/c"])
+def test_a_source_that_cannot_be_read_is_refused(given: str) -> None:
+    with pytest.raises(BadInput, match="snap://VOLUME/SNAPSHOT is allowed"):
+        rules.source_of(Volume(spec=VolumeSpec(data_source=given)))
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["Block", "Filesystem"])
+async def test_a_claim_is_bound_to_a_volume_that_nobody_uses_yet(tmp_path: Path, mode: str) -> None:
+    async with place_in(tmp_path) as place:
+        place.claim(mode=mode)
+        await place.live(lambda: place.is_bound() and place.states() == DETACHED)
+        made = place.api.body(VOLUMES, NAME)
+        assert made is not None
+        assert made["spec"]["csi"]["driver"] == rules.DRIVER
+        assert made["spec"]["csi"]["volumeHandle"] == NAME
+        assert await place.on_host() == {NAME: False}
+        assert [one.size for one in await place.host.list()] == [SIZE]
+
+
+async def test_processes_may_die_at_every_effect_while_a_claim_comes_and_goes(tmp_path: Path) -> None:
+    moment = 0
+    async with place_in(tmp_path) as first:
+        while True:
+            moment += 1
+            place = first.again()
+            place.fuse.blows_at = moment
+            place.claim()
+            place.pod()
+            await place.live(lambda place=place: place.is_bound() and place.states() == ATTACHED)  # type: ignore[misc]
+            assert await place.on_host() == {NAME: True}, place.fuse.log
+            place.api.remove(PODS, "app", "default")
+            place.api.remove(CLAIMS, "data", "default")
+            await place.live(lambda place=place: not place.left())  # type: ignore[misc]
+            assert await place.on_host() == {}, place.fuse.log
+            if place.fuse.passed < moment:
+                return
+
+
+async def test_a_claim_may_go_at_every_moment_of_its_volume_s_making(tmp_path: Path) -> None:
+    moment = 0
+    async with place_in(tmp_path) as first:
+        while True:
+            moment += 1
+            place = first.again()
+            place.claim()
+            place.fuse.blows_at = moment
+            await place.lives(lambda place=place: place.is_bound() and place.states() == DETACHED)  # type: ignore[misc]
+            was_cut = place.fuse.passed >= moment
+            place.api.remove(CLAIMS, "data", "default")
+            await place.live(lambda place=place: not place.left())  # type: ignore[misc]
+            assert await place.on_host() == {}, place.fuse.log
+            if not was_cut:
+                return
+
+
+async def test_what_is_to_be_retained_stays_when_its_persistent_volume_goes(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.claim()
+        await place.live(lambda: place.is_bound() and place.states() == DETACHED)
+        place.api.edit(VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+        place.api.remove(CLAIMS, "data", "default")
+        place.api.remove(VOLUMES, NAME)
+        await place.live(lambda: place.api.body(VOLUMES, NAME) is None)
+        place.volume("another")  # whatever happens next has happened when this one is there
+        await place.live(lambda: place.states("another") == DETACHED)
+        assert place.states() == DETACHED
+        assert await place.on_host() == {NAME: False, "another": False}
+
+
+# --- attached and detached -------------------------------------------------------------------------------------------
+
+
+async def test_a_volume_is_attached_while_a_pod_uses_it(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.claim()
+        place.pod()
+        await place.live(lambda: place.states() == ATTACHED)
+        assert await place.on_host() == {NAME: True}
+        place.pod("Succeeded")
+        await place.live(lambda: place.states() == DETACHED)
+        assert await place.on_host() == {NAME: False}
+
+
+async def test_a_ticket_attaches_a_volume_until_it_runs_out(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.volume("v")
+        await place.live(lambda: place.states("v") == DETACHED)
+        place.ticket("v", seconds=1.2)  # a timestamp has whole seconds
+        await place.live(lambda: place.states("v") == ATTACHED)
+        await place.live(lambda: place.states("v") == DETACHED)
+        assert await place.on_host() == {"v": False}
+
+
+async def test_what_the_host_forgot_is_attached_again_once_its_engine_cannot_be_asked(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.volume("v", nodeID="ullage")
+        async with place.living() as settles:
+            await settles(lambda: place.states("v") == ATTACHED)
+            await place.host.detach("v")  # as after the end of its process
+            calls = place.fuse.log.count("host attach")
+            error = {"status": {"snapshotsError": "volume v is not attached"}}
+            place.api.edit(ENGINES, "v-e-0", rules.NAMESPACE, merge=error)
+            await settles(lambda: place.fuse.log.count("host attach") > calls)
+        assert await place.on_host() == {"v": True}
+
+
+async def test_a_volume_is_held_before_it_has_data(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.volume("v")
+        await place.live(lambda: place.states("v") == DETACHED)
+        log = place.fuse.log
+        held = log.index("patch volumes.longhorn.io v")
+        assert held < log.index("create engines.longhorn.io v-e-0") < log.index("host create")
+        body = place.api.body(ENGINE_VOLUMES, "v", rules.NAMESPACE)
+        assert body is not None
+        assert rules.STORED in body["metadata"]["finalizers"]
+
+
+async def test_the_data_stays_until_the_last_snapshot_is_let_go(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.volume("v")
+        await place.live(lambda: place.states("v") == DETACHED)
+        owner = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "v", "uid": "uid-v"}
+        meta = {"name": "s", "namespace": rules.NAMESPACE, "finalizers": [FINALIZER], "ownerReferences": [owner]}
+        place.api.put(SNAPSHOTS, {"metadata": meta, "spec": {"volume": "v"}})
+        place.api.remove(ENGINE_VOLUMES, "v", rules.NAMESPACE)
+        place.volume("another")  # what would have happened to the first has happened when this one is there
+        await place.live(lambda: place.states("another") == DETACHED)
+        assert "v" in await place.on_host()
+        place.api.edit(SNAPSHOTS, "s", rules.NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": "x"}})
+        await place.live(lambda: place.left() == ["another", "another-e-0"])
+        assert await place.on_host() == {"another": False}
+
+
+async def test_a_size_that_cannot_be_is_told(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.volume("v", size="5")
+        await place.live(lambda: "EngineFault" in place.told.reasons)
+        assert "4096" in place.told.events[-1][2]
+        place.api.remove(ENGINE_VOLUMES, "v", rules.NAMESPACE)
+        await place.live(lambda: not place.left())
+
+
+async def test_a_volume_of_an_earlier_one_s_name_begins_empty(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        await place.host.create("v", size=SIZE)  # somebody took the earlier one away by force
+        await place.host.attach("v")
+        await place.host.write("v", offset=0, data=b"x" * 4096)
+        await place.host.engine("v").snapshot("old")
+        owner = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "v", "uid": "earlier"}
+        meta = {"name": "v-e-0", "namespace": rules.NAMESPACE, "uid": "e", "ownerReferences": [owner]}
+        place.api.put(ENGINES, {"metadata": meta, "spec": {"volumeName": "v"}})
+        place.volume("v", nodeID="ullage")
+        await place.live(lambda: place.states("v") == ATTACHED)
+        assert await place.host.read("v", offset=0, length=4096) == bytes(4096)
+        assert set((await place.host.engine("v").snapshots()).entries) == {"volume-head"}
+
+
+# --- clones ----------------------------------------------------------------------------------------------------------
+
+
+async def origin(place: Place) -> None:
+    """A volume with a snapshot, and something written after it."""
+    place.volume("origin", nodeID="ullage")
+    await place.live(lambda: place.states("origin") == ATTACHED)
+    await place.host.write("origin", offset=MIB, data=b"then" * 1024)
+    await place.host.engine("origin").snapshot("s")
+    await place.host.write("origin", offset=MIB, data=b"now." * 1024)
+    place.api.edit(ENGINE_VOLUMES, "origin", rules.NAMESPACE, merge={"spec": {"nodeID": ""}})
+    await place.live(lambda: place.states("origin") == DETACHED)
+
+
+async def test_processes_may_die_at_every_effect_while_a_volume_is_filled_from_a_snapshot(tmp_path: Path) -> None:
+    moment = 0
+    async with place_in(tmp_path) as first:
+        while True:
+            moment += 1
+            place = first.again()
+            await origin(place)
+            place.fuse.blows_at = place.fuse.passed + moment
+            place.volume("copy", nodeID="ullage", dataSource="snap://origin/s")
+            await place.live(lambda place=place: place.states("copy") == ATTACHED and place.states("origin") == DETACHED)  # type: ignore[misc]
+            assert place.clone_state("copy") == "completed"
+            assert await place.host.read("copy", offset=MIB, length=4096) == b"then" * 1024, place.fuse.log
+            over = place.fuse.passed < place.fuse.blows_at
+            for name in ("origin", "copy"):
+                place.api.remove(ENGINE_VOLUMES, name, rules.NAMESPACE)
+            await place.live(lambda place=place: not place.left())  # type: ignore[misc]
+            assert await place.on_host() == {}, place.fuse.log
+            if over:
+                return
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        pytest.param("snap://origin/none", "snapshot none of volume origin does not exist", id="no such snapshot"),
+        pytest.param("snap://nobody/s", "volume nobody does not exist, or is going", id="no such volume"),
+        pytest.param("backup://x", "snap://VOLUME/SNAPSHOT is allowed", id="not a snapshot"),
+    ],
+)
+async def test_a_source_that_is_not_there_fails_for_good_and_says_why(tmp_path: Path, source: str, problem: str) -> None:
+    async with place_in(tmp_path) as place:
+        await origin(place)
+        place.volume("copy", nodeID="ullage", dataSource=source)
+        await place.live(lambda: place.clone_state("copy") == "failed" and place.states("origin") == DETACHED)
+        body = place.api.body(ENGINE_VOLUMES, "copy", rules.NAMESPACE)
+        assert body is not None
+        assert problem in body["status"]["cloneStatus"]["message"]
+        assert place.states("copy")[0] == "detached"
+        assert not (await place.on_host())["copy"]
+
+
+async def test_a_copy_that_nobody_uses_is_detached(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        await origin(place)
+        place.volume("copy", dataSource="snap://origin/s")
+        await place.live(lambda: place.states("copy") == DETACHED and place.states("origin") == DETACHED)
+        assert place.clone_state("copy") == "completed"
+        assert await place.on_host() == {"origin": False, "copy": False}
+
+
+async def test_a_volume_too_small_for_the_snapshot_fails(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        await origin(place)
+        place.volume("copy", size=str(SIZE // 2), dataSource="snap://origin/s")
+        await place.live(lambda: place.clone_state("copy") == "failed")
