@@ -59,12 +59,17 @@ up: install ## start the embedded control plane in the foreground; ARGS="--port 
 
 .PHONY: test
 test: install-dev ## run the tests; ARGS="-k watch" passes options
-	@$(BIN)/python -m pytest -n 2 -p no:randomly $(ARGS)
+	@$(BIN)/python -m pytest -n 2 -p no:randomly -m "not slow" $(ARGS)
+
+.PHONY: test-slow
+test-slow: install-dev ## run the slow tests: storms of kills, and peers that Go builds once; ARGS as above
+	@$(BIN)/python -m pytest -n 2 -p no:randomly -m slow $(ARGS)
 
 .PHONY: test-kube
 test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which Go builds once; ARGS as above
 	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
-	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly tests/e2e $(ARGS)
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m "not slow" tests/e2e $(ARGS)
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py
 
 .PHONY: check
 check: install-dev ## formatting, lint, types, import contracts

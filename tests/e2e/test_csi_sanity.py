@@ -18,6 +18,8 @@ from tests.csi_driver.running import RunningDriver
 from tools.csi.build import sanity
 from tools.go_programs import NoPrograms
 
+pytestmark = pytest.mark.slow
+
 # csi-sanity skips what the driver does not claim to have: VolumeAttributesClasses (8) and groups of snapshots (6).
 PASSED, SKIPPED = 77, 14
 

@@ -18,6 +18,8 @@ from ullage.engines.channels import Channels
 from ullage.engines.errors import NotNow, Uncertain
 from ullage.engines.hosts import HostClient
 
+pytestmark = pytest.mark.slow
+
 BLOCK = 4096
 BLOCKS = 256
 SIZE = BLOCKS * BLOCK

@@ -42,6 +42,8 @@ from ullage.engines.hosts import HostClient
 from ullage.engines.local.engine import FRONTEND
 from ullage.engines.local.server import serving
 
+pytestmark = pytest.mark.slow
+
 VOLUME = "vol"
 OPERATIONS = 300
 DATA_EVERY = 10  # operations

@@ -32,6 +32,7 @@ LONGEST_WAIT = 0.6  # for one of the last two: there may be nothing to do
 PATIENCE = 60.0
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(IS_BORROWED, reason="what is killed here would be the cluster's own snapshot controller"),
     pytest.mark.timeout(300),
 ]

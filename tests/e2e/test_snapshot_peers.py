@@ -48,6 +48,7 @@ NAMES = [f"snap-{number}" for number in range(COUNT)]
 BEING_CREATED = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         "E2E_KUBECONFIG" in os.environ and DISPOSABLE not in os.environ,
         reason="a borrowed cluster has a snapshotter of its own",
