@@ -1,0 +1,1 @@
+"""What 30,000 snapshots inside engines cost: a cold start, polls that find nothing new, one more snapshot, an upgrade."""

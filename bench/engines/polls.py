@@ -1,0 +1,128 @@
+"""What a look at an engine costs beyond the controllers: a host of embedded engines in a process of its own, asked over its
+socket, as many engines at a time as the monitor asks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.apiserver.memory import resident_megabytes
+from bench.engines.fleet import LABELS, Fleet, snapshot_name
+from bench.ledger.meters import cpu_seconds
+from ullage.engines.base import Engine
+from ullage.engines.errors import NotNow, Uncertain
+from ullage.engines.reach import Reach, address_of
+from ullage.engines.settings import Settings
+
+SIZE: Final = 64 * 1024**2
+PIECE: Final = 4096  # bytes written before each snapshot
+ROUNDS: Final = 20
+START_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Looks at all volumes of a host. Times are of one look."""
+
+    fleet: Fleet
+    way: str
+    looks: int
+    spent: float  # seconds until the next is done
+    ours: float  # seconds of CPU
+    host: float  # seconds of CPU
+    rss: float  # MB, of the host
+
+
+async def measured(directory: Path, fleet: Fleet) -> list[Cost]:
+    async with _host(directory) as pid, Reach(address_of(directory / "socket")) as reach:
+        await _served(reach)
+        await _fill(reach, fleet)
+        engines = [reach.of(name) for name in fleet.names()]
+        return [await _cost(engines, look, way, fleet=fleet, pid=pid) for way, look in WAYS.items()]
+
+
+async def _five(engine: Engine) -> None:
+    await engine.list()
+    await engine.purge_status()
+    await engine.limits()
+
+
+WAYS: Final[dict[str, Callable[[Engine], Awaitable[object]]]] = {
+    "in Longhorn's five calls": _five,
+    "in one call of our own": lambda engine: engine.look(),
+}
+
+
+async def _cost(
+    engines: list[Engine], look: Callable[[Engine], Awaitable[object]], way: str, *, fleet: Fleet, pid: int
+) -> Cost:
+    await _everybody(engines, look)  # connections, caches
+    begun, ours, host = time.monotonic(), time.process_time(), _cpu(pid)
+    for _ in range(ROUNDS):
+        await _everybody(engines, look)
+    looks = ROUNDS * len(engines)
+    return Cost(
+        fleet,
+        way,
+        looks,
+        spent=(time.monotonic() - begun) / looks,
+        ours=(time.process_time() - ours) / looks,
+        host=(_cpu(pid) - host) / looks,
+        rss=resident_megabytes([pid]),
+    )
+
+
+async def _everybody(engines: list[Engine], look: Callable[[Engine], Awaitable[object]]) -> None:
+    waiting = iter(engines)
+
+    async def work() -> None:
+        for engine in waiting:
+            await look(engine)
+
+    await asyncio.gather(*(work() for _ in range(Settings().pollers)))
+
+
+def _cpu(pid: int) -> float:
+    return cpu_seconds({"host": [pid]})["host"]
+
+
+@contextlib.asynccontextmanager
+async def _host(directory: Path) -> AsyncIterator[int]:
+    command = [sys.executable, "-m", "ullage", "engine", "--volumes", str(directory / "volumes")]
+    command += ["--socket", str(directory / "socket"), "--log-level", "warning"]
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _served(reach: Reach) -> None:
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            with contextlib.suppress(NotNow, Uncertain):
+                await reach.host.list()
+                return
+            await asyncio.sleep(0.1)
+
+
+async def _fill(reach: Reach, fleet: Fleet) -> None:
+    waiting = iter(fleet.names())
+
+    async def work() -> None:
+        for name in waiting:
+            await reach.host.create(name, size=SIZE)
+            await reach.host.attach(name)
+            engine = reach.of(name)
+            for number in range(fleet.snapshots):
+                await reach.host.write(name, offset=number * PIECE, data=b"x" * PIECE)
+                await engine.create(snapshot_name(name, number), LABELS)
+
+    await asyncio.gather(*(work() for _ in range(8)))
