@@ -23,7 +23,7 @@ _SYNC_AGENT: Final = 2  # ports above its replica's
 _OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),  # else it is the socket's path, which is no name of a host
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # how long one attempt may take: a busy machine is slow to say hello
     ("grpc.max_reconnect_backoff_ms", 1000),  # an engine that is back should not wait for us
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
     ("grpc.max_send_message_length", LARGEST_MESSAGE),

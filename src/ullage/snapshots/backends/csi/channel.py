@@ -20,7 +20,7 @@ _LONGEST_PATH = 107  # bytes, the kernel's limit for a socket's name
 _OPTIONS = (
     ("grpc.default_authority", "localhost"),  # else it is the socket's path, which drivers written in Go reject
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # how long one attempt may take: a busy machine is slow to say hello
     ("grpc.max_reconnect_backoff_ms", 1000),  # a driver that is back should not wait for us for minutes
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # drivers that do not page send everything at once
 )
