@@ -45,7 +45,7 @@ class EngineScene:
 
     # --- processes ---
 
-    def start(self, name: str) -> None:
+    def command(self, name: str) -> list[str]:
         own = ["--engines", str(self.socket)]
         commands = {
             "engine": ["engine", "--volumes", str(self.data), "--socket", str(self.socket)],
@@ -53,7 +53,10 @@ class EngineScene:
             "controller": [*self.base.controller(), *own, "--longhorn", "--provision", "driver.longhorn.io"],
             "world": [*self.base.world(), *own],
         }
-        self._processes[name] = Process(*commands[name], log=self.base.directory / f"{name}.log")
+        return commands[name]
+
+    def start(self, name: str) -> None:
+        self._processes[name] = Process(*self.command(name), log=self.base.directory / f"{name}.log")
 
     def end(self, name: str) -> None:
         self._processes.pop(name).end()

@@ -109,7 +109,8 @@ def read_ahead() -> None:
     from ullage.app import compose, drivers
 
     compose(drivers.NOTHING_CHOSEN)
-    for name in ("app.life", "app.processes", "snapshots.backends.csi.backend", "snapshots.backends.hostpath.backend"):
+    backends = [f"snapshots.backends.{name}.backend" for name in ("csi", "hostpath", "longhorn")]
+    for name in ("app.life", "app.processes", "engines.reach", "engines.local.server", *backends):
         importlib.import_module(f"ullage.{name}")
 
 

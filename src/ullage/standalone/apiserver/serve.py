@@ -62,6 +62,7 @@ SELF = User("system:apiserver", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
 KEEP_ALIVE = 180  # longer than Go's clients keep an idle connection: they close first, and never write into a closed one
 STOP_SECONDS = 5
+GOODBYE_SECONDS = 0.5
 LONG_URL = 32_000
 MOST_HEADERS = 1 << 20  # bytes, as in Go
 MOST_HISTORY = 100_000  # revisions, however young: the disk is somebody's laptop
@@ -301,9 +302,15 @@ def _http(app: App, credentials: Credentials, settings: Settings) -> uvicorn.Con
 
 
 async def _stop(server: Server, http: uvicorn.Server, serving: asyncio.Task[None]) -> None:
-    """Watches end first: uvicorn waits for every answer."""
+    """Watches end first: uvicorn waits for every answer. It also waits for every client to say goodbye, which one that only
+    keeps a connection for later does not do: after a moment those are hung up on."""
     server.watcher.close()
     http.should_exit = True
+    await asyncio.wait({serving}, timeout=GOODBYE_SECONDS)
+    for connection in list(http.server_state.connections):
+        cycle = getattr(connection, "cycle", None)
+        if cycle is None or cycle.response_complete:
+            connection.transport.abort()
     await serving
 
 

@@ -5,7 +5,7 @@ before the data and carries the Volume's uid: what the host has under the name o
 and goes first. So nothing leaks, and a volume that is made again begins empty, wherever a process was killed.
 
 Being attached is not kept by the host. When its process has died, the look at an engine fails, which shows in the Engine's
-status, wakes the reconciler, and has the volume attached again.
+status, wakes the reconciler, and has the volume attached again, and again until a look succeeds.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ from ullage.standalone.world.stock import OF_VOLUME, Stock, of_persistent_volume
 from ullage.standalone.world.types import NODE, Json
 
 T = TypeVar("T", bound=Object)
+
+ATTACH_AGAIN = 2.0  # seconds, as long as an engine could not be looked at
 
 FAULT = Reason("EngineFault", action="Attach", type="Warning")
 NOT_CLONED = Reason("CloneFailed", action="Clone", type="Warning")
@@ -107,7 +109,10 @@ class Manager:
             return None
         await self._attach(volume, engine)
         end = tickets.next_end(volume, now)
-        return None if end is None else Requeue(end + 1.0)
+        again = [] if end is None else [end + 1.0]
+        if engine.status.snapshots_error:  # where the host dies again before it is looked at, no change of this would tell
+            again.append(ATTACH_AGAIN)
+        return Requeue(min(again)) if again else None
 
     def _engine(self, volume: Volume) -> Engine | None:
         """That of this very volume: one of an earlier volume of the name is none."""

@@ -12,6 +12,7 @@ from ullage.engines.types import ENGINES, FINALIZER, SNAPSHOTS, AttachmentTicket
 from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
+from ullage.standalone.world import longhorn
 from ullage.standalone.world.rules import longhorn as rules
 from ullage.standalone.world.rules.binding import ClaimFacts, Delete, LetGo
 from ullage.standalone.world.rules.provision import Provision, Refuse
@@ -243,6 +244,25 @@ async def test_what_the_host_forgot_is_attached_again_once_its_engine_cannot_be_
             error = {"status": {"snapshotsError": "volume v is not attached"}}
             place.api.edit(ENGINES, "v-e-0", rules.NAMESPACE, merge=error)
             await settles(lambda: place.fuse.log.count("host attach") > calls)
+        assert await place.on_host() == {"v": True}
+
+
+async def test_a_host_that_dies_again_before_its_engine_is_looked_at_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Engine's status says the same as before, so that no change of it wakes anybody."""
+    monkeypatch.setattr(longhorn, "ATTACH_AGAIN", 0.02)
+    async with place_in(tmp_path) as place:
+        place.volume("v", nodeID="ullage")
+        async with place.living() as settles:
+            await settles(lambda: place.states("v") == ATTACHED)
+            error = {"status": {"snapshotsError": "volume v is not attached"}}
+            place.api.edit(ENGINES, "v-e-0", rules.NAMESPACE, merge=error)
+            calls = place.fuse.log.count("host attach")
+            await settles(lambda: place.fuse.log.count("host attach") > calls)
+            await place.host.detach("v")
+            calls = place.fuse.log.count("host attach")
+            await settles(lambda: place.fuse.log.count("host attach") > calls + 1)
         assert await place.on_host() == {"v": True}
 
 
