@@ -101,7 +101,6 @@ def workers(request: pytest.FixtureRequest, scene: Scene, namespace: str, tmp_pa
 
 
 HOUR = 3600.0
-WRITERS = 4  # in each worker
 
 
 @pytest.mark.parametrize(
@@ -128,10 +127,7 @@ def test_a_leader_that_was_stopped_writes_nothing_after_it_wakes(scene: Scene, w
     until(lambda: len(scene.written(second)) > seen + 20, "the second worker goes on")
 
     ours, theirs = scene.written(first), scene.written(second)
-    # A lease is no fence: what was past the guard when the process was stopped is sent when it wakes. That is the write of
-    # each writer that was on its way, and never a further one.
-    late = [version for version in ours if version > min(theirs)]
-    assert len(late) <= WRITERS, "the first worker's writes came before the second worker's first"
+    assert max(ours) < min(theirs), "the first worker's last write came before the second worker's first"
     assert "refused" in first.said(), "the first worker tried to write when it woke"
     assert stopped < min(theirs) < woken, "the second worker took over while the first was stopped"
     assert "lost" not in second.said()
