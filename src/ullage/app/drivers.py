@@ -142,14 +142,14 @@ def _of_longhorn(chosen: bool, sockets: Mapping[str, object]) -> frozenset[str]:
 
 
 def _sockets(given: Sequence[str]) -> dict[str, Path | None]:
-    from ullage.snapshots.settings import LOCAL_PROVISIONERS
+    from ullage.snapshots.settings import HOSTPATH
 
     found: dict[str, Path | None] = {}
     for one in given:
         name, mark, where = one.partition("=")
         if not mark or not name or not where:
             raise BadInput("--driver", one, f"NAME=SOCKET or NAME={SIDECAR} is allowed")
-        if name in LOCAL_PROVISIONERS:
+        if name == HOSTPATH:
             raise BadInput("--driver", one, f"{name} is no CSI driver; --hostpath-volumes sets it up")
         if name in found:
             raise BadInput("--driver", one, f"{name} is named twice; a driver has one owner")

@@ -14,7 +14,8 @@ from ullage.cli.snapshot_taking import requested
 from ullage.cli.snapshot_text import NONE, age, ago, aligned, moment, plain, problem, size, source
 from ullage.kube.errors import Forbidden
 from ullage.snapshots import types
-from ullage.snapshots.metrics import parsed, state_of
+from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import VOLUME_LABEL, Record
 
 _WIDTH: Final = 12
@@ -60,7 +61,7 @@ def _head(found: Found) -> Iterable[Line]:
 
 def _times(found: Found, now: datetime) -> Iterable[Line]:
     snapshot = found.snapshot
-    cut, began = snapshot.state.cut, parsed(snapshot.meta.creation_timestamp)
+    cut, began = snapshot.state.cut, read_time(snapshot.meta.creation_timestamp)
     yield "Requested", f"{moment(began)} ({age(snapshot.meta.creation_timestamp, now)} ago)"
     if cut is None:
         yield "Cut", "not yet"

@@ -7,7 +7,8 @@ from enum import Enum, auto
 from typing import Final
 
 from ullage.cli.snapshot_text import moment, plain, problem, size
-from ullage.snapshots.metrics import parsed, state_of
+from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot, State
 
 # Problems that pass by themselves: the controller goes on trying, or something else has to happen first. One without a
@@ -94,7 +95,7 @@ def _trouble(old: Problem | None, new: Problem | None, word: str) -> Iterator[st
 
 
 def _after(snapshot: Snapshot) -> str:
-    requested, cut = parsed(snapshot.meta.creation_timestamp), snapshot.state.cut
+    requested, cut = read_time(snapshot.meta.creation_timestamp), snapshot.state.cut
     if requested is None or cut is None or cut < requested:
         return ""  # an import, or clocks that disagree
     return f" after {(cut - requested).total_seconds():.0f} s"

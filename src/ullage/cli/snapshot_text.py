@@ -18,7 +18,8 @@ from ullage.cli.snapshot_found import Found
 from ullage.kube.objects import timestamp
 from ullage.ledger.amounts import spell
 from ullage.quantity import Format, Quantity
-from ullage.snapshots.metrics import parsed, state_of
+from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot
 
 Json = dict[str, Any]
@@ -126,7 +127,7 @@ def moment(time: datetime | None) -> str:
 
 
 def age(since: str, now: datetime) -> str:
-    began = parsed(since)
+    began = read_time(since)
     return ago(now - began) if began else NONE
 
 

@@ -33,6 +33,7 @@ from ullage.kube.index import Key, key_of
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, timestamp, without_finalizer
 from ullage.kube.queue import Backoff
+from ullage.kube.seen import patch_seen
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 LOOK_AGAIN: Final = 0.5  # seconds, after an engine was told to do something that takes a while
@@ -239,13 +240,4 @@ class Snapshots:
         return written
 
     async def _patch(self, snapshot: Snapshot, merge: dict[str, Any], *, subresource: str = "") -> Snapshot:
-        meta = snapshot.metadata
-        return await self._client.patch(
-            SNAPSHOTS,
-            meta.name,
-            meta.namespace,
-            merge=merge,
-            subresource=subresource,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
+        return await patch_seen(self._client, SNAPSHOTS, snapshot, merge, subresource=subresource)

@@ -28,6 +28,7 @@ from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.index import Key, key_of
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch
+from ullage.kube.seen import patch_seen
 
 logger = logging.getLogger(__name__)
 
@@ -138,16 +139,7 @@ class Monitor:
     async def _write(self, engine: Engine, status: EngineStatus) -> None:
         change = merge_patch(engine.status, status) if status != engine.status else None
         if change is not None:
-            meta = engine.metadata
-            await self._client.patch(
-                ENGINES,
-                meta.name,
-                meta.namespace,
-                merge={"status": change},
-                subresource="status",
-                uid=meta.uid,
-                resource_version=meta.resource_version,
-            )
+            await patch_seen(self._client, ENGINES, engine, {"status": change}, subresource="status")
 
     # --- objects ---
 
@@ -186,16 +178,7 @@ class Monitor:
         status = mirror.shown(volume, taken=taken, unnamable=unnamable, now=self._clock.now())
         change = merge_patch(volume.status, status)
         if change is not None:
-            meta = volume.metadata
-            await self._client.patch(
-                VOLUMES,
-                meta.name,
-                meta.namespace,
-                merge={"status": change},
-                subresource="status",
-                uid=meta.uid,
-                resource_version=meta.resource_version,
-            )
+            await patch_seen(self._client, VOLUMES, volume, {"status": change}, subresource="status")
 
 
 def _starts_or_stops(old: Engine | None, new: Engine | None) -> bool:

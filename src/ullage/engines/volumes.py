@@ -21,6 +21,7 @@ from ullage.kube.errors import NotFound
 from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, with_finalizer, without_finalizer
+from ullage.kube.seen import patch_seen
 
 LOOK_AGAIN = 0.5  # seconds; the cache does not show yet what a live read did
 
@@ -105,7 +106,4 @@ class Volumes:
             return
 
     async def _patch(self, volume: Volume, merge: dict[str, Any]) -> None:
-        meta = volume.metadata
-        await self._client.patch(
-            VOLUMES, meta.name, meta.namespace, merge=merge, uid=meta.uid, resource_version=meta.resource_version
-        )
+        await patch_seen(self._client, VOLUMES, volume, merge)

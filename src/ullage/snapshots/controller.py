@@ -20,8 +20,10 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events import Reason, Recorder
 from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.kube.seen import patch_seen
 from ullage.snapshots import types
-from ullage.snapshots.metrics import Metrics, parsed
+from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Problem, Record, Snapshot, State
 from ullage.snapshots.pending import snapshot_of
 from ullage.snapshots.rules import Facts, Plan, plan_snapshot
@@ -33,6 +35,7 @@ from ullage.snapshots.turns import Lines, line_of, may_go
 CREATING_EVENT: Final = Reason("CreatingSnapshot")
 READY_EVENT: Final = Reason("SnapshotReady")
 WAITING_EVENT: Final = Reason("SnapshotWaiting")
+UNNAMED: Final = "SnapshotError"
 WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
 TOLD_AFTER: Final = 5.0  # seconds of waiting that are worth an event
 LOOK_AGAIN: Final = 0.2  # where something was made that the cache does not show yet
@@ -161,7 +164,7 @@ class Binder:
     def _tell_waiting(self, obj: Any, plan: Plan) -> Requeue | None:
         if plan.state is None or plan.state.waiting is not WAITING:
             return None
-        requested = parsed(obj.metadata.creation_timestamp) or self._clock.now()
+        requested = read_time(obj.metadata.creation_timestamp) or self._clock.now()
         left = TOLD_AFTER - (self._clock.now() - requested).total_seconds()
         if left > 0:
             return Requeue(left)
@@ -203,10 +206,8 @@ class Binder:
     async def _hold(self, claim: types.Claim) -> None:
         meta = claim.metadata
         if self._dialect.claim_finalizer not in meta.finalizers:
-            patch = {"metadata": {"finalizers": [*meta.finalizers, self._dialect.claim_finalizer]}}
-            await self._client.patch(
-                types.CLAIMS, meta.name, meta.namespace, merge=patch, uid=meta.uid, resource_version=meta.resource_version
-            )
+            merge = {"metadata": {"finalizers": [*meta.finalizers, self._dialect.claim_finalizer]}}
+            await patch_seen(self._client, types.CLAIMS, claim, merge)
 
     async def _make(self, obj: Any, record: Record) -> None:
         kind = self._dialect.records
@@ -220,10 +221,7 @@ class Binder:
             return
         change = self._dialect.record_binding(found, plan.bind)
         if change.main is not None:
-            meta = found.metadata
-            await self._client.patch(
-                self._dialect.records, meta.name, merge=change.main, uid=meta.uid, resource_version=meta.resource_version
-            )
+            await patch_seen(self._client, self._dialect.records, found, change.main)
 
     async def _delete(self, record: Record) -> None:
         with contextlib.suppress(NotFound):  # gone already: the cache will say so
@@ -249,7 +247,8 @@ class Binder:
             self._stopped.pop(uid, None)
         elif self._stopped.get(uid) != state.problem.message:
             self._stopped[uid] = state.problem.message
-            self._recorder.record(kind, obj, Reason(state.problem.reason, type="Warning"), note=state.problem.message)
+            reason = state.problem.reason or UNNAMED  # the GA snapshotter writes errors without one
+            self._recorder.record(kind, obj, Reason(reason, type="Warning"), note=state.problem.message)
 
     async def _release(self, obj: Any) -> None:
         meta = obj.metadata
@@ -259,13 +258,4 @@ class Binder:
                 await self._patch(obj, {"metadata": {"finalizers": kept}})
 
     async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
-        meta = obj.metadata
-        return await self._client.patch(
-            self._dialect.snapshots,
-            meta.name,
-            meta.namespace,
-            merge=merge,
-            subresource=subresource,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
+        return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from ullage.errors import Retryable
 from ullage.kube.events import Reason
 from ullage.kube.kinds import Kind, Object
+from ullage.kube.seen import Patcher
 from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 from ullage.snapshots.model import Ref
 from ullage.snapshots.secrets import decoded
@@ -16,23 +16,12 @@ from ullage.snapshots.types import SECRETS
 T = TypeVar("T", bound=Object)
 
 
-class Api(Protocol):
+class Api(Patcher, Protocol):
     """What is needed of a `kube.Client`."""
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None: ...
 
     async def create(self, kind: Kind[T], obj: T) -> T: ...
-
-    async def patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        namespace: str = "",
-        *,
-        merge: Mapping[str, Any] | None = None,
-        uid: str = "",
-        resource_version: str = "",
-    ) -> T: ...
 
     async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "") -> None: ...
 

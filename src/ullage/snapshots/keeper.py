@@ -15,6 +15,7 @@ from ullage.kube.controller import Controller, Source, own
 from ullage.kube.errors import NotFound
 from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.kube.seen import patch_seen
 from ullage.snapshots import types
 from ullage.snapshots.model import Snapshot
 from ullage.snapshots.rules import in_progress
@@ -48,16 +49,8 @@ class Keeper:
         if not idle or not self._ours(key):
             return
         kept = [one for one in claim.metadata.finalizers if one not in idle]
-        meta = claim.metadata
         with contextlib.suppress(NotFound):
-            await self._client.patch(
-                types.CLAIMS,
-                meta.name,
-                meta.namespace,
-                merge={"metadata": {"finalizers": kept}},
-                uid=meta.uid,
-                resource_version=meta.resource_version,
-            )
+            await patch_seen(self._client, types.CLAIMS, claim, {"metadata": {"finalizers": kept}})
 
     def _needed(self, shelf: Shelf, key: Key) -> bool:
         return any(self._holds(shelf, one) for one in shelf.of_claim(key.namespace, key.name))

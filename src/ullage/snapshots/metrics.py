@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ullage.clock import Clock
+from ullage.snapshots.dialects.wire import read_time
 from ullage.snapshots.model import Snapshot, State
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
@@ -36,7 +37,7 @@ class Metrics:
 
     def moved(self, snapshot: Snapshot, new: State, *, driver: str) -> None:
         """A state was written: what took how long. The three are those that the seed asks for."""
-        requested, now = parsed(snapshot.meta.creation_timestamp), self._clock.now()
+        requested, now = read_time(snapshot.meta.creation_timestamp), self._clock.now()
         old = snapshot.state
         if requested is None or snapshot.wanted:  # an import was cut whenever it was
             return
@@ -49,7 +50,7 @@ class Metrics:
 
     def seen(self, dialect: str, old: Snapshot | None, new: Snapshot | None) -> None:
         if new is not None:
-            self._states[new.meta.uid] = (dialect, state_of(new), parsed(new.meta.creation_timestamp))
+            self._states[new.meta.uid] = (dialect, state_of(new), read_time(new.meta.creation_timestamp))
         elif old is not None:
             self._states.pop(old.meta.uid, None)
 
@@ -62,13 +63,6 @@ def state_of(snapshot: Snapshot) -> str:
     if state.problem is not None:
         return "error"
     return "ready" if state.ready else "uploading" if state.cut is not None else "creating"
-
-
-def parsed(moment: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(moment)
-    except ValueError:
-        return None
 
 
 def _seconds(start: datetime, end: datetime) -> float:

@@ -14,6 +14,7 @@ from ullage.kube.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
 from ullage.kube.index import Key, key_of
 from ullage.kube.objects import is_deleting, without_finalizer
+from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.snapshots.backends.base import Backend
 from ullage.snapshots.effects import Api, Teller, read_secrets, tell
@@ -105,13 +106,7 @@ class Reclaimer:
             return
         wanted = without_finalizer(live.metadata, FINALIZER)
         try:
-            await self._api.patch(
-                VOLUMES,
-                live.metadata.name,
-                merge={"metadata": {"finalizers": list(wanted.finalizers)}},
-                uid=live.metadata.uid,
-                resource_version=live.metadata.resource_version,
-            )
+            await patch_seen(self._api, VOLUMES, live, {"metadata": {"finalizers": list(wanted.finalizers)}})
         except NotFound:
             return
 

@@ -20,6 +20,7 @@ from ullage.kube.errors import AlreadyExists
 from ullage.kube.index import Key
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import with_finalizer, without_finalizer
+from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring, Write
 from ullage.snapshots.backends.base import Backend, Impossible, NotNow, Restored, Secrets
 from ullage.snapshots.dialects.ga_types import GROUP as GA_GROUP
@@ -194,15 +195,7 @@ class Restorer:
     async def _write_finalizers(self, claim: Claim, wanted: Meta) -> Claim:
         if wanted is claim.metadata:
             return claim
-        meta = claim.metadata
-        return await self._api.patch(
-            CLAIMS,
-            meta.name,
-            meta.namespace,
-            merge={"metadata": {"finalizers": list(wanted.finalizers)}},
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
+        return await patch_seen(self._api, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
 
     def _tell(self, claim: Claim, stop: Stop) -> None:
         tell(self._teller, CLAIMS, claim, reason=stop.reason, note=stop.message, normal=stop.waits)

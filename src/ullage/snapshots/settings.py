@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 HOSTPATH: Final = "ullage.io/hostpath"
 EBS: Final = "kubernetes.io/aws-ebs"
-LOCAL_PROVISIONERS: Final = frozenset({HOSTPATH})
 
 Owner = Literal["here", "sidecar"]  # the driver is called by the controller itself, or by `ullage csi-sidecar` beside it
 
@@ -28,6 +27,3 @@ class Settings:
 
     def managed(self, driver: str) -> bool:
         return driver in self.drivers
-
-    def here(self, driver: str) -> bool:
-        return self.drivers.get(driver) == "here"

@@ -22,6 +22,7 @@ from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.queue import Backoff
+from ullage.kube.seen import patch_seen
 from ullage.snapshots import types
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
@@ -262,15 +263,7 @@ class Worker:
             await self._patch(shelf, obj, {"metadata": {"finalizers": kept}})
 
     async def _patch(self, shelf: Shelf, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
-        meta = obj.metadata
-        return await self._client.patch(
-            shelf.dialect.records,
-            meta.name,
-            merge=merge,
-            subresource=subresource,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
+        return await patch_seen(self._client, shelf.dialect.records, obj, merge, subresource=subresource)
 
 
 @dataclass(frozen=True, slots=True)

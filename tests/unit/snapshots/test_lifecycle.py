@@ -515,6 +515,21 @@ async def test_data_that_a_record_of_the_other_api_names_too_is_left_until_both_
     assert cluster.driver.names == {}
 
 
+async def test_an_error_that_another_snapshotter_wrote_is_told_though_it_has_no_reason() -> None:
+    cluster = Cluster(GA)
+    cluster.driver.ready = False
+    cluster.ask()
+    await cluster.live(lambda: cluster.snapshot().state.cut == CUT and not cluster.held())
+    name = cluster.snapshot().state.record
+    theirs = {"error": {"time": "2026-01-01T00:00:09Z", "message": "rpc error: code = Internal"}}
+    async with cluster.running():
+        cluster.api.edit(GA.records, name, merge={"status": theirs})
+        await cluster.api.until(lambda: cluster.problem() == "rpc error: code = Internal")
+        cluster.driver.ready = True
+        await cluster.api.until(cluster.ready)
+    assert ("Warning", "SnapshotError", "rpc error: code = Internal") in cluster.told.events
+
+
 async def test_a_class_that_comes_later_starts_what_waited_for_it() -> None:
     cluster = Cluster(GA)
     cluster.api.edit(GA.classes, "daily", merge={"metadata": {"annotations": None}})

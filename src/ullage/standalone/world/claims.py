@@ -11,6 +11,7 @@ from ullage.kube.controller import Controller, Source, own
 from ullage.kube.events import Recorder
 from ullage.kube.index import Key, key_of
 from ullage.kube.objects import merge_patch
+from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.rules.binding import Bind, ClaimFacts, Lose, TakeClass, Wait, default_of, plan_claim
 from ullage.standalone.world.types import (
@@ -39,6 +40,7 @@ class Storage:
     """The caches of everything that claims and volumes depend on, and how one finds the other."""
 
     def __init__(self, wiring: Wiring) -> None:
+        self._client = wiring.client
         self.claims: Cache[Claim] = wiring.cache(CLAIMS)
         self.volumes: Cache[Volume] = wiring.cache(VOLUMES)
         self.classes: Cache[StorageClass] = wiring.cache(CLASSES)
@@ -60,6 +62,16 @@ class Storage:
             default_class=default_of(self.classes.items()) if name is None else None,
             consumed=bool(self.pods.by(BY_CLAIM, key)),
         )
+
+    async def claim_of(self, volume: Volume) -> Claim | None:
+        """Who has the name in claimRef. That somebody is gone is believed only of the API: data depends on it."""
+        reference = volume.spec.claim_ref
+        if reference is None:
+            return None
+        found = self.claims.get(reference.key)
+        if found is not None and found.metadata.uid == reference.uid:
+            return found
+        return await self._client.find(CLAIMS, reference.name, reference.namespace)
 
     def waiting(self, found: StorageClass) -> Iterable[Claim]:
         """The claims that a change of a class may concern: its own, and those that have none yet."""
@@ -125,7 +137,7 @@ class Binder:
 
     async def _take(self, volume: Volume, claim: Claim) -> Volume:
         """Writes the claim into the volume. Whoever comes second meets another version, and looks again."""
-        reference, meta, found = volume.spec.claim_ref, claim.metadata, volume.metadata
+        reference, meta = volume.spec.claim_ref, claim.metadata
         if reference is not None and reference.uid == meta.uid:
             return volume
         change: Json = {
@@ -142,9 +154,7 @@ class Binder:
         }
         if reference is None:  # our own choice, so it may be undone
             change["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
-        return await self._client.patch(
-            VOLUMES, found.name, merge=change, uid=found.uid, resource_version=found.resource_version
-        )
+        return await patch_seen(self._client, VOLUMES, volume, change)
 
     async def _tell(self, claim: Claim, volume: Volume) -> Claim:
         marks = {} if BIND_COMPLETED in claim.metadata.annotations else {BIND_COMPLETED: "yes"}
@@ -157,10 +167,7 @@ class Binder:
         return await self._patch(claim, change) if change else claim
 
     async def _patch(self, claim: Claim, change: Json) -> Claim:
-        meta = claim.metadata
-        return await self._client.patch(
-            CLAIMS, meta.name, meta.namespace, merge=change, uid=meta.uid, resource_version=meta.resource_version
-        )
+        return await patch_seen(self._client, CLAIMS, claim, change)
 
     async def _write_status(self, claim: Claim, status: ClaimStatus) -> None:
         meta = claim.metadata

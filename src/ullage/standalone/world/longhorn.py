@@ -40,6 +40,7 @@ from ullage.kube.events import Reason, Recorder
 from ullage.kube.index import Key, key_of
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import is_deleting, is_owned_by, merge_patch, with_finalizer, without_finalizer
+from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.clones import Clones
 from ullage.standalone.world.rules import longhorn as rules
@@ -213,16 +214,7 @@ class Manager:
             await self._patch(ENGINES, engine, {"status": change}, subresource="status")
 
     async def _patch(self, kind: Kind[T], obj: T, change: Json, *, subresource: str = "") -> T:
-        meta = obj.metadata
-        return await self._client.patch(
-            kind,
-            meta.name,
-            meta.namespace,
-            merge=change,
-            subresource=subresource,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
+        return await patch_seen(self._client, kind, obj, change, subresource=subresource)
 
     async def _delete(self, kind: Kind[Any], obj: Object) -> None:
         meta = obj.metadata

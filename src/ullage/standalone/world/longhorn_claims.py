@@ -17,6 +17,7 @@ from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.events import Recorder
 from ullage.kube.index import Key, key_of
 from ullage.kube.objects import is_deleting, without_finalizer
+from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
 from ullage.standalone.world.claims import BY_UID, FOR_CLAIM, Storage
@@ -79,21 +80,11 @@ class Provisioner:
     # --- there is one ---
 
     async def _present(self, volume: Volume) -> None:
-        match rules.plan_persistent_volume(volume, await self._claim(volume)):
+        match rules.plan_persistent_volume(volume, await self._storage.claim_of(volume)):
             case Delete():
                 await api.remove(self._client, VOLUMES, volume.metadata)
             case LetGo(with_data):
                 await self._let_go(volume, with_data=with_data)
-
-    async def _claim(self, volume: Volume) -> Claim | None:
-        """Who has the name in claimRef. That somebody is gone is believed only of the API: data depends on it."""
-        reference = volume.spec.claim_ref
-        if reference is None:
-            return None
-        found = self._storage.claims.get(reference.key)
-        if found is not None and found.metadata.uid == reference.uid:
-            return found
-        return await self._client.find(CLAIMS, reference.name, reference.namespace)
 
     async def _let_go(self, volume: Volume, *, with_data: bool) -> None:
         meta = volume.metadata
@@ -105,14 +96,11 @@ class Provisioner:
             await self._leave(backing)
         left = without_finalizer(meta, rules.HELD).finalizers
         change: Json = {"metadata": {"finalizers": list(left) or None}}
-        await self._client.patch(VOLUMES, meta.name, merge=change, uid=meta.uid, resource_version=meta.resource_version)
+        await patch_seen(self._client, VOLUMES, volume, change)
 
     async def _leave(self, backing: EngineVolume) -> None:
         """To whoever asked for it to be kept."""
-        meta, change = backing.metadata, {"metadata": {"annotations": {PROVISIONED_BY: None}}}
-        await self._client.patch(
-            ENGINE_VOLUMES, meta.name, meta.namespace, merge=change, uid=meta.uid, resource_version=meta.resource_version
-        )
+        await patch_seen(self._client, ENGINE_VOLUMES, backing, {"metadata": {"annotations": {PROVISIONED_BY: None}}})
 
     async def _delete(self, backing: EngineVolume) -> None:
         meta = backing.metadata

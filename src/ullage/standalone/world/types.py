@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from ullage.kube.index import Key
 from ullage.kube.kinds import Kind, Object, Value
+from ullage.snapshots.settings import HOSTPATH
 
 Json = dict[str, Any]
 
 NODE: Final = "ullage"
 HOSTNAME: Final = "kubernetes.io/hostname"
 CLASS: Final = "ullage-hostpath"
-PROVISIONER: Final = "ullage.io/hostpath"
+PROVISIONER: Final = HOSTPATH
 HELD: Final = "ullage.io/hostpath"  # the finalizer of a volume whose directory is ours to remove
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"

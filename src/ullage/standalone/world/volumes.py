@@ -73,7 +73,7 @@ class Keeper:
     # --- there is one ---
 
     async def _present(self, volume: Volume) -> None:
-        claim = await self._claim(volume)
+        claim = await self._storage.claim_of(volume)
         match plan_volume(volume, claim):
             case SetPhase(phase):
                 await self._patch(volume, {"status": {"phase": phase}}, subresource="status")
@@ -83,16 +83,6 @@ class Keeper:
                 await api.remove(self._client, VOLUMES, volume.metadata)
             case LetGo(with_data):
                 await self._let_go(volume, with_data=with_data)
-
-    async def _claim(self, volume: Volume) -> Claim | None:
-        """Who has the name in claimRef. That somebody is gone is believed only of the API: a directory depends on it."""
-        reference = volume.spec.claim_ref
-        if reference is None:
-            return None
-        found = self._storage.claims.get(reference.key)
-        if found is not None and found.metadata.uid == reference.uid:
-            return found
-        return await self._client.find(CLAIMS, reference.name, reference.namespace)
 
     async def _unbind(self, volume: Volume, *, free: bool) -> None:
         if free:

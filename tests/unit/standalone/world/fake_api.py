@@ -106,7 +106,7 @@ class FakeApi:
 
     def wiring(self) -> Wiring:
         """Caches of what is there at this moment, and nothing that comes later."""
-        return cast(Wiring, Caches(self.objects))
+        return cast(Wiring, Caches(self.client, self.objects))
 
 
 def merged(target: Json, patch: Json) -> Json:
@@ -121,7 +121,8 @@ def merged(target: Json, patch: Json) -> Json:
 
 
 class Caches:
-    def __init__(self, objects: dict[tuple[str, Key], Json]) -> None:
+    def __init__(self, client: Client, objects: dict[tuple[str, Key], Json]) -> None:
+        self.client = client
         self._objects = copy.deepcopy(objects)
 
     def cache(self, kind: Kind[Any]) -> Cache[Any]:

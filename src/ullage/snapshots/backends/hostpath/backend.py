@@ -16,8 +16,9 @@ from ullage.snapshots.backends.hostpath.paths import Settings
 from ullage.snapshots.backends.hostpath.restoring import Restores
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers
+from ullage.snapshots.settings import HOSTPATH
 
-DRIVER: Final = "ullage.io/hostpath"
+DRIVER: Final = HOSTPATH
 _COPIES: Final = 4  # at a time; more would only make the disk seek
 _LOOKS: Final = 4  # all other calls at a time: they do not wait behind copies
 _BATCH: Final = 100  # manifests read at one go
