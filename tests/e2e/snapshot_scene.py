@@ -21,7 +21,6 @@ import grpc
 
 import ullage
 from tests.csi_driver.running import RunningDriver
-from tools.kube.build import programs
 from ullage.app import compose
 from ullage.app.access import CONTROLLER, WEBHOOK, WORLD
 from ullage.app.drivers import NOTHING_CHOSEN
@@ -36,10 +35,9 @@ from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.slice import bring_classes
 from ullage.standalone.world.slice import world as world_slice
 
+from .apart import own_plane
 from .api import Api
-from .choice import DISPOSABLE
-from .control_plane import ControlPlane, EmbeddedServer
-from .real import RealControlPlane
+from .control_plane import ControlPlane
 
 Json = dict[str, Any]
 SOURCE = Path(ullage.__file__).parents[1]
@@ -49,7 +47,6 @@ NODE = "ullage"
 VOLUMES = "/api/v1/persistentvolumes"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SNAPSHOT_CLASSES = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses"
-IS_BORROWED = "E2E_KUBECONFIG" in os.environ and DISPOSABLE not in os.environ
 
 
 def eventually(what: str, holds: Callable[[], object], *, seconds: float = SECONDS, every: float = 0.05) -> None:
@@ -279,20 +276,13 @@ def csi_volume(driver: RunningDriver, name: str) -> str:
 @contextlib.contextmanager
 def scene(folder: Path) -> Iterator[Scene]:
     """A control plane of its own: what runs here works on everything there is."""
-    server: EmbeddedServer | RealControlPlane
-    if DISPOSABLE in os.environ:
-        server = RealControlPlane(programs(os.environ))
-    else:
-        server = EmbeddedServer(folder / "data")
-        server.data_dir.mkdir()
     directory = Path(tempfile.mkdtemp(prefix="ullage-"))
     try:
-        server.start()
-        made = Scene(server.control_plane(), directory)
-        asyncio.run(_install(made))
-        yield made
+        with own_plane(folder) as plane:
+            made = Scene(plane, directory)
+            asyncio.run(_install(made))
+            yield made
     finally:
-        server.stop()
         shutil.rmtree(directory)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from .apart import IS_BORROWED
 from .engine_scene import MIB, SIZE, EngineScene, engine_scene, eventually
-from .snapshot_scene import IS_BORROWED
 from .test_snapshot_cli import environment
 
 pytestmark = [

@@ -21,9 +21,9 @@ import pytest
 from ullage.engines.reach import Reach, address_of
 from ullage.errors import UllageError
 
+from .apart import IS_BORROWED
 from .engine_scene import LONGHORN, EngineScene, Json, engine_scene, eventually
 from .forked_controller import ForkedController
-from .snapshot_scene import IS_BORROWED
 
 SEED = 20260707
 VOLUMES, EACH = 100, 20

@@ -15,8 +15,9 @@ import pytest
 
 from ullage.engines.reach import Reach, address_of
 
+from .apart import IS_BORROWED
 from .engine_scene import LONGHORN, MIB, NAMESPACE, SIZE, EngineScene, engine_scene, eventually
-from .snapshot_scene import GA, IS_BORROWED, VOLUMES
+from .snapshot_scene import GA, VOLUMES
 from .test_up import Up
 
 pytestmark = [

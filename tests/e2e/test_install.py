@@ -19,13 +19,11 @@ import pytest
 import yaml
 
 import ullage
-from tools.kube.build import programs
 
 from . import sample_app
+from .apart import IS_BORROWED, own_plane
 from .api import Api
-from .choice import DISPOSABLE
-from .control_plane import ControlPlane, EmbeddedServer
-from .real import RealControlPlane
+from .control_plane import ControlPlane
 
 Json = dict[str, Any]
 PROGRAM = (sys.executable, sample_app.__file__ or "")
@@ -48,25 +46,14 @@ PLACES = (
     "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
 )
 
-pytestmark = pytest.mark.skipif(
-    "E2E_KUBECONFIG" in os.environ and DISPOSABLE not in os.environ, reason="a borrowed cluster is not installed into"
-)
+pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster is not installed into")
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Not the one of the other tests: what is installed here would stand in their way."""
-    server: EmbeddedServer | RealControlPlane
-    if DISPOSABLE in os.environ:
-        server = RealControlPlane(programs(os.environ))
-    else:
-        server = EmbeddedServer(tmp_path_factory.mktemp("install") / "data")
-        server.data_dir.mkdir()
-    server.start()
-    try:
-        yield server.control_plane()
-    finally:
-        server.stop()
+    with own_plane(tmp_path_factory.mktemp("install")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

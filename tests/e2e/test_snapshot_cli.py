@@ -20,13 +20,11 @@ import pytest
 import yaml
 
 import ullage
-from tools.kube.build import programs
 
+from .apart import IS_BORROWED, own_plane
 from .api import Api
-from .choice import DISPOSABLE
-from .control_plane import ControlPlane, EmbeddedServer
+from .control_plane import ControlPlane
 from .leash import Leash
-from .real import RealControlPlane
 
 Json = dict[str, Any]
 SOURCE = Path(ullage.__file__).parents[1]
@@ -37,9 +35,7 @@ CLASSES = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses"
 GA, PROTOTYPE = "volumesnapshot.snapshot.storage.k8s.io", "volumesnapshot.volumesnapshot.external-storage.k8s.io"
 BOTH = [pytest.param("ga", GA, id="ga"), pytest.param("prototype", PROTOTYPE, id="prototype")]
 
-pytestmark = pytest.mark.skipif(
-    "E2E_KUBECONFIG" in os.environ and DISPOSABLE not in os.environ, reason="a borrowed cluster has a world of its own"
-)
+pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own")
 
 
 class Ran:
@@ -118,17 +114,8 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    server: EmbeddedServer | RealControlPlane
-    if DISPOSABLE in os.environ:
-        server = RealControlPlane(programs(os.environ))
-    else:
-        server = EmbeddedServer(tmp_path_factory.mktemp("cli") / "data")
-        server.data_dir.mkdir()
-    server.start()
-    try:
-        yield server.control_plane()
-    finally:
-        server.stop()
+    with own_plane(tmp_path_factory.mktemp("cli")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

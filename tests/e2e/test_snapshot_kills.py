@@ -18,8 +18,9 @@ import pytest
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
 
+from .apart import IS_BORROWED
 from .forked_controller import ForkedController
-from .snapshot_scene import BOTH, IS_BORROWED, Dialect, Json, Scene, csi_volume, eventually, scene
+from .snapshot_scene import BOTH, Dialect, Json, Scene, csi_volume, eventually, scene
 
 SEED = 20260701
 CLAIMS = 4

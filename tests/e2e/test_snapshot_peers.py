@@ -21,13 +21,11 @@ import pytest
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import RunningDriver
 from tools.go_programs import NoPrograms
-from tools.kube.build import programs as kube_programs
 from tools.snapshotter.build import snapshotter
 
+from .apart import IS_BORROWED, own_plane
 from .api import Api
-from .choice import DISPOSABLE
-from .control_plane import ControlPlane, EmbeddedServer
-from .real import RealControlPlane
+from .control_plane import ControlPlane
 from .snapshotters import (
     CONTENTS,
     GROUP,
@@ -50,7 +48,7 @@ BEING_CREATED = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        "E2E_KUBECONFIG" in os.environ and DISPOSABLE not in os.environ,
+        IS_BORROWED,
         reason="a borrowed cluster has a snapshotter of its own",
     ),
     pytest.mark.timeout(400),  # the first time includes the build
@@ -68,17 +66,8 @@ def programs() -> Path:
 @pytest.fixture(scope="module")
 def plane(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Not the one of the other tests: the kinds are everybody's."""
-    server: EmbeddedServer | RealControlPlane
-    if DISPOSABLE in os.environ:
-        server = RealControlPlane(kube_programs(os.environ))
-    else:
-        server = EmbeddedServer(tmp_path_factory.mktemp("peers") / "data")
-        server.data_dir.mkdir()
-    server.start()
-    try:
-        yield server.control_plane()
-    finally:
-        server.stop()
+    with own_plane(tmp_path_factory.mktemp("peers")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

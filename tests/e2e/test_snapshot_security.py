@@ -13,7 +13,8 @@ import pytest
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
 
-from .snapshot_scene import BOTH, GA, HOSTPATH, IS_BORROWED, Dialect, Json, Scene, csi_volume, eventually, scene
+from .apart import IS_BORROWED
+from .snapshot_scene import BOTH, GA, HOSTPATH, Dialect, Json, Scene, csi_volume, eventually, scene
 
 GONE = "gone.example.com"
 MISSING = {404}

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from .apart import IS_BORROWED
 from .choice import DISPOSABLE
 from .control_plane import KUBECTL
-from .snapshot_scene import IS_BORROWED, scene
+from .snapshot_scene import scene
 from .test_up import Up
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mysql"

@@ -20,7 +20,6 @@ import pytest
 import yaml
 
 import ullage
-from tools.kube.build import programs
 from ullage.app.install import Installer
 from ullage.app.manifests import manifests
 from ullage.kube.client import Client
@@ -29,11 +28,10 @@ from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.slice import bring_classes
 from ullage.standalone.world.slice import world as world_slice
 
+from .apart import IS_BORROWED, own_plane
 from .api import Api
-from .choice import DISPOSABLE
-from .control_plane import ControlPlane, EmbeddedServer
+from .control_plane import ControlPlane
 from .kubectl import Kubectl
-from .real import RealControlPlane
 
 Json = dict[str, Any]
 SOURCE = Path(ullage.__file__).parents[1]
@@ -41,27 +39,15 @@ SECONDS = 60.0
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
-pytestmark = pytest.mark.skipif(
-    "E2E_KUBECONFIG" in os.environ and DISPOSABLE not in os.environ, reason="a borrowed cluster has a world of its own"
-)
+pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own")
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Not the one of the other tests: there pods and claims stay as they were made."""
-    server: EmbeddedServer | RealControlPlane
-    if DISPOSABLE in os.environ:
-        server = RealControlPlane(programs(os.environ))
-    else:
-        server = EmbeddedServer(tmp_path_factory.mktemp("world") / "data")
-        server.data_dir.mkdir()
-    server.start()
-    try:
-        found = server.control_plane()
+    with own_plane(tmp_path_factory.mktemp("world")) as found:
         asyncio.run(install(found))
         yield found
-    finally:
-        server.stop()
 
 
 async def install(plane: ControlPlane) -> None:
