@@ -30,7 +30,7 @@ from ullage.snapshots.rules import Facts, Plan, plan_snapshot
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.shelves import Shelf, Volumes
 from ullage.snapshots.sources import Origin, find_origin
-from ullage.snapshots.turns import Lines, line_of, may_go
+from ullage.snapshots.turns import Lines, line_at, line_of, may_go
 
 CREATING_EVENT: Final = Reason("CreatingSnapshot")
 READY_EVENT: Final = Reason("SnapshotReady")
@@ -159,7 +159,7 @@ class Binder:
         origin = find_origin(facts.snapshot, facts.around)
         if not isinstance(origin, Origin):
             return None
-        return WAITING if self._lines.first(f"{origin.driver} {origin.volume.handle}") else None
+        return WAITING if self._lines.first(line_at(origin.driver, origin.volume.handle)) else None
 
     def _tell_waiting(self, obj: Any, plan: Plan) -> Requeue | None:
         if plan.state is None or plan.state.waiting is not WAITING:

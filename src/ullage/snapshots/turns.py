@@ -25,7 +25,12 @@ class Rank(NamedTuple):
 
 def line_of(record: Record) -> str:
     """The line that a record stands in; empty once the cut is made, and for what was there already."""
-    return "" if record.handle or record.imported else f"{record.driver} {record.volume}"
+    return "" if record.handle or record.imported else line_at(record.driver, record.volume)
+
+
+def line_at(driver: str, volume: str) -> str:
+    """The line of a volume, which its driver knows by this handle."""
+    return f"{driver} {volume}"
 
 
 def rank_of(record: Record) -> Rank:

@@ -39,7 +39,7 @@ from ullage.snapshots.rules import SNAPSHOT_ROLES
 from ullage.snapshots.secrets import decoded, plain
 from ullage.snapshots.shelves import Shelf
 from ullage.snapshots.steps import Decision, RecordFacts, Step, plan_record
-from ullage.snapshots.turns import Lines, Place, line_of
+from ullage.snapshots.turns import Lines, Place, line_at, line_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
@@ -80,7 +80,7 @@ class Worker:
         def places(obj: Any) -> Iterable[Place]:
             yield Place(shelf.dialect.name, obj.metadata.name)
             record = shelf.dialect.read_record(obj)
-            following = self._lines.first_place(f"{record.driver} {record.volume}")
+            following = self._lines.first_place(line_at(record.driver, record.volume))
             if following is not None:
                 yield following
 
