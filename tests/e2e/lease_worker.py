@@ -1,6 +1,10 @@
 """One of several processes of which only the leader may write: as long as it leads, it makes ConfigMaps, as fast as it can.
 
 It says `acquired`, `lost`, `refused`… on its output, so that a test knows what it has tried.
+
+A signal from outside stops a process anywhere, so a test that sends SIGSTOP replays nothing. SIGUSR1 makes the worker stop
+itself at a known place: between two steps of its event loop, or with `--stop-past-guard` at the worst place there is, after the
+guard has let a write pass and before its bytes have left.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from ullage.kube.tenure import Timing
 
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
 LEASE = "work"
-TIMING = Timing(duration=3, renew_within=2, retry=0.4)
+# Wide enough that a machine with ten times the work it has cores for renews in time.
+TIMING = Timing(duration=6, renew_within=4, retry=0.4)
 
 
 class WrongClock(BootClock):
@@ -38,8 +43,27 @@ def say(word: str) -> None:
     print(word, flush=True)
 
 
-async def main(namespace: str, identity: str, skew: float) -> None:
+def stop() -> None:
+    signal.raise_signal(signal.SIGSTOP)  # to this thread: it does not take another step
+
+
+async def main(namespace: str, identity: str, *, skew: float, past_guard: bool) -> None:
     numbers = itertools.count(1)
+    stopping = False
+
+    def asked_to_stop() -> None:
+        nonlocal stopping
+        if past_guard:
+            stopping = True
+        else:
+            stop()
+
+    def guard() -> None:
+        nonlocal stopping
+        elector.guard()
+        if stopping:
+            stopping = False
+            stop()
 
     async def write() -> None:
         meta = Meta(name=f"{identity}-{next(numbers)}", namespace=namespace, labels={"writer": identity})
@@ -65,9 +89,11 @@ async def main(namespace: str, identity: str, skew: float) -> None:
         elector = Elector(
             client, LEASE, namespace=namespace, identity=identity, timing=TIMING, clock=WrongClock(skew), observe=say
         )
-        work_client = client.guarded(elector.guard)
+        work_client = client.guarded(guard)
         running = asyncio.ensure_future(elector.run(work))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, running.cancel)
+        loop.add_signal_handler(signal.SIGUSR1, asked_to_stop)
         with contextlib.suppress(asyncio.CancelledError):
             await running
 
@@ -77,5 +103,6 @@ if __name__ == "__main__":
     parser.add_argument("namespace")
     parser.add_argument("identity")
     parser.add_argument("--skew", type=float, default=0.0)
+    parser.add_argument("--stop-past-guard", action="store_true")
     given = parser.parse_args()
-    asyncio.run(main(given.namespace, given.identity, given.skew))
+    asyncio.run(main(given.namespace, given.identity, skew=given.skew, past_guard=given.stop_past_guard))

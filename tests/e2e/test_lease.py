@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,10 +24,10 @@ PATIENCE = 60.0
 class Worker:
     """`python -m tests.e2e.lease_worker`, which can be stopped and woken."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, *, name: str, out: Path, skew: float) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, *, name: str, out: Path, options: Sequence[str]) -> None:
         self.name = name
         self._out = out / f"{name}.out"
-        command = [sys.executable, "-m", "tests.e2e.lease_worker", namespace, name, "--skew", str(skew)]
+        command = [sys.executable, "-m", "tests.e2e.lease_worker", namespace, name, *options]
         with self._out.open("wb") as file:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env={**os.environ, "KUBECONFIG": str(plane.kubeconfig)}, stdout=file
@@ -38,6 +38,12 @@ class Worker:
 
     def send(self, how: signal.Signals) -> None:
         self._process.send_signal(how)
+
+    def stop(self) -> None:
+        """Returns when it has stopped itself, at the place that its options name."""
+        self.send(signal.SIGUSR1)
+        _, status = os.waitpid(self._process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"{self.name} ended: {status}"
 
     def wait(self) -> int:
         return self._process.wait(PATIENCE)
@@ -85,12 +91,12 @@ def scene(api: Api, namespace: str) -> Scene:
 
 @pytest.fixture
 def workers(request: pytest.FixtureRequest, scene: Scene, namespace: str, tmp_path: Path) -> Iterator[tuple[Worker, Worker]]:
-    """Two workers; the first one leads. The parameters are how far their clocks are off."""
-    first_skew, second_skew = request.param
-    first = Worker(scene.api.plane, namespace, name="first", out=tmp_path, skew=first_skew)
+    """Two workers; the first one leads. The parameters are the options of each."""
+    first_options, second_options = request.param
+    first = Worker(scene.api.plane, namespace, name="first", out=tmp_path, options=first_options)
     try:
         until(lambda: scene.holder() == "first", "the first worker leads")
-        second = Worker(scene.api.plane, namespace, name="second", out=tmp_path, skew=second_skew)
+        second = Worker(scene.api.plane, namespace, name="second", out=tmp_path, options=second_options)
         try:
             until(lambda: len(scene.written(first)) > 20, "the first worker works")
             yield first, second
@@ -100,21 +106,15 @@ def workers(request: pytest.FixtureRequest, scene: Scene, namespace: str, tmp_pa
         first.kill()
 
 
-HOUR = 3600.0
+HOUR = 3600
+AHEAD, BEHIND = ("--skew", f"{HOUR}"), ("--skew", f"-{HOUR}")
+PAST_GUARD = ("--stop-past-guard",)
 
 
-@pytest.mark.parametrize(
-    "workers",
-    [
-        pytest.param((0.0, 0.0), id="clocks agree"),
-        pytest.param((-HOUR, HOUR), id="the waiting one's clock is two hours ahead"),
-        pytest.param((HOUR, -HOUR), id="the waiting one's clock is two hours behind"),
-    ],
-    indirect=True,
-)
-def test_a_leader_that_was_stopped_writes_nothing_after_it_wakes(scene: Scene, workers: tuple[Worker, Worker]) -> None:
+def stopped_and_woken(scene: Scene, workers: tuple[Worker, Worker]) -> tuple[int, int]:
+    """The first worker is stopped for twice the lease, and the second takes over; the moments of the stop and of the waking."""
     first, second = workers
-    first.send(signal.SIGSTOP)
+    first.stop()
     stopped_at = time.monotonic()
     stopped = scene.mark("stopped")
     until(lambda: bool(scene.written(second)), "the second worker takes over")
@@ -125,6 +125,21 @@ def test_a_leader_that_was_stopped_writes_nothing_after_it_wakes(scene: Scene, w
     until(lambda: "lost" in first.said(), "the first worker notices")
     seen = len(scene.written(second))
     until(lambda: len(scene.written(second)) > seen + 20, "the second worker goes on")
+    return stopped, woken
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [
+        pytest.param(((), ()), id="clocks agree"),
+        pytest.param((BEHIND, AHEAD), id="the waiting one's clock is two hours ahead"),
+        pytest.param((AHEAD, BEHIND), id="the waiting one's clock is two hours behind"),
+    ],
+    indirect=True,
+)
+def test_a_leader_that_was_stopped_writes_nothing_after_it_wakes(scene: Scene, workers: tuple[Worker, Worker]) -> None:
+    first, second = workers
+    stopped, woken = stopped_and_woken(scene, workers)
 
     ours, theirs = scene.written(first), scene.written(second)
     assert max(ours) < min(theirs), "the first worker's last write came before the second worker's first"
@@ -142,7 +157,19 @@ def test_a_leader_that_was_stopped_writes_nothing_after_it_wakes(scene: Scene, w
     assert (scene.holder(), scene.spec()["leaseTransitions"]) == ("first", 2)
 
 
-@pytest.mark.parametrize("workers", [(0.0, 0.0)], ids=["two workers"], indirect=True)
+@pytest.mark.parametrize("workers", [pytest.param((PAST_GUARD, ()), id="stopped with a write past the guard")], indirect=True)
+def test_a_lease_is_no_fence_but_only_the_one_write_past_the_guard_comes_late(
+    scene: Scene, workers: tuple[Worker, Worker]
+) -> None:
+    """Nothing waits between a guard and its socket: however many write at once, one at most is there when a process stops."""
+    first, second = workers
+    stopped_and_woken(scene, workers)
+    late = [version for version in scene.written(first) if version > min(scene.written(second))]
+    assert len(late) == 1
+    assert "refused" in first.said(), "the others were refused"
+
+
+@pytest.mark.parametrize("workers", [((), ())], ids=["two workers"], indirect=True)
 def test_a_killed_leader_is_replaced_and_a_stopped_one_hands_over(scene: Scene, workers: tuple[Worker, Worker]) -> None:
     first, second = workers
     first.kill()
