@@ -514,8 +514,24 @@ def test_a_second_start_goes_on_where_the_first_was_stopped(world: World, cluste
     assert "Traceback" not in world.log.read_text()
 
 
+def test_a_deployment_says_that_nobody_makes_pods_for_it(world: World, cluster: Cluster) -> None:
+    cluster.kubectl("create", "deployment", "web", "--image=nginx")
+    cluster.kubectl("wait", "deployment/web", "--for=condition=Progressing=false", "--timeout=30s")
+    described = ""
+
+    def told() -> bool:
+        nonlocal described
+        described = cluster.kubectl("describe", "deployment/web").out
+        return "Events:" in described and "NotSupported" in described.partition("Events:")[2]
+
+    eventually("the Event is there", told)
+    assert "No pods are made for a Deployment on this machine" in described
+    assert cluster.get("deployment/web", ".status.observedGeneration") == "1"
+
+
 def test_an_idle_world_writes_nothing(world: World, cluster: Cluster, root: Api) -> None:
     cluster.create(claim("data"), stateful_set(1), job("done", "true"))
+    cluster.kubectl("create", "deployment", "web", "--image=nginx")
     cluster.kubectl("wait", "job/done", "--for=condition=Complete", "--timeout=30s")
     eventually("all are ready", lambda: cluster.get("sts/db", ".status.readyReplicas") == "1")
     eventually("events are written", lambda: settled(root))
@@ -524,7 +540,11 @@ def test_an_idle_world_writes_nothing(world: World, cluster: Cluster, root: Api)
 def settled(root: Api) -> bool:
     """Whether nothing of the world changes for a second."""
     places = ("persistentvolumeclaims", "persistentvolumes", "pods", "nodes")
-    paths = [f"/api/v1/{place}" for place in places] + ["/apis/batch/v1/jobs", "/apis/apps/v1/statefulsets"]
+    paths = [f"/api/v1/{place}" for place in places] + [
+        "/apis/batch/v1/jobs",
+        "/apis/apps/v1/statefulsets",
+        "/apis/apps/v1/deployments",
+    ]
 
     def versions() -> list[str]:
         return [one["metadata"]["resourceVersion"] for path in paths for one in root.get(path).obj["items"]]

@@ -18,12 +18,13 @@ from ullage.kube.errors import NotFound
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.dialects.ga import DEFAULT_CLASS
 from ullage.snapshots.dialects.ga_types import CLASSES as SNAPSHOT_CLASSES
-from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node, pods, volumes, workloads
+from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node, pods, unsupported, volumes, workloads
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories, Held
 from ullage.standalone.world.rules.longhorn import NAMESPACE as LONGHORN
 from ullage.standalone.world.rules.longhorn import STORAGE_CLASS
 from ullage.standalone.world.rules.provision import DEFAULT
+from ullage.standalone.world.rules.unsupported import CONDITIONS
 from ullage.standalone.world.stock import Stock
 from ullage.standalone.world.types import CLAIMS, CLASSES, JOBS, NAMESPACES, NODES, PODS, SETS, VOLUMES, Json
 
@@ -52,6 +53,7 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
         yield volumes.controller(wiring, storage, directories=directories, recorder=recorder)
         yield pods.controller(wiring, storage, directories=directories, recorder=recorder)
         yield from workloads.controllers(wiring, storage, recorder)
+        yield from unsupported.controllers(wiring, recorder)
         if engines is not None:
             reach, stock = Reach(engines), Stock(wiring, storage)
             wiring.hold(reach)
@@ -62,7 +64,17 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
         name=NAME,
         controllers=Part(
             make=controllers,
-            watches=(CLAIMS, VOLUMES, CLASSES, PODS, NODES, JOBS, SETS, *((ENGINE_VOLUMES, ENGINES) if engines else ())),
+            watches=(
+                CLAIMS,
+                VOLUMES,
+                CLASSES,
+                PODS,
+                NODES,
+                JOBS,
+                SETS,
+                *CONDITIONS,
+                *((ENGINE_VOLUMES, ENGINES) if engines else ()),
+            ),
             writes=(
                 Write(CLAIMS, ("create", "patch")),
                 Write(CLAIMS, ("patch",), ("status",)),
@@ -75,6 +87,7 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
                 Write(NODES, ("patch",), ("status",)),
                 Write(JOBS, ("patch",), ("status",)),
                 Write(SETS, ("patch",), ("status",)),
+                *(Write(kind, ("patch",), ("status",)) for kind, condition in CONDITIONS.items() if condition),
                 *(ENGINE_WRITES if engines else ()),
             ),
             events=True,

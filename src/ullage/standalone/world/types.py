@@ -286,6 +286,23 @@ class StatefulSet(Object):
     status: SetStatus = SetStatus()
 
 
+class WorkloadSpec(Value):
+    replicas: int | None = None
+    suspend: bool = False
+
+
+class WorkloadStatus(Value):
+    observed_generation: int = 0
+    conditions: tuple[Mapping[str, Any], ...] = ()
+
+
+class Workload(Object):
+    """What Deployment, ReplicaSet, DaemonSet, ReplicationController and CronJob have in common."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
 def _kind(group: str, kind: str, type: type[Any], *, plural: str, namespaced: bool = True, status: bool = True) -> Kind[Any]:
     return Kind(group, "v1", kind, plural, type, namespaced=namespaced, whole=False, status=status)
 
@@ -297,6 +314,11 @@ NAMESPACES: Final[Kind[Object]] = _kind("", "Namespace", Object, plural="namespa
 NODES: Final[Kind[Node]] = _kind("", "Node", Node, plural="nodes", namespaced=False)
 JOBS: Final[Kind[Job]] = _kind("batch", "Job", Job, plural="jobs")
 SETS: Final[Kind[StatefulSet]] = _kind("apps", "StatefulSet", StatefulSet, plural="statefulsets")
+DEPLOYMENTS: Final[Kind[Workload]] = _kind("apps", "Deployment", Workload, plural="deployments")
+REPLICA_SETS: Final[Kind[Workload]] = _kind("apps", "ReplicaSet", Workload, plural="replicasets")
+DAEMON_SETS: Final[Kind[Workload]] = _kind("apps", "DaemonSet", Workload, plural="daemonsets")
+REPLICATION_CONTROLLERS: Final[Kind[Workload]] = _kind("", "ReplicationController", Workload, plural="replicationcontrollers")
+CRON_JOBS: Final[Kind[Workload]] = _kind("batch", "CronJob", Workload, plural="cronjobs")
 CLASSES: Final[Kind[StorageClass]] = _kind(
     "storage.k8s.io", "StorageClass", StorageClass, plural="storageclasses", namespaced=False, status=False
 )

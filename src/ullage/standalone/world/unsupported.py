@@ -1,0 +1,58 @@
+"""Deployments and their like: nobody here makes pods for them, and they say so."""
+
+from __future__ import annotations
+
+from ullage.clock import Clock
+from ullage.kube.cache import Cache
+from ullage.kube.client import Client
+from ullage.kube.controller import Controller, own
+from ullage.kube.events import Reason, Recorder
+from ullage.kube.index import Key
+from ullage.kube.kinds import Kind
+from ullage.kube.objects import merge_patch
+from ullage.kube.slices import Wiring
+from ullage.standalone.world.rules import unsupported as rules
+from ullage.standalone.world.types import Workload
+
+NOT_SUPPORTED = Reason(rules.REASON, action="Reconcile", type="Warning")
+
+
+class Unsupported:
+    """One kind of workload."""
+
+    def __init__(
+        self, client: Client, recorder: Recorder, *, clock: Clock, kind: Kind[Workload], workloads: Cache[Workload]
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._kind = kind
+        self._workloads = workloads
+
+    async def reconcile(self, key: Key) -> None:
+        found = self._workloads.get(key)
+        if found is None or rules.is_idle(found):
+            return
+        status = rules.status_of(self._kind, found, now=self._clock.now())
+        change = merge_patch(found.status, status)
+        if change is not None:
+            meta = found.metadata
+            await self._client.patch(
+                self._kind,
+                meta.name,
+                meta.namespace,
+                merge={"status": change},
+                subresource="status",
+                resource_version=meta.resource_version,
+            )
+        if (change is not None and "conditions" in change) or rules.CONDITIONS[self._kind] is None:
+            self._recorder.record(self._kind, found, NOT_SUPPORTED, note=rules.message(self._kind))
+
+
+def controllers(wiring: Wiring, recorder: Recorder) -> list[Controller[Key]]:
+    made = []
+    for kind in rules.CONDITIONS:
+        cache = wiring.cache(kind)
+        one = Unsupported(wiring.client, recorder, clock=wiring.clock, kind=kind, workloads=cache)
+        made.append(Controller(kind.plural, [own(cache)], one.reconcile, metrics=wiring.metrics))
+    return made
