@@ -11,7 +11,42 @@ MADE = (post(CONFIGMAPS, configmap("a", {"k": "v"}), rv="metadata.resourceVersio
 GAUGE = (post(GAUGES, gauge("a", owner="me", tags=["x"]), rv="metadata.resourceVersion"),)
 DEPLOYMENT = (post(DEPLOYMENTS, deployment("a")),)
 
+# Each copy has one MiB with its quotes: three are allowed, a fourth is not.
+COPIES = [{"op": "add", "path": "/data/x", "value": "x" * (1024 * 1024 - 2)}] + [
+    {"op": "copy", "from": "/data/x", "path": f"/data/x{n}"} for n in range(4)
+]
+
 CASES = (
+    Case(
+        "a JSON patch whose copies have more than three MiB is refused",
+        "PATCH",
+        f"{CONFIGMAPS}/a",
+        COPIES,
+        headers=JSON_PATCH,
+        setup=MADE,
+        expect=(422, "Invalid"),
+        message="the server rejected our request due to an error in our request",
+    ),
+    Case(
+        "a JSON patch with an index beyond all numbers is refused",
+        "PATCH",
+        f"{GAUGES}/a",
+        [{"op": "add", "path": f"/spec/tags/{'9' * 5000}", "value": "y"}],
+        headers=JSON_PATCH,
+        setup=GAUGE,
+        expect=(422, "Invalid"),
+        message="the server rejected our request due to an error in our request",
+    ),
+    Case(
+        "a test compares numbers inside lists and maps by their text",
+        "PATCH",
+        f"{CONFIGMAPS}/a",
+        [{"op": "add", "path": "/data/n", "value": {"k": [1]}}, {"op": "test", "path": "/data/n", "value": {"k": [1.0]}}],
+        headers=JSON_PATCH,
+        setup=MADE,
+        expect=(422, "Invalid"),
+        message="the server rejected our request due to an error in our request",
+    ),
     Case(
         "a merge patch sets and removes",
         "PATCH",

@@ -7,13 +7,18 @@ when negative. And only what a patch touches is copied, where libraries copy the
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any, Final
 
+import msgspec
+
 from ullage.standalone.apiserver.patch.form import json_type
+from ullage.standalone.apiserver.patch.long_list import BLOCK, LongList
 from ullage.standalone.apiserver.status import ApiError, Json, bad_request, rejected_patch, too_large
 
 MOST_OPERATIONS: Final = 10_000
+MOST_COPIED: Final = 3 * 1024 * 1024  # bytes of JSON that the copies of one patch may have together
+_MOST_DIGITS: Final = 18  # of an index: no list is longer
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=LongList.plain)
 
 
 class _Fault(Exception):
@@ -30,9 +35,10 @@ def json_patch(obj: Json, ops: Any) -> Json:
             document.run(op)
     except _Fault as error:
         raise rejected_patch() from error
-    if not isinstance(document.root, dict):
+    found = document.finished()
+    if not isinstance(found, dict):
         raise rejected_patch()
-    return document.root
+    return found
 
 
 def _operations(ops: Any) -> list[Any]:
@@ -62,11 +68,15 @@ def _undecodable(value: Any, into: str) -> ApiError:
 
 
 class _Document:
-    """An object being patched: containers are copied when an operation first reaches them, so the original stays whole."""
+    """An object being patched: containers are copied when an operation first changes them, so the original stays whole.
+
+    No operation costs more than what it brings: its path, its value, and what it copies, of which there is a bound.
+    """
 
     def __init__(self, obj: Json) -> None:
         self.root: Any = obj
         self._copies: dict[int, Any] = {}  # by id; holding them keeps an id from being given to another object
+        self._copied = 0  # bytes
 
     def run(self, op: Json) -> None:
         path, value = op.get("path"), op.get("value")
@@ -84,12 +94,33 @@ class _Document:
                 self._remove(op.get("from") or "")
                 self._add(path, moved)
             case "copy":
-                # a copy in full: later operations may change the one and must not change the other
-                self._add(path, deepcopy(self._get(op.get("from") or "")))
+                self._add(path, self._copy_of(self._get(op.get("from") or "")))
             case "test":
                 self._test(path, value)
             case other:
                 raise _Fault(f"unknown operation {other}")
+
+    def finished(self) -> Any:
+        """The outcome, of plain lists and maps again."""
+        if not any(type(copy) is LongList for copy in self._copies.values()):
+            return self.root
+        open_containers: list[Any] = [{"": self.root}]
+        self.root = open_containers[0]
+        while open_containers:
+            here = open_containers.pop()
+            for key, child in list(here.items() if type(here) is dict else enumerate(here)):
+                if id(child) in self._copies:  # only containers that were changed can hold others that were
+                    here[key] = child = child.plain() if type(child) is LongList else child
+                    open_containers.append(child)
+        return self.root[""]
+
+    def _copy_of(self, value: Any) -> Any:
+        """A copy in full: later operations may change the one and must not change the other."""
+        encoded = _ENCODER.encode(value)
+        self._copied += len(encoded) if value is not None else 0
+        if self._copied > MOST_COPIED:
+            raise _Fault("copies without end")
+        return msgspec.json.decode(encoded)
 
     def _add(self, path: str, value: Any) -> None:
         parent, key = self._parent(path)
@@ -102,7 +133,7 @@ class _Document:
 
     def _remove(self, path: str) -> None:
         parent, key = self._parent(path)
-        if isinstance(parent, list):
+        if not isinstance(parent, dict):
             del parent[_index(key, len(parent))]
         elif key in parent:
             del parent[key]
@@ -121,24 +152,26 @@ class _Document:
 
     def _test(self, path: str, value: Any) -> None:
         found = self.root if path == "" else self._get(path)
-        if found != value or type(found) is not type(value):  # 1 is neither True nor 1.0
+        if not _equal(found, value):
             raise _Fault(f"{path} differs")
 
     def _get(self, path: str) -> Any:
-        parent, key = self._parent(path)
-        return parent.get(key) if isinstance(parent, dict) else parent[_index(key, len(parent))]
+        """What a path leads to. Nothing is made ready to be changed: a test must not cost a copy of a long list."""
+        *way, last = _steps(path)
+        here = self.root
+        for step in way:
+            here = _child(here, step)
+        return _child(here, last)
 
     def _parent(self, path: str) -> tuple[Any, str]:
         """The container that a path's last step is in, ready to be changed, and that step."""
-        steps = path.split("/")
-        if len(steps) < 2:
-            raise _Fault(f"{path} is no path")
-        *way, last = (step.replace("~1", "/").replace("~0", "~") for step in steps[1:])
+        *way, last = _steps(path)
         here = self.root = self._own(self.root)
         for step in way:
             at: Any = step if isinstance(here, dict) else _index(step, len(here))
             child = here.get(at) if isinstance(here, dict) else here[at]
-            here[at] = child = self._own(child)
+            if id(child) not in self._copies:
+                here[at] = child = self._own(child)
             here = child
         return here, last
 
@@ -147,9 +180,48 @@ class _Document:
             return value
         if not isinstance(value, dict | list):
             raise _Fault("a path leads through something that is no container")
-        copy = value.copy()
+        copy = LongList(value) if isinstance(value, list) and len(value) > BLOCK else value.copy()
         self._copies[id(copy)] = copy
         return copy
+
+
+def _steps(path: str) -> list[str]:
+    steps = path.split("/")
+    if len(steps) < 2:
+        raise _Fault(f"{path} is no path")
+    del steps[0]
+    if "~" in path:
+        return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+    return steps
+
+
+def _child(here: Any, step: str) -> Any:
+    if isinstance(here, dict):
+        return here.get(step)
+    if not isinstance(here, list | LongList):
+        raise _Fault("a path leads through something that is no container")
+    return here[_index(step, len(here))]
+
+
+def _equal(found: Any, value: Any) -> bool:
+    """Equal as JSON: 1 is neither True nor 1.0. Ends at the first difference, so it costs no more than `value` is long."""
+    pairs = [(found, value)]
+    while pairs:
+        one, other = pairs.pop()
+        kind = type(one) if type(one) is not LongList else list
+        if kind is not type(other):
+            return False
+        if kind is dict:
+            if one.keys() != other.keys():
+                return False
+            pairs.extend((one[key], other[key]) for key in other)
+        elif kind is list:
+            if len(one) != len(other):
+                return False
+            pairs.extend(zip(one, other, strict=True))
+        elif one != other:
+            return False
+    return True
 
 
 def _index(step: str, size: int) -> int:
@@ -157,7 +229,10 @@ def _index(step: str, size: int) -> int:
     digits = step[1:] if step[:1] in ("-", "+") else step
     if not (digits.isascii() and digits.isdigit()):
         raise _Fault(f"{step} is no index")
-    index = int(step)
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > _MOST_DIGITS:
+        raise _Fault(f"index {step} is out of bounds")
+    index = -int(digits) if step[0] == "-" else int(digits)
     if index < 0:
         index += size
     if not 0 <= index < size:
