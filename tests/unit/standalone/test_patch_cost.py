@@ -128,7 +128,7 @@ def test_tests_deep_inside_cost_what_their_paths_are_long() -> None:
 MANY = 20_000
 
 
-def keyed(*, reverse: bool = False, **more: Any) -> list[Json]:
+def keyed(*, reverse: Any = False, **more: Any) -> list[Json]:
     numbers = range(MANY - 1, -1, -1) if reverse else range(MANY)
     return [{"name": f"v{number}", **more} for number in numbers]
 
@@ -202,4 +202,4 @@ def test_a_refusal_does_not_repeat_the_whole_patch(patch: Json) -> None:
     with pytest.raises(ApiError) as refusal:
         strategic_merge(volumes(), {"spec": patch}, shape)
     assert refusal.value.code == 500
-    assert len(refusal.value.message) < 100_000
+    assert len(refusal.value.message) < MIB / 3

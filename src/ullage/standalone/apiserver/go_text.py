@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,16 +20,40 @@ def go_json(value: Any) -> str:
     return text
 
 
+MOST_TEXT: Final = 64 * 1024  # characters: a message repeats no more of a value
+
+
 def go_text(value: Any) -> str:
-    """What `%v` prints: `map[a:1 b:[x y]]`."""
+    """What `%v` prints: `map[a:1 b:[x y]]`. A long text ends in `...`, and what follows is not looked at."""
+    parts: list[str] = []
+    room = MOST_TEXT
+    for part in _parts(value):
+        parts.append(part)
+        room -= len(part)
+        if room < 0:
+            return "".join(parts)[:MOST_TEXT] + "..."
+    return "".join(parts)
+
+
+def _parts(value: Any) -> Iterator[str]:
     match value:
         case bool():
-            return "true" if value else "false"
+            yield "true" if value else "false"
         case None:
-            return "<nil>"
+            yield "<nil>"
         case list():
-            return f"[{' '.join(map(go_text, value))}]"
+            yield "["
+            for place, item in enumerate(value):
+                yield " " if place else ""
+                yield from _parts(item)
+            yield "]"
         case dict():
-            return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+            yield "map["
+            for place, key in enumerate(sorted(value)):
+                yield f" {key}:" if place else f"{key}:"
+                yield from _parts(value[key])
+            yield "]"
+        case str():
+            yield value[: MOST_TEXT + 1]
         case _:
-            return str(value)
+            yield str(value)

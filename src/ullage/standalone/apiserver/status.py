@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ullage.standalone.apiserver.bodies import summary
 
 Json = dict[str, Any]
+
+# kube-apiserver repeats a bad value whole and names every fault. Here an answer ends somewhere, in `...`: a body of 3 MiB can
+# have a million faults.
+MOST_SHOWN: Final = 16 * 1024  # characters of one value
+MOST_MESSAGE: Final = 256 * 1024  # characters of a message; the causes beside it have about as many
+MOST_CAUSES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +40,15 @@ class FieldError:
         return {"reason": self.kind, "message": self.body, "field": self.field}
 
 
+def clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def show(value: object) -> str:
     """A value as Go's field errors print it: strings quoted, the rest as compact JSON."""
-    return msgspec.json.encode(value).decode()
+    if isinstance(value, str):
+        value = value[: MOST_SHOWN + 1]
+    return clipped(msgspec.json.encode(value).decode(), MOST_SHOWN)
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -80,6 +92,7 @@ class ApiError(Exception):
     def __init__(
         self, code: int, reason: str, message: str, *, details: Json | None = None, headers: Sequence[tuple[str, str]] = ()
     ) -> None:
+        message = clipped(message, MOST_MESSAGE)
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -226,14 +239,27 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> ApiError:
     """422 with one cause for each fault. The text of several is bracketed, of one it is not."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
+    told = _told(errors)
+    texts = list(dict.fromkeys(str(error) for error in told))
+    if len(told) < len(errors):
+        texts.append("...")
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return ApiError(
         422,
         "Invalid",
         f"{group_resource(group, kind)} {json_string(name)} is invalid: {text}",
-        details=details_of(group, kind, name, causes=[error.cause() for error in errors]),
+        details=details_of(group, kind, name, causes=[error.cause() for error in told]),
     )
+
+
+def _told(errors: Sequence[FieldError]) -> Sequence[FieldError]:
+    """The first of the faults: as many as one answer holds, and one at least."""
+    size = 0
+    for count, error in enumerate(errors):
+        size += len(error.field) + len(error.body)
+        if count and (size > MOST_MESSAGE or count == MOST_CAUSES):
+            return errors[:count]
+    return errors
 
 
 def internal_error(message: str) -> ApiError:

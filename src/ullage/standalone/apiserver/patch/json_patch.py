@@ -205,21 +205,18 @@ def _child(here: Any, step: str) -> Any:
 
 def _equal(found: Any, value: Any) -> bool:
     """Equal as JSON: 1 is neither True nor 1.0. Ends at the first difference, so it costs no more than `value` is long."""
-    pairs = [(found, value)]
+    pairs: list[tuple[Any, Any]] = [(found, value)]
     while pairs:
         one, other = pairs.pop()
-        kind = type(one) if type(one) is not LongList else list
-        if kind is not type(other):
-            return False
-        if kind is dict:
+        if isinstance(one, dict) and isinstance(other, dict):
             if one.keys() != other.keys():
                 return False
             pairs.extend((one[key], other[key]) for key in other)
-        elif kind is list:
+        elif isinstance(one, list | LongList) and isinstance(other, list):
             if len(one) != len(other):
                 return False
             pairs.extend(zip(one, other, strict=True))
-        elif one != other:
+        elif type(one) is not type(other) or one != other:
             return False
     return True
 

@@ -27,8 +27,10 @@ def in_order(merged: Items, wanted: Items, *, server: Items, merge_key: str) -> 
     first = sorted(((key, item) for key, item in keyed if key in rank), key=lambda pair: rank[pair[0]])
     rest = sorted(((key, item) for key, item in keyed if key not in rank), key=lambda pair: before.get(pair[0], len(before)))
     out: Items = []
+    used = 0  # items of the rest that are in `out`
     for key, item in first:
-        while rest and key in before and before.get(rest[0][0], len(before)) < before[key]:
-            out.append(rest.pop(0)[1])
+        while used < len(rest) and key in before and before.get(rest[used][0], len(before)) < before[key]:
+            out.append(rest[used][1])
+            used += 1
         out.append(item)
-    return out + [item for _, item in rest]
+    return out + [item for _, item in rest[used:]]

@@ -59,7 +59,7 @@ def _whole_map(patch: Json) -> Json:
 
 
 def _unknown_directive(directive: Any, patch: Json) -> ApiError:
-    shown = directive if isinstance(directive, str) else f"%!s(int64={go_text(directive)})"
+    shown = go_text(directive) if isinstance(directive, str) else f"%!s(int64={go_text(directive)})"
     return unclassified(f"unknown patch type: {shown} in map: {go_text(patch)}")
 
 
@@ -77,9 +77,10 @@ def _retain_keys(out: Json, patch: Json) -> Json:
         return patch
     names = patch.pop(RETAIN_KEYS)
     named = [key for key, value in patch.items() if value is not None and not key.startswith((DELETE_FROM, SET_ORDER))]
-    if not isinstance(names, list) or any(key not in names for key in named):
+    kept = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    if not isinstance(names, list) or any(key not in kept for key in named):
         raise bad_request("invalid patch format of retainKeys")
-    for key in [key for key in out if key not in names]:
+    for key in [key for key in out if key not in kept]:
         del out[key]
     return patch
 
@@ -124,11 +125,13 @@ def _check_order(items: Items, order: Items, merge_key: str) -> None:
         if isinstance(item, dict) and item.get(DIRECTIVE) == "delete":
             continue
         key = key_of(item, merge_key)
-        if key not in wanted[at:]:
+        while at < len(wanted) and wanted[at] != key:
+            at += 1
+        if at == len(wanted):
             raise unclassified(
                 f"The order in patch list:\n{go_text(items)}\n doesn't match $setElementOrder list:\n{go_text(order)}\n"
             )
-        at = wanted.index(key, at) + 1
+        at += 1
 
 
 def _delete_primitives(out: Json, field: str, values: Any) -> None:
@@ -136,7 +139,8 @@ def _delete_primitives(out: Json, field: str, values: Any) -> None:
     if not isinstance(old, list) or not isinstance(values, list):
         return
     _same_kind(old, values)
-    out[field] = [item for item in old if item not in values]
+    gone = {key_of(value, "") for value in values}
+    out[field] = [item for item in old if key_of(item, "") not in gone]
 
 
 def _merge_list(old: Items, patch: Items, shape: Shape) -> Items:
@@ -150,13 +154,17 @@ def _merge_list(old: Items, patch: Items, shape: Shape) -> Items:
         raise unclassified("cannot merge lists without merge key")
     old, patch = _list_directives(old, patch, shape.merge_key)
     merged = list(old)
+    places: dict[Any, int] = {}  # the first item of each key, of the items that were looked at
+    looked_at = 0
     for item in patch:
         key = key_of(item, shape.merge_key)
-        at = next((n for n, mine in enumerate(merged) if key_of(mine, shape.merge_key) == key), None)
-        if at is None:
-            merged.append(pruned(item))
+        while key not in places and looked_at < len(merged):
+            places.setdefault(key_of(merged[looked_at], shape.merge_key), looked_at)
+            looked_at += 1
+        if key in places:
+            merged[places[key]] = _merge_map(merged[places[key]], item, shape.element())
         else:
-            merged[at] = _merge_map(merged[at], item, shape.element())
+            merged.append(pruned(item))
     return in_order(merged, patch, server=old, merge_key=shape.merge_key)
 
 
@@ -176,17 +184,21 @@ def _list_directives(old: Items, patch: Items, merge_key: str) -> tuple[Items, I
     """Carries out `$patch` in items; returns the list to merge into and the items left to merge."""
     plain: Items = []
     replaced = False
+    keys: Items | None = None  # of the old items, once they are asked for
+    gone: set[Any] = set()
     for item in patch:
         match item.get(DIRECTIVE):
             case None:
                 plain.append(item)
             case "delete":
-                key = key_of(item, merge_key)
-                old = [mine for mine in old if key_of(mine, merge_key) != key]
+                gone.add(key_of(item, merge_key))
+                keys = [key_of(mine, merge_key) for mine in old] if keys is None else keys
             case "replace":
                 replaced = True
             case "merge":
                 raise unclassified("merging lists cannot yet be specified in the patch")
             case other:
                 raise _unknown_directive(other, item)
-    return (plain, []) if replaced else (old, plain)
+    if replaced:
+        return plain, []
+    return [mine for mine, key in zip(old, keys, strict=True) if key not in gone] if keys else old, plain
