@@ -400,6 +400,35 @@ class TestCompaction:
         assert [entry.rv for entry in await at(kept, 5)] == [5]
         assert told(await kept.changes(THINGS, 5)) == [("MODIFIED", "x", 6), ("DELETED", "x", 7), ("ADDED", "y", 8)]
 
+    @pytest.mark.parametrize("written", [pytest.param(True, id="unchanged since"), pytest.param(False, id="never written")])
+    @pytest.mark.parametrize("restart", [pytest.param(True, id="after a restart"), pytest.param(False, id="in one run")])
+    async def test_a_list_below_it_is_refused_whether_or_not_its_kind_changed(
+        self, tmp_path: Path, written: bool, restart: bool
+    ) -> None:
+        """As in etcd, which compacts the whole and not one kind. What the server remembers of a kind must not decide it."""
+        kept = Store(Database(tmp_path / "state.db", durable=False))
+        if written:
+            await put(kept, "x")
+        for number in range(5):
+            await kept.stage("others", thing(f"o{number}"), expect=0)
+        await kept.compact(3)
+        if restart:
+            await kept.close()
+            kept = Store(Database(tmp_path / "state.db", durable=False))
+        how: Json = {"namespace": "", "start": ("", "")}
+        for revision in (1, 2):
+            with pytest.raises(Compacted):
+                await at(kept, revision)
+            with pytest.raises(Compacted):
+                await kept.remaining(THINGS, at=revision, **how)
+        for revision in (3, 4, 5):
+            assert len(await at(kept, revision)) == await kept.remaining(THINGS, at=revision, **how) == int(written)
+            assert await kept.changes(THINGS, revision) == []
+        await put(kept, "y")
+        for revision in (3, 4, 5):
+            assert told(await kept.changes(THINGS, revision)) == [("ADDED", "y", kept.revision)]
+        await kept.close()
+
     async def test_events_above_it_still_know_what_was_before(self, kept: Store) -> None:
         for value in range(4):
             await put(kept, "x", value)

@@ -109,7 +109,7 @@ class Store:
 
     async def page(self, storage: str, *, at: int, namespace: str, start: Key, limit: int) -> list[Entry]:
         """Up to `limit` objects (0: all) behind the key `start`, as they stood at revision `at`. Raises `Compacted`."""
-        if self.touched(storage) <= at <= self.revision:
+        if self._is_present(storage, at):
             keys = self._keys_now(storage, namespace, start)
             objects = self._shelf(storage).objects
             return [objects[key] for key in (keys[:limit] if limit else keys)]
@@ -118,9 +118,19 @@ class Store:
 
     async def remaining(self, storage: str, *, at: int, namespace: str, start: Key) -> int:
         """How many objects there are behind a key at a revision."""
-        if self.touched(storage) <= at <= self.revision:
+        if self._is_present(storage, at):
             return len(self._keys_now(storage, namespace, start))
         return await self._read(at, lambda: self._database.count(storage, at=at, namespace=namespace, start=start))
+
+    def _is_present(self, storage: str, at: int) -> bool:
+        """Whether the storage stood at the revision as it stands now. Raises `Compacted`.
+
+        A compaction ends the history of all kinds at once, as etcd's does, and not only of those that changed since: what
+        this process remembers of a kind's last change is gone after a restart, and must not decide what a client is told.
+        """
+        if at < self.compacted:
+            raise Compacted
+        return self.touched(storage) <= at <= self.revision
 
     def _keys_now(self, storage: str, namespace: str, start: Key) -> list[Key]:
         order = self._shelf(storage).order()
