@@ -377,7 +377,7 @@ CASES = (
         token="{token}",
         setup=ROBOT,
         expect=(403, "Forbidden"),
-        message='configmaps is forbidden: User "system:serviceaccount:{ns}:robot" cannot impersonate…',
+        message='…User "system:serviceaccount:{ns}:robot" cannot impersonate…',
     ),
     Case(
         "an account may not act with a group",

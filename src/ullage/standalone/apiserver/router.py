@@ -75,7 +75,7 @@ class Router:
         asked = _attributes(request)
         wanted = requested(request.header_list)
         if wanted is not None:
-            user = impersonate(user, wanted, attributes=asked, authorizer=self._authorizer)
+            user = impersonate(user, wanted, authorizer=self._authorizer)
         decision = self._authorizer.authorize(user, asked)
         if not decision.allowed:
             raise denied(user, asked, decision)

@@ -1,17 +1,18 @@
 """Acting as somebody else: the `Impersonate-*` headers, and who may send them.
 
-Two ways lead to an impersonation. The constrained one asks for `impersonate-on:<mode>:<verb>` on what the request is
-about, then for `impersonate:<mode>` on the identity; the older one asks for `impersonate` on each part of the identity and
-nothing more. Either is enough. Where both refuse, the client is told about the constrained one, as kube-apiserver does.
+Whoever sends them needs the verb `impersonate` on each part of the identity: on the user or service account, on every group
+(`system:masters` is one like any other), on the uid and on every value of every extra. There is no narrower right: what
+kube-apiserver calls constrained impersonation is not served.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
-from ullage.standalone.apiserver.auth.rbac import Attributes, Authorizer, Decision, denied
+from ullage.standalone.apiserver.auth.rbac import Attributes, Authorizer, denied
 from ullage.standalone.apiserver.auth.users import (
     ANONYMOUS_NAME,
     AUTHENTICATED,
@@ -20,16 +21,11 @@ from ullage.standalone.apiserver.auth.users import (
     service_account_groups,
     service_account_of,
 )
-from ullage.standalone.apiserver.status import ApiError, bad_request, json_string
+from ullage.standalone.apiserver.status import bad_request, json_string
 
 _PREFIX = "impersonate-"
 _EXTRA = "impersonate-extra-"
-_GROUP = "authentication.k8s.io"
-_NODE = "system:node:"
-_BAD_EXTRA = (
-    "impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {key}: "
-    'must be a domain-prefixed path (such as "acme.io/foo")'
-)
+_ESCAPES = re.compile(r"(?:[^%]|%[0-9a-f]{2})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ def requested(headers: Iterable[tuple[str, str]]) -> Wanted | None:
     extra: dict[str, tuple[str, ...]] = {}
     for name, value in sent:
         if name.startswith(_EXTRA):
-            key = unquote(name[len(_EXTRA) :]).lower()
+            key = _unescaped(name[len(_EXTRA) :].lower())
             extra[key] = (*extra.get(key, ()), value)
     wanted = Wanted(
         name=first.get("impersonate-user", ""),
@@ -66,76 +62,30 @@ def requested(headers: Iterable[tuple[str, str]]) -> Wanted | None:
     return None
 
 
-def impersonate(user: User, wanted: Wanted, *, attributes: Attributes, authorizer: Authorizer) -> User:
+def impersonate(user: User, wanted: Wanted, *, authorizer: Authorizer) -> User:
     """The user that the request goes on as. Raises the 403 of a caller who may not act as them."""
-    refusal = _refusal(user, _constrained(wanted, attributes), authorizer)
-    if refusal is not None:
-        legacy = _refusal(user, _legacy(wanted), authorizer)
-        if legacy is not None:
-            raise refusal if refusal is not _NO_MODE else legacy
+    for asked in _parts(wanted):
+        decision = authorizer.authorize(user, asked)
+        if not decision.allowed:
+            raise denied(user, asked, decision)
     return User(wanted.name, uid=wanted.uid, groups=_groups(wanted), extra=wanted.extra)
 
 
-# A request that no constrained mode covers, told apart from any real refusal by identity.
-_NO_MODE = ApiError(403, "Forbidden", "no constrained mode covers this identity")
-
-_Check = tuple[Attributes, str]  # what is asked; why it is refused out of hand ("" for: ask the authorizer)
-
-
-def _refusal(user: User, checks: Iterator[_Check] | None, authorizer: Authorizer) -> ApiError | None:
-    if checks is None:
-        return _NO_MODE
-    for attributes, fault in checks:
-        decision = Decision(False, fault) if fault else authorizer.authorize(user, attributes)
-        if not decision.allowed:
-            return denied(user, attributes, decision)
-    return None
-
-
-def _constrained(wanted: Wanted, attributes: Attributes) -> Iterator[_Check] | None:
-    account = service_account_of(wanted.name)
-    bare = not (wanted.uid or wanted.groups or wanted.extra)
-    if account is not None:
-        namespace, name = account
-        asked = Attributes(
-            "impersonate:serviceaccount", group=_GROUP, resource="serviceaccounts", namespace=namespace, name=name
-        )
-        return _on("serviceaccount", attributes, [(asked, "")]) if bare else None
-    if wanted.name.startswith(_NODE):
-        node = wanted.name.removeprefix(_NODE)
-        asked = Attributes("impersonate:arbitrary-node", group=_GROUP, resource="nodes", name=node)
-        return _on("arbitrary-node", attributes, [(asked, "")]) if bare else None
-    verb = "impersonate:user-info"
-    checks: list[_Check] = [(Attributes(verb, group=_GROUP, resource="users", name=wanted.name), "")]
-    checks += _parts(wanted, verb, groups_in=_GROUP, domain_keys_only=True)
-    return _on("user-info", attributes, checks)
-
-
-def _on(mode: str, attributes: Attributes, checks: Iterable[_Check]) -> Iterator[_Check]:
-    yield replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"), ""
-    yield from checks
-
-
-def _legacy(wanted: Wanted) -> Iterator[_Check]:
+def _parts(wanted: Wanted) -> Iterator[Attributes]:
+    """Every part of the identity, as the right to it is asked for."""
     account = service_account_of(wanted.name)
     if account is not None:
-        yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1]), ""
+        yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
-        yield Attributes("impersonate", resource="users", name=wanted.name), ""
-    yield from _parts(wanted, "impersonate", groups_in="", domain_keys_only=False)
-
-
-def _parts(wanted: Wanted, verb: str, *, groups_in: str, domain_keys_only: bool) -> Iterator[_Check]:
-    if wanted.uid:
-        yield Attributes(verb, group=_GROUP, resource="uids", name=wanted.uid), ""
+        yield Attributes("impersonate", resource="users", name=wanted.name)
     for group in wanted.groups:
-        yield Attributes(verb, group=groups_in, resource="groups", name=group), ""
+        yield Attributes("impersonate", resource="groups", name=group)
+    identity = Attributes("impersonate", group="authentication.k8s.io", version="v1")
     for key, values in sorted(wanted.extra.items()):
-        domain, slash, path = key.partition("/")
-        if domain_keys_only and not (domain and slash and path):
-            yield Attributes(verb, group=_GROUP, resource="userextras"), _BAD_EXTRA.format(key=json_string(key))
         for value in values:
-            yield Attributes(verb, group=_GROUP, resource="userextras", subresource=key, name=value), ""
+            yield replace(identity, resource="userextras", subresource=key, name=value)
+    if wanted.uid:
+        yield replace(identity, resource="uids", name=wanted.uid)
 
 
 def _groups(wanted: Wanted) -> tuple[str, ...]:
@@ -143,9 +93,14 @@ def _groups(wanted: Wanted) -> tuple[str, ...]:
     account = service_account_of(wanted.name)
     if account is not None and not groups:
         groups = service_account_groups(account[0])
-    if AUTHENTICATED in groups or UNAUTHENTICATED in groups:
-        return groups
-    return (*groups, UNAUTHENTICATED if wanted.name == ANONYMOUS_NAME else AUTHENTICATED)
+    if wanted.name == ANONYMOUS_NAME:
+        return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    return groups if AUTHENTICATED in groups or UNAUTHENTICATED in groups else (*groups, AUTHENTICATED)
+
+
+def _unescaped(key: str) -> str:
+    """A header's name holds no slash, so keys are escaped in it; one with a broken escape counts as it is."""
+    return unquote(key) if _ESCAPES.fullmatch(key) else key
 
 
 def _go_syntax(wanted: Wanted) -> str:
