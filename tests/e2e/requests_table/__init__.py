@@ -15,6 +15,7 @@ from . import (
     lists,
     patches,
     policies,
+    routes,
     small_kinds,
     storage_kinds,
     subresources,
@@ -26,6 +27,7 @@ from .case import Case
 
 CASES: tuple[Case, ...] = (
     *discovery.CASES,
+    *routes.CASES,
     *gets.CASES,
     *lists.CASES,
     *creates.CASES,

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from urllib.parse import unquote
 
 from ullage.clock import FakeClock
 from ullage.standalone.apiserver.auth.users import MASTERS, User
@@ -182,8 +183,7 @@ async def running_kit(data_dir: Path, *, work: bool = True) -> AsyncIterator[Kit
 
 def request(method: str, target: str, *, body: bytes = b"", **headers: str) -> Request:
     path, _, query = target.partition("?")
-    found = parse_target(path)
-    assert found is not None
+    found = parse_target(unquote(path))
     asked = parse_query(query.encode())
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Request(method, path, asked, named, list(named.items()), body, found, verb_of(method, found, asked))

@@ -74,7 +74,6 @@ def test_what_is_no_duration_is_refused_in_the_words_of_go(text: str, problem: s
 def asked(method: str, path: str) -> Request:
     place, _, query = path.partition("?")
     target = parse_target(place)
-    assert target is not None
     found = parse_query(query.encode())
     return Request(method, place, found, {}, [], b"", target, verb_of(method, target, found))
 

@@ -2,37 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.standalone.server_kit import request
-from ullage.standalone.apiserver.request import Target, decode_body, parse_query, parse_target, verb_of
+from ullage.standalone.apiserver.request import NOWHERE, Target, decode_body, decoded_path, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError
+
+NAMESPACE = Target(version="v1", namespace="n", resource="namespaces", name="n")
 
 
 @pytest.mark.parametrize(
     ("path", "target"),
     [
         ("/api/v1/pods", Target(version="v1", resource="pods")),
-        ("/api/v1/namespaces/n/pods/p", Target(version="v1", namespace="n", resource="pods", name="p")),
-        ("/api/v1/namespaces/n", Target(version="v1", namespace="n", resource="namespaces", name="n")),
-        (
-            "/api/v1/namespaces/n/finalize",
-            Target(version="v1", namespace="n", resource="namespaces", name="n", subresource="finalize"),
-        ),
+        ("/api/v1/namespaces/n/pods/p", Target(version="v1", namespace="n", resource="pods", name="p", within=True)),
+        ("/api/v1/namespaces/n", NAMESPACE),
+        ("/api/v1/namespaces/n/finalize", replace(NAMESPACE, subresource="finalize")),
+        ("/api/v1/namespaces/n/namespaces/n", replace(NAMESPACE, within=True)),
+        ("/api/v1/namespaces/n/namespaces/n/finalize", replace(NAMESPACE, subresource="finalize", within=True)),
         (
             "/apis/apps/v1/namespaces/n/deployments/d/scale",
-            Target("apps", "v1", "n", "deployments", "d", "scale"),
+            Target("apps", "v1", "n", "deployments", "d", "scale", within=True),
         ),
-        ("/apis/apps/v1/watch/deployments", Target("apps", "v1", resource="deployments", legacy_watch=True)),
-        ("/api/v1/nodes/n/proxy/a/b", Target(version="v1", resource="nodes", name="n", subresource="proxy/a/b")),
-        ("/api/v1/namespaces/n/configmaps/a%2Eb", Target(version="v1", namespace="n", resource="configmaps", name="a.b")),
-        ("/apis/apps/v1", Target("apps", "v1")),
-        ("/apis/apps", None),
-        ("/healthz", None),
+        ("/apis/apps/v1/watch/deployments", Target("apps", "v1", resource="deployments", prefix="watch")),
+        ("/api/v1/watch/namespaces/n", replace(NAMESPACE, prefix="watch")),
+        ("/api/v1/proxy/nodes/n", Target(version="v1", resource="nodes", name="n", prefix="proxy")),
+        ("/api/v1/nodes/n/proxy/a/b", Target(version="v1", resource="nodes", name="n", subresource="proxy", rest="a/b")),
+        ("/api/v1/namespaces//pods", Target(version="v1", resource="pods", within=True)),
+        ("/api/v1/namespaces/n//pods", Target(version="v1", namespace="n", name="pods", within=True)),
+        ("/api/v1/pods//status", Target(version="v1", resource="pods", subresource="status")),
+        ("/apis//v1/pods", Target(version="v1", resource="pods")),
+        ("/apis/apps/v1", NOWHERE),
+        ("/apis/apps/v1/", NOWHERE),
+        ("/apis/apps", NOWHERE),
+        ("/api/v1", NOWHERE),
+        ("/healthz", NOWHERE),
     ],
 )
-def test_paths(path: str, target: Target | None) -> None:
+def test_paths(path: str, target: Target) -> None:
     assert parse_target(path) == target
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        pytest.param(b"/api/v1/namespaces/n/configmaps/a%2Eb", "/api/v1/namespaces/n/configmaps/a.b", id="an escaped dot"),
+        pytest.param(b"/api/v1/namespaces/a%2Fpods", "/api/v1/namespaces/a/pods", id="an escaped slash is a slash"),
+        pytest.param(b"/a%252Fb", "/a%2Fb", id="decoded once"),
+        pytest.param(b"/%C3%A9", "/\u00e9", id="UTF-8"),
+        pytest.param(b"/%ff", "/\ufffd", id="what is none"),
+        pytest.param(b"/%zz", None, id="no escape"),
+        pytest.param(b"/a%2", None, id="half an escape"),
+    ],
+)
+def test_escapes(raw: bytes, path: str | None) -> None:
+    if path is not None:
+        assert decoded_path(raw) == path
+        return
+    with pytest.raises(ApiError) as caught:
+        decoded_path(raw)
+    assert caught.value.code == 400
 
 
 @pytest.mark.parametrize(
@@ -42,14 +73,18 @@ def test_paths(path: str, target: Target | None) -> None:
         ("GET", "/api/v1/pods?watch=true", "watch"),
         ("GET", "/api/v1/pods?watch=0", "list"),
         ("GET", "/api/v1/namespaces/n/pods/p", "get"),
-        ("GET", "/api/v1/namespaces/n/pods/p?watch=1", "watch"),
+        ("GET", "/api/v1/namespaces/n/pods/p?watch=1", "get"),
+        ("HEAD", "/api/v1/namespaces/n/pods/p", "get"),
         ("GET", "/api/v1/watch/pods", "watch"),
+        ("DELETE", "/api/v1/watch/pods", "watch"),
+        ("POST", "/api/v1/proxy/nodes/n", "proxy"),
         ("POST", "/api/v1/namespaces/n/pods", "create"),
         ("PUT", "/api/v1/namespaces/n/pods/p", "update"),
         ("PATCH", "/api/v1/namespaces/n/pods/p", "patch"),
         ("DELETE", "/api/v1/namespaces/n/pods/p", "delete"),
         ("DELETE", "/api/v1/namespaces/n/pods", "deletecollection"),
-        ("OPTIONS", "/api/v1/pods", "options"),
+        ("OPTIONS", "/api/v1/pods", ""),
+        ("OPTIONS", "/version", "options"),
     ],
 )
 def test_verbs(method: str, path: str, verb: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
 from ullage.standalone.apiserver.bodies import BadNumber
 from ullage.standalone.apiserver.deadlines import Allowance, allowance, ending
-from ullage.standalone.apiserver.request import MAX_BODY, Request, Target, parse_query, parse_target, verb_of
+from ullage.standalone.apiserver.request import MAX_BODY, Request, decoded_path, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
 from ullage.standalone.apiserver.webhooks.dispatch import warning_headers
 
@@ -90,9 +90,8 @@ class App:
 def _request(scope: Scope, body: bytes) -> Request:
     header_list = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     query = parse_query(scope["query_string"])
-    raw = scope.get("raw_path") or scope["path"].encode()
-    path = raw.decode("latin-1")
-    target = parse_target(path) or Target()
+    path = decoded_path(scope.get("raw_path") or scope["path"].encode())
+    target = parse_target(path)
     method = scope["method"]
     return Request(method, path, query, dict(header_list), header_list, body, target, verb_of(method, target, query))
 

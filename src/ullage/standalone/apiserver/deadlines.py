@@ -54,7 +54,7 @@ def _timeout(text: str) -> ApiError:
 
 def allowance(request: Request, most: float) -> Allowance:
     """How long a request may take; a stream may without end. Raises 400 where `timeout` cannot be read."""
-    if request.verb == "watch" or request.target.subresource.partition("/")[0] in _ENDLESS:
+    if request.verb == "watch" or request.target.subresource in _ENDLESS:
         return Allowance(math.inf)
     seconds = most
     if text := request.param("timeout"):
@@ -63,7 +63,7 @@ def allowance(request: Request, most: float) -> Allowance:
         except ValueError as error:
             raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
         seconds = wanted if 0 < wanted < most else most  # nothing, or less than that, asks for nothing
-    as_write = bool(request.target.resource) and request.verb in _WRITES and seconds > WRITE_SECONDS
+    as_write = request.target.served and request.verb in _WRITES and seconds > WRITE_SECONDS
     return Allowance(WRITE_SECONDS, as_write=True) if as_write else Allowance(seconds)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, unquote_to_bytes
 
 from ullage.standalone.apiserver import protobuf
 from ullage.standalone.apiserver.bodies import BadBody, BadNumber, parse_json, parse_yaml
@@ -14,11 +15,16 @@ from ullage.standalone.apiserver.status import ApiError, Json, bad_request, unre
 MAX_BODY = 3 * 1024 * 1024
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+_HALF_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_PREFIXES = frozenset({"watch", "proxy"})
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path under `/api` or `/apis` points at. `resource` is empty for discovery paths."""
+    """What a path points at. It is all that authorization and handlers know of the path, so that they cannot differ.
+
+    A path to a namespace itself has it as `namespace` too: that is where the right to it is asked for.
+    """
 
     group: str = ""
     version: str = ""
@@ -26,7 +32,13 @@ class Target:
     resource: str = ""
     name: str = ""
     subresource: str = ""
-    legacy_watch: bool = False  # the old `/watch/` prefix
+    rest: str = ""  # what stands behind the subresource: the path of a proxy
+    prefix: str = ""  # `watch` or `proxy` before the resource: the old way to say what is wanted
+    within: bool = False  # `namespaces/<namespace>/` stands before the resource
+    served: bool = True  # False for a path that is not of a resource: `/healthz`, `/apis/apps/v1`
+
+
+NOWHERE = Target(served=False)
 
 
 @dataclass(slots=True)
@@ -58,41 +70,47 @@ class Request:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def parse_target(path: str) -> Target | None:
-    """The target of a resource path; None for paths that are not of the API (`/healthz`, `/openapi`)."""
-    # Decoded as a whole, as Go does: an escaped slash is a slash, and no name can climb out of its place.
-    parts = unquote(path).strip("/").split("/")
-    if parts[0] == "api" and len(parts) >= 2:
+def decoded_path(raw: bytes) -> str:
+    """A path as everything behind reads it: decoded once, and as a whole. Raises a 400 for half an escape."""
+    if _HALF_ESCAPE.search(raw):
+        raise bad_request("400 Bad Request")
+    return unquote_to_bytes(raw).decode(errors="replace")
+
+
+def parse_target(path: str) -> Target:
+    """The target of a path whose escapes are decoded: an escaped slash is a slash, and no name can climb out of its place."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
-    elif parts[0] == "apis" and len(parts) >= 3:
+    elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return None
-    legacy_watch = bool(rest) and rest[0] == "watch"
-    if legacy_watch:
+        return NOWHERE
+    prefix = rest[0] if rest[0] in _PREFIXES else ""
+    if prefix:
         rest = rest[1:]
-    namespace = ""
-    if rest and rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-        namespace, rest = rest[1], rest[2:]
-    elif rest and rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]  # a request on a namespace itself is authorized within it
-    padded = [*rest, "", "", ""]
-    return Target(group, version, namespace, padded[0], padded[1], "/".join(rest[2:]), legacy_watch)
+    namespace, within = "", False
+    if rest[:1] == ["namespaces"] and len(rest) > 1:
+        namespace = rest[1]
+        within = len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES
+        rest = rest[2:] if within else rest
+    resource, name, subresource, *more = [*rest, "", "", ""]
+    return Target(group, version, namespace, resource, name, subresource, "/".join(more[:-3]), prefix, within)
 
 
 def verb_of(method: str, target: Target, query: Mapping[str, list[str]]) -> str:
     """The Kubernetes verb: GET may be get, list or watch, DELETE may be delete or deletecollection."""
-    verb = _VERBS.get(method, method.lower())
-    if not target.resource:
+    if not target.served:
+        return method.lower()
+    if target.prefix:
+        return target.prefix
+    verb = _VERBS.get(method, "")
+    if target.name:
         return verb
     if verb == "get":
         watch = query.get("watch")
-        if target.legacy_watch or (watch and watch[0].lower() not in {"0", "false"}):
-            return "watch"
-        return "get" if target.name else "list"
-    if verb == "delete" and not target.name:
-        return "deletecollection"
-    return verb
+        return "watch" if watch and watch[0].lower() not in {"0", "false"} else "list"
+    return "deletecollection" if verb == "delete" else verb
 
 
 def parse_query(raw: bytes) -> dict[str, list[str]]:

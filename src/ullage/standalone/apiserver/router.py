@@ -26,6 +26,7 @@ from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.reads import Reader
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource
+from ullage.standalone.apiserver.routes import fits_scope, verbs_at
 from ullage.standalone.apiserver.status import (
     bad_request,
     json_string,
@@ -35,10 +36,8 @@ from ullage.standalone.apiserver.status import (
     not_found,
     wrong_method,
 )
-from ullage.standalone.apiserver.subresources import SPECIAL, Subresources
+from ullage.standalone.apiserver.subresources import BINDINGS, SPECIAL, Subresources
 from ullage.standalone.apiserver.watches import Watcher
-
-_NAMED = frozenset({"get", "update", "patch", "delete"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Router:
         decision = self._authorizer.authorize(user, asked)
         if not decision.allowed:
             raise denied(user, asked, decision)
-        if request.target.resource:
+        if request.target.served:
             return await self._resource(request, user)
         return self._path(request)
 
@@ -87,39 +86,52 @@ class Router:
 
     async def _resource(self, request: Request, user: User) -> Answer | Stream:
         target = request.target
-        resource = self._registry.find(target.group, target.version, target.resource)
-        if resource is None or (target.namespace and not resource.namespaced and resource.plural != "namespaces"):
-            if self._registry.builtin_group(target.group):
-                raise no_such_path()
-            return page_not_found()
+        resource = self._registry.find(target.group, target.version, target.resource) if _is_plain(request) else None
+        if resource is None:
+            return self._nothing(request, target.group)
         if warning := deprecation(resource):
             request.warnings.append(warning)
-        if request.method == "HEAD":
+        if resource.custom is not None:
+            return await self._custom(request, resource, user)
+        verbs = verbs_at(target, resource)
+        if not verbs:
+            raise no_such_path()
+        if request.verb not in verbs or request.method == "HEAD" or (target.prefix and request.method != "GET"):
             raise wrong_method()
-        if target.subresource:
-            return await self._subresource(request, resource, user)
-        if target.name and (faults := path_segment(target.name)):
-            raise bad_request(f"Name parameter invalid: {json_string(target.name)}: {faults[0]}")
+        _check_path(request, resource)
         if resource.group in TRANSIENT:
             return self._review(request, resource, user)
-        whole = resource.namespaced and not target.namespace  # a path over all namespaces
-        if resource.custom is not None:
-            return await self._custom(request, resource, user, whole=whole)
-        if target.name and not _NAMED.intersection(resource.verbs):
-            raise no_such_path()
-        if _method_fits(request, resource, whole=whole):
-            return await self._verb(request, resource, user)
-        raise wrong_method()
-
-    async def _custom(self, request: Request, resource: Resource, user: User, *, whole: bool) -> Answer | Stream:
-        """Custom kinds are routed by hand in kube-apiserver, too, and it shows."""
-        if whole and request.verb not in ("list", "watch"):
-            return page_not_found()
-        if request.verb in ("update", "patch") and not request.target.name:
-            raise bad_request("name must be provided")
-        if request.verb not in resource.verbs:
-            raise method_not_allowed(resource.group, resource.plural, request.verb)
+        if target.subresource in SPECIAL or resource.group_resource == BINDINGS:
+            return await self._handlers.subresources.answer(request, resource, user)
         return await self._verb(request, resource, user)
+
+    async def _custom(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
+        """Custom kinds are routed by hand in kube-apiserver, too, and it shows."""
+        target, verb = request.target, request.verb
+        if not fits_scope(target, resource, verb):
+            return page_not_found()
+        verbs = resource.verbs
+        if target.subresource:
+            sub = resource.subresources.get(target.subresource)
+            if sub is None:
+                raise not_found(resource.group, resource.plural, target.name)
+            verbs = sub.verbs
+        if verb not in verbs:
+            raise method_not_allowed(resource.group, resource.plural, verb)
+        if verb in ("update", "patch") and not target.name:
+            raise bad_request("name must be provided")
+        if verb == "watch" and request.method == "HEAD":
+            raise wrong_method()
+        _check_path(request, resource)
+        if target.subresource in SPECIAL:
+            return await self._handlers.subresources.answer(request, resource, user)
+        return await self._verb(request, resource, user)
+
+    def _nothing(self, request: Request, group: str) -> Answer:
+        """404. The paths below a group of the server's own are answered by other machinery than all the rest."""
+        if self._registry.builtin_group(group) and _is_plain(request):
+            raise no_such_path()
+        return page_not_found()
 
     async def _verb(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         match request.verb:
@@ -141,24 +153,7 @@ class Router:
                 return await self._handlers.deleter.delete_collection(request, resource, user)
         raise wrong_method()
 
-    async def _subresource(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
-        name = request.target.subresource.partition("/")[0]
-        sub = resource.subresources.get(name)
-        if sub is None or (name != request.target.subresource and name != "proxy"):
-            if resource.custom is not None:
-                raise not_found(resource.group, resource.plural, request.target.name)
-            raise no_such_path()
-        if request.verb not in sub.verbs:
-            if resource.custom is not None:
-                raise method_not_allowed(resource.group, resource.plural, request.verb)
-            raise wrong_method()
-        if name in SPECIAL:
-            return await self._handlers.subresources.answer(request, resource, user)
-        return await self._verb(request, resource, user)
-
     def _review(self, request: Request, resource: Resource, user: User) -> Answer:
-        if request.verb != "create" or request.target.name:
-            raise wrong_method()
         body = decode_body(request, Expected(resource.api_version, resource.kind))
         asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
         return json_answer(reviews.REVIEWS[resource.group, resource.plural](body, asked), 201)
@@ -170,45 +165,41 @@ class Router:
         if probe is not None:
             return probe
         path = request.path.rstrip("/") or "/"
+        found = self._found(request, path)
+        if found is None:
+            if path.startswith("/openapi/"):
+                return Answer(404, b"", "")
+            prefix, group, version = ([*path.split("/")[1:], "", ""])[:3]
+            below = (prefix == "api" and group) or (prefix == "apis" and version)
+            return self._nothing(request, group if prefix == "apis" else "") if below else page_not_found()
         if request.method not in ("GET", "HEAD"):
             raise wrong_method()
+        return found
+
+    def _found(self, request: Request, path: str) -> Answer | None:
+        """What is served at a path that is no resource's."""
         if path == "/version":
             return json_answer(version_info())
         if path == "/":
             return json_answer(root_paths(self._registry))
-        if path in self._documents:
-            return self._document(self._documents[path])
+        accept, held = request.headers.get("accept", ""), request.headers.get("if-none-match", "")
+        found = self._documents.get(path)
         if path.startswith("/openapi/"):
-            found = self._openapi.answer(
-                path,
-                accept=request.headers.get("accept", ""),
-                if_none_match=request.headers.get("if-none-match", ""),
-                wanted=request.param("hash"),
-            )
-            return self._document(found) if found is not None else Answer(404, b"", "")
-        if path == "/api" or path == "/apis" or path.startswith(("/api/", "/apis/")):
-            return self._discover(request, path)
-        return page_not_found()
+            found = self._openapi.answer(path, accept=accept, if_none_match=held, wanted=request.param("hash"))
+        elif path in ("/api", "/apis") or path.startswith(("/api/", "/apis/")):
+            found = self._discovery.answer(path, accept=accept, if_none_match=held)
+            if found is not None and accept and not any(word in accept for word in ("json", "*", "yaml")):
+                raise not_acceptable(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
+        return None if found is None else self._document(found)
 
-    def _discover(self, request: Request, path: str) -> Answer:
-        accept = request.headers.get("accept", "")
-        if accept and "json" not in accept and "*" not in accept and "yaml" not in accept:
-            raise not_acceptable(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
-        found = self._discovery.answer(path, accept=accept, if_none_match=request.headers.get("if-none-match", ""))
-        if found is None and len(path.split("/")) > 3:
-            raise no_such_path()
-        return self._document(found)
-
-    def _document(self, found: Document | None) -> Answer:
-        if found is None:
-            return page_not_found()
+    def _document(self, found: Document) -> Answer:
         headers = tuple((name, value) for name, value in found.headers() if name != "content-type")
         return Answer(found.status, found.body, found.content_type, headers)
 
 
 def _attributes(request: Request) -> Attributes:
     target = request.target
-    if not target.resource:
+    if not target.served:
         return Attributes(verb=request.method.lower(), path=request.path)
     return Attributes(
         verb=request.verb,
@@ -223,7 +214,7 @@ def _attributes(request: Request) -> Attributes:
 
 def _selected_name(request: Request) -> str:
     """A list or watch of one name asks for the right to that name."""
-    if request.verb not in ("list", "watch") or "fieldSelector" not in request.query:
+    if request.verb not in ("list", "watch") or request.target.prefix or "fieldSelector" not in request.query:
         return ""
     try:
         name = FieldSelector.parse(request.param("fieldSelector")).exact("metadata.name") or ""
@@ -232,18 +223,18 @@ def _selected_name(request: Request) -> str:
     return "" if path_segment(name) else name
 
 
-def _method_fits(request: Request, resource: Resource, *, whole: bool) -> bool:
-    """Whether the resource knows the verb here: over all namespaces only lists and watches make sense."""
-    verb, name = request.verb, request.target.name
-    if verb not in resource.verbs:
-        return False
-    if whole:
-        return verb in ("list", "watch") and not name
-    if verb == "create":
-        return not name
-    if verb in ("update", "patch"):
-        return bool(name)
-    return True
+def _is_plain(request: Request) -> bool:
+    """Whether the path begins as those that are served do: not with two slashes, nor with a group that has no name."""
+    return request.path.startswith("/api/") or (request.path.startswith("/apis/") and not request.path.startswith("/apis//"))
+
+
+def _check_path(request: Request, resource: Resource) -> None:
+    """Refuses names that no object can have."""
+    target = request.target
+    if target.name and request.verb != "update" and (faults := path_segment(target.name)):
+        raise bad_request(f"Name parameter invalid: {json_string(target.name)}: {faults[0]}")
+    if target.within and not target.namespace and request.verb not in ("list", "watch"):
+        raise bad_request("Namespace parameter required.")
 
 
 def page_not_found() -> Answer:

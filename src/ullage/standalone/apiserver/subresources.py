@@ -39,6 +39,7 @@ _TOKEN_REQUEST = Expected("authentication.k8s.io/v1", "TokenRequest")
 _EVICTION = Expected("policy/v1", "Eviction")
 _BINDING = Expected("v1", "Binding")
 
+BINDINGS = "bindings"  # the older address of `pods/binding`: it names the pod in its body
 SPECIAL = frozenset({"scale", "token", "eviction", "binding"}) | CONNECT
 
 
@@ -63,6 +64,8 @@ class Subresources:
         self._source = source
 
     async def answer(self, request: Request, resource: Resource, user: User) -> Answer:
+        if resource.group_resource == BINDINGS:
+            return await self._bind(request, user)
         match request.target.subresource:
             case "scale":
                 return await self._scale(request, resource, user)
@@ -71,7 +74,7 @@ class Subresources:
             case "eviction":
                 return await self._evict(request, resource, user)
             case "binding":
-                return await self._bind(request, resource, user)
+                return await self._bind(request, user)
         return self._connect(request, resource)
 
     async def _scale(self, request: Request, resource: Resource, user: User) -> Answer:
@@ -130,29 +133,33 @@ class Subresources:
         await self._deleter.remove(resource, target.namespace, target.name, options=asked, user=user, warnings=request.warnings)
         return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
-    async def _bind(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def _bind(self, request: Request, user: User) -> Answer:
         """The scheduler's word: this pod runs on that node."""
         body = decode_body(request, _BINDING)
-        node = dig(body, "target", "name")
-        target = request.target
-        _check_name(body, request, "Binding")
-        if not node:
-            raise bad_request("target.name: Required value")
+        node, target = dig(body, "target", "name"), request.target
+        if target.subresource:
+            _check_name(body, request, "Binding")
+        name = target.name or dig(body, "metadata", "name")
+        if not name or not node:
+            raise bad_request(f"{'target' if name else 'metadata'}.name: Required value")
+        if dig(body, "metadata", "namespace") not in (None, "", target.namespace):
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
         def change(live: Json) -> Json:
             if live["metadata"].get("deletionTimestamp"):
-                detail = f"pod {target.name} is being deleted, cannot be assigned to a host"
-                raise conflict("", "pods/binding", target.name, detail)
+                detail = f"pod {name} is being deleted, cannot be assigned to a host"
+                raise conflict("", "pods/binding", name, detail)
             assigned = dig(live, "spec", "nodeName")
             if assigned:
-                raise conflict("", "pods/binding", target.name, f'pod {target.name} is already assigned to node "{assigned}"')
+                raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{assigned}"')
             new = deepcopy(live)
             new["spec"]["nodeName"] = node
             return new
 
         kind = "CreateOptions"
         call = Call(user, write_options(request, kind), kind, subresource="binding", warnings=request.warnings)
-        await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
+        pods = self._registry.need("", "v1", "pods")
+        await self._writer.modify(pods, change, call, namespace=target.namespace, name=name)
         return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
     def _connect(self, request: Request, resource: Resource) -> Answer:
