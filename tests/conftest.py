@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
 # A shell that runs us in the background without job control, or under nohup, hands these down as ignored, and every process
 # that a test starts would inherit that: Ctrl-C and a hang-up could not be tried.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+# The machine is shared: how long an example takes, or takes to be made up, says nothing about the code.
+settings.register_profile("ullage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ullage")

@@ -244,6 +244,20 @@ class WalkOnDisk(Walk):
         shutil.rmtree(self.root)
 
 
+def test_a_purge_that_was_cut_off_before_it_synced_is_ended_by_the_next() -> None:
+    """What the first has punched out is gone for the second, which has nothing to do but to sync it."""
+    walk = Walk()
+    walk.write(offset=BLOCK - 1, length=2, letter=0, cut=None, luck=None)
+    walk.expand(more=1, cut=None, luck=None)
+    walk.purge(cut=None, luck=None, stop=None)
+    walk.write(offset=0, length=1, letter=0, cut=None, luck=None)
+    walk.write(offset=BLOCK, length=1, letter=0, cut=None, luck=None)
+    walk.purge(cut=3, luck=None, stop=None)
+    walk.purge(cut=None, luck=None, stop=None)
+    walk.end(luck=0)
+    walk.shows_what_it_should()
+
+
 _RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 TestWalkWithoutPower = Walk.TestCase
 TestWalkWithoutPower.settings = settings(_RELAXED, max_examples=150, stateful_step_count=30)

@@ -116,7 +116,7 @@ class Purge:
             home.sync(home.path(live.record, HEAD))
             for span in covered:
                 home.punch(path, span)
-            home.sync(path)
+        home.sync(path)  # also of what an earlier purge has punched out, and was cut off before it synced
         live.blocks[step.name] -= total(covered)
 
     def _tell(self, percent: int) -> None:

@@ -128,8 +128,11 @@ class _Replica:
             result = copying.copy_file(source, target, name, seen=stamp, clock=self._clock, stop=self._stop)
         else:
             result = stamp if _copy_special(source, target, name, stamp=stamp) else None
-        if result is not None and stamp.links > 1 and result.identity == stamp.identity:
-            links[stamp.identity] = path, result
+        if result is None or result.links == 1:
+            return result
+        if stamp.links == 1 or result.identity != stamp.identity:  # it has come to be one of several names since the walk
+            return result._replace(ctime=NEVER)  # the next pass makes all of them, as one file
+        links[stamp.identity] = path, result
         return result
 
     def _copy_directory(self, path: str) -> bool:
