@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ullage.standalone.apiserver import protobuf
-from ullage.standalone.apiserver.bodies import BadNumber, duplicate_fields
+from ullage.standalone.apiserver.bodies import BadNumber
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.protobuf import Expected
-from ullage.standalone.apiserver.request import Request, decode_body
+from ullage.standalone.apiserver.request import YAML_TYPES, Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.custom import CustomSchema
@@ -21,6 +21,7 @@ from ullage.standalone.apiserver.status import (
     unrecognized,
     unsupported_media_type,
 )
+from ullage.standalone.apiserver.strict import Sent, find_faults
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
@@ -76,10 +77,12 @@ def _wrong_custom_type(obj: Json, resource: Resource) -> ApiError:
     )
 
 
-def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings: list[str], *, body: bytes = b"") -> None:
+def accept_fields(
+    obj: Json, resource: Resource, options: WriteOptions, warnings: list[str], *, sent: Sent | None = None
+) -> None:
     """Refuses values of the wrong type, and drops unknown fields: silently, with a warning, or with a 400 under Strict.
 
-    `body` is what the object was read from: keys that stand in it twice are told like unknown ones.
+    `sent` is what the object was read from: keys that stand in it twice are told like unknown ones.
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
@@ -93,13 +96,17 @@ def accept_fields(obj: Json, resource: Resource, options: WriteOptions, warnings
         unknown += [f"metadata.{path}" for path in _meta_schema().prune(obj["metadata"])]
     if options.validation == "Ignore":
         return
-    text = b"" if body.startswith(protobuf.MAGIC) else body  # protobuf has no keys that could stand there twice
-    twice = duplicate_fields(text, in_yaml=text.lstrip()[:1] != b"{") if text else []
-    faults = [f"duplicate field {json_string(path)}" for path in twice]
-    faults += [f"unknown field {json_string(path)}" for path in unknown]
-    if faults and options.validation == "Strict":
-        raise bad_request(f"{_lead(resource)}: strict decoding error: {', '.join(faults)}")
-    warnings += faults
+    faults = find_faults(sent, unknown, custom=resource.custom is not None)
+    if faults.strict and options.validation == "Strict":
+        raise bad_request(f"{_lead(resource)}: strict decoding error: {faults.strict}")
+    warnings += faults.warnings
+
+
+def sent_text(request: Request) -> Sent | None:
+    """What a create or an update was read from; protobuf has no keys that could stand there twice."""
+    if request.media_type == protobuf.MEDIA_TYPE:
+        return None
+    return Sent(request.body, yaml=request.media_type in YAML_TYPES)
 
 
 def _lead(resource: Resource) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
-from ullage.standalone.apiserver.bodies import BadNumber
+from ullage.standalone.apiserver.bodies import MAX_BODY, BadNumber, BodyTooLarge
 from ullage.standalone.apiserver.deadlines import Allowance, allowance, ending
-from ullage.standalone.apiserver.request import MAX_BODY, Request, decoded_path, parse_query, parse_target, verb_of
+from ullage.standalone.apiserver.request import Request, decoded_path, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
 from ullage.standalone.apiserver.webhooks.dispatch import warning_headers
 
@@ -66,6 +66,8 @@ class App:
             return error_answer(error)
         except BadNumber as error:
             return error_answer(bad_request(str(error)))
+        except BodyTooLarge as error:
+            return error_answer(too_large(f"Request entity too large: {error}"))
         except Disconnected:
             raise
         except Exception as error:

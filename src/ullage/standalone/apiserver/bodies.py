@@ -1,19 +1,25 @@
-"""Bodies of requests: JSON and YAML into plain values, with the errors that Go's decoders would give."""
+"""Bodies of requests: JSON into plain values, within bounds, with the errors that Go's decoders would give.
+
+Every path of the server walks objects, so depth and number of values are bounded here, once for all of them: what is accepted
+can be read, patched and deleted later. kube-apiserver goes 10,000 deep; nothing that people write comes near either bound.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
-import yaml
 
-MAX_DEPTH = 10_000  # as deep as Go's JSON decoder goes
+MAX_BODY = 3 * 1024 * 1024
+MAX_DEPTH = 200  # of lists and objects in each other
+MAX_VALUES = 100_000  # each costs up to 200 bytes, in every copy that is made on the way
 
 _HUGE = re.compile(rb"-?\d+(\.\d+)?[eE][+-]?\d{3,}")
 _BYTE = re.compile(r"\(byte (\d+)\)")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
 
 
 class BadBody(ValueError):
@@ -24,8 +30,35 @@ class BadNumber(BadBody):
     """A number that no type can hold: to Go the body was read, and could not be decoded."""
 
 
+class BodyTooLarge(Exception):
+    """A body that costs more than one request may, however well it reads: a 413."""
+
+
+def too_many_values() -> BodyTooLarge:
+    return BodyTooLarge(f"limit is {MAX_VALUES} values")
+
+
+def check_size(body: bytes) -> None:
+    """Refuses JSON that would become too many values, or nest too deeply, before it does."""
+    brackets = body.count(b"{") + body.count(b"[")
+    if brackets <= MAX_DEPTH and brackets + body.count(b",") < MAX_VALUES:
+        return
+    if body.count(b'"') - body.count(b'\\"') > 4 * MAX_VALUES + 2:  # a value has at most two strings, its key and itself
+        raise too_many_values()
+    bare = _STRING.sub(b"", body)
+    depth = 0
+    for bracket in islice(_BRACKET.finditer(bare), 2 * MAX_VALUES):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise BadBody("exceeded max depth")
+    filled = bare.count(b"{") + bare.count(b"[") - bare.count(b"{}") - bare.count(b"[]")
+    if filled + bare.count(b",") >= MAX_VALUES:
+        raise too_many_values()
+
+
 def parse_json(body: bytes) -> Any:
     """One JSON value. Bytes that are not UTF-8 become replacement characters, as in Go."""
+    check_size(body)
     try:
         return msgspec.json.decode(body)
     except UnicodeDecodeError:
@@ -64,113 +97,6 @@ def go_char(char: str) -> str:
         return f"'\\{char}'"
     quoted = char if char.isprintable() and char.isascii() else f"\\u{ord(char):04x}"
     return f"'{quoted}'"
-
-
-def parse_yaml(body: bytes) -> Any:
-    """One YAML document; JSON is YAML, and the quicker way to read it."""
-    if body.lstrip()[:1] == b"{":
-        try:
-            return parse_json(body)
-        except BadBody:
-            pass  # perhaps it is YAML in flow style
-    try:
-        _check_depth(body)
-        return msgspec.yaml.decode(body)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise BadBody(_yaml_complaint(error)) from None
-
-
-def _check_depth(body: bytes) -> None:
-    """Refuses documents that nest too deeply or contain themselves: the parser behind recurses in C, and would not survive."""
-    depth = 0
-    open_anchors: list[str | None] = []
-    for event in yaml.parse(body, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            open_anchors.append(event.anchor)
-            if depth > MAX_DEPTH // 10:
-                raise BadBody("exceeded max depth")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-            open_anchors.pop()
-        elif isinstance(event, yaml.AliasEvent) and event.anchor in open_anchors:
-            raise BadBody(f"anchor '{event.anchor}' value contains itself")
-
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _yaml_complaint(error: Exception) -> str:
-    problem = getattr(error, "problem", None)
-    if problem:
-        marks = (getattr(error, "context_mark", None), getattr(error, "problem_mark", None))
-        line = next((mark.line for mark in marks if mark and mark.line), 0)
-        line += bool(line) and isinstance(error, yaml.scanner.ScannerError)
-        return f"line {line}: {problem}" if line else str(problem)
-    return next(iter(str(error).splitlines()), "malformed")
-
-
-def duplicate_fields(body: bytes, *, in_yaml: bool = False) -> list[str]:
-    """Paths of keys that stand twice in one object. Only the last value of such a key counts."""
-    if in_yaml:
-        return list(_yaml_duplicates(body))
-    twice: list[tuple[int, str]] = []
-    kept: list[dict[str, Any]] = []  # so that no two objects have one id
-
-    def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            seen: set[str] = set()
-            for key, _ in pairs:
-                if key in seen:
-                    twice.append((id(found), key))
-                seen.add(key)
-            kept.append(found)
-        return found
-
-    try:
-        root = json.loads(body, object_pairs_hook=gather)
-    except (ValueError, RecursionError):
-        return []
-    if not twice:
-        return []
-    return list(_paths(root, "", set(twice)))
-
-
-def _paths(value: Any, prefix: str, twice: set[tuple[int, str]]) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            path = f"{prefix}.{key}" if prefix else key
-            if (id(value), key) in twice:
-                yield path
-            yield from _paths(item, path, twice)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _paths(item, f"{prefix}[{index}]", twice)
-
-
-def _yaml_duplicates(body: bytes) -> Iterator[str]:
-    stack: list[tuple[str, set[str] | None]] = []  # path of each open collection; its keys so far, if it is a mapping
-    key: str | None = None
-    for event in yaml.parse(body, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionEndEvent):
-            stack.pop()
-            key = None
-            continue
-        if not isinstance(event, yaml.NodeEvent):
-            continue
-        prefix, keys = stack[-1] if stack else ("", None)
-        if keys is not None and key is None:
-            key = getattr(event, "value", "")
-            path = f"{prefix}.{key}" if prefix else key
-            if key in keys:
-                yield path
-            keys.add(key)
-            continue
-        path = f"{prefix}.{key}" if prefix and key else key or prefix
-        if isinstance(event, yaml.CollectionStartEvent):
-            stack.append((path, set() if isinstance(event, yaml.MappingStartEvent) else None))
-        key = None
 
 
 def summary(body: bytes) -> str:

@@ -8,14 +8,14 @@ from functools import partial
 
 import msgspec
 
-from ullage.standalone.apiserver.accept import accept_body, accept_fields, check_type
+from ullage.standalone.apiserver.accept import accept_body, accept_fields, check_type, sent_text
 from ullage.standalone.apiserver.answers import Answer
 from ullage.standalone.apiserver.apply.managers import reset_fields
 from ullage.standalone.apiserver.apply.merge import apply
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.bodies import BadBody, parse_json, parse_yaml
+from ullage.standalone.apiserver.bodies import BadBody, parse_json
 from ullage.standalone.apiserver.go_text import go_text
 from ullage.standalone.apiserver.options import WriteOptions, write_options
 from ullage.standalone.apiserver.patch.form import json_type
@@ -39,9 +39,11 @@ from ullage.standalone.apiserver.status import (
     unsupported_media_type,
 )
 from ullage.standalone.apiserver.store import Store
+from ullage.standalone.apiserver.strict import Sent, repeated_in_yaml
 from ullage.standalone.apiserver.tables.negotiate import Want
 from ullage.standalone.apiserver.views import rfc3339
 from ullage.standalone.apiserver.writes import RETRIES, Call, Change, Source, Writer, Written, shape_of
+from ullage.standalone.apiserver.yaml_bodies import parse_yaml
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -89,7 +91,7 @@ class Editor:
         want = wanted(request, resource)
         options = write_options(request, "CreateOptions")
         obj = accept_body(request, resource, self._registry)
-        accept_fields(obj, resource, options, request.warnings, body=request.body)
+        accept_fields(obj, resource, options, request.warnings, sent=sent_text(request))
         if request.target.name:  # the path of a custom object takes a POST too; the right that was asked for is to this name
             self._check_name(obj, request)
         call = Call(user, options, "CreateOptions", warnings=request.warnings)
@@ -100,7 +102,7 @@ class Editor:
         want = wanted(request, resource)
         options = write_options(request, "UpdateOptions")
         obj = accept_body(request, resource, self._registry)
-        accept_fields(obj, resource, options, request.warnings, body=request.body)
+        accept_fields(obj, resource, options, request.warnings, sent=sent_text(request))
         target = request.target
         self._check_name(obj, request)
         call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings)
@@ -178,7 +180,8 @@ class Editor:
         """The outcome is decoded like a body would be; but what is wrong with it, is wrong with the patch."""
         try:
             check_type(new, resource, self._registry)
-            accept_fields(new, resource, options, request.warnings)
+            lead = "json patch " if request.media_type == JSON_PATCH else ""
+            accept_fields(new, resource, options, request.warnings, sent=Sent(request.body, patch=True, lead=lead))
         except ApiError as error:
             if error.code != 400:
                 raise
@@ -193,6 +196,7 @@ class Editor:
         if not request.param("fieldManager"):
             raise _required_manager()
         config = self._applied(request, resource)
+        repeated = repeated_in_yaml(request.body, []) if options.validation != "Ignore" else None
         call.tracked = True
 
         def change(live: Json | None) -> Json:
@@ -207,12 +211,15 @@ class Editor:
                 api_version=resource.api_version,
                 reset=reset_fields(resource, target.subresource),
             )
+            if repeated is not None and repeated.strict and options.validation == "Strict":
+                raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {repeated.strict}")
             new = copied(new)
             if resource.schema is not None:
                 resource.schema.prune(new)
             return new
 
         done = await self._create_or_change(request, resource, call, change)
+        request.warnings += repeated.warnings if repeated is not None else []
         return self._answer(request, resource, done, want)
 
     async def _create_or_change(
@@ -241,7 +248,7 @@ class Editor:
         try:
             config = parse_yaml(request.body)
         except BadBody as error:
-            raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from None
+            raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
         if config is None:
             config = {}
         if not isinstance(config, dict):

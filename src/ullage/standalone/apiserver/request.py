@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from ullage.standalone.apiserver import protobuf
-from ullage.standalone.apiserver.bodies import BadBody, BadNumber, parse_json, parse_yaml
+from ullage.standalone.apiserver.bodies import BadBody, BadNumber, parse_json
 from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.status import ApiError, Json, bad_request, unrecognized, unsupported_media_type
+from ullage.standalone.apiserver.yaml_bodies import parse_yaml
 
-MAX_BODY = 3 * 1024 * 1024
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _HALF_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -123,7 +123,7 @@ def parse_query(raw: bytes) -> dict[str, list[str]]:
 
 
 _JSON_TYPES = frozenset({"", "application/json", "text/json", "*/*"})
-_YAML_TYPES = frozenset({"application/yaml", "text/yaml"})
+YAML_TYPES = frozenset({"application/yaml", "text/yaml"})
 ACCEPTED = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 
 
@@ -136,7 +136,7 @@ def decode_body(request: Request, expected: Expected | None = None) -> Json:
     if media == protobuf.MEDIA_TYPE:
         return protobuf.decode(request.body, expected)
     unreadable = not media and request.headers.get("content-type")
-    if unreadable or (media not in _JSON_TYPES and media not in _YAML_TYPES):
+    if unreadable or (media not in _JSON_TYPES and media not in YAML_TYPES):
         raise unsupported_media_type(ACCEPTED)
     try:
         return as_object(decode_json(request.body) if media in _JSON_TYPES else decode_yaml(request.body))
@@ -170,7 +170,7 @@ def decode_yaml(body: bytes) -> object:
     try:
         found: object = parse_yaml(body)
     except BadBody as error:
-        raise bad_request(f"yaml: {error}") from None
+        raise bad_request(str(error)) from None
     return found
 
 
