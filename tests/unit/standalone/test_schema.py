@@ -11,8 +11,8 @@ import pytest
 
 from ullage.standalone.apiserver import definitions
 from ullage.standalone.apiserver.cel import CelError
+from ullage.standalone.apiserver.regexp import error_of, matcher
 from ullage.standalone.apiserver.schema import CustomSchema, compile_builtin, compile_custom
-from ullage.standalone.apiserver.schema.pattern import error_of, matcher
 
 DATA = Path(__file__).parent / "data"
 Json = dict[str, Any]

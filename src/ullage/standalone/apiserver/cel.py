@@ -22,6 +22,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 from ullage.standalone.apiserver.cel_library import extension
+from ullage.standalone.apiserver.regexp import in_go_words
 
 TYPES: dict[str, Any] = {
     "bool": cel.Type.BOOL,
@@ -53,12 +54,6 @@ _WORDING: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
     (re.compile(r"No matching overloads found.*|Applying SELECT to non-message type"), "no such overload"),
-    (re.compile(r"invalid regular expression: missing \): (.*)"), r"error parsing regexp: missing closing ): `\1`"),
-    (
-        re.compile(r"invalid regular expression: invalid perl operator: (.*)"),
-        r"error parsing regexp: invalid or unsupported Perl syntax: `\1`",
-    ),
-    (re.compile(r"invalid regular expression: (.*?): (.*)"), r"error parsing regexp: \1: `\2`"),
 )
 _COMPILER_WORDING: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -110,6 +105,9 @@ class Program:
 
 def reword(text: str) -> str:
     text = _STATUS.sub("", text)
+    _, bad_pattern, complaint = text.partition("invalid regular expression: ")
+    if bad_pattern:
+        return in_go_words(complaint, "")
     for pattern, words in _WORDING:
         if (found := pattern.search(text)) is not None:
             return found.expand(words)

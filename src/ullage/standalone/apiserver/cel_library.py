@@ -11,13 +11,14 @@ import ipaddress
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cel_expr_python import cel
 
 from ullage.quantity import Quantity
+from ullage.standalone.apiserver import regexp
 
 Boxed = dict[str, str]
 _MAP = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
@@ -150,15 +151,13 @@ def _query(boxed: Boxed) -> dict[str, list[str]]:
     return parse_qs(urlsplit(boxed["url"]).query, keep_blank_values=True)
 
 
-# Regular expressions: the pattern is RE2's, which is nearly a subset of Python's
+# Regular expressions
 def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text, re.ASCII)
-    return found[0] if found else ""
+    return next(regexp.occurrences(pattern, text), "")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text, re.ASCII)]
-    return found if limit < 0 else found[:limit]
+    return list(islice(regexp.occurrences(pattern, text), None if limit < 0 else limit))
 
 
 # Lists

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ullage.standalone.apiserver import cel
+from ullage.standalone.apiserver import cel, regexp
 from ullage.standalone.apiserver.crd_meaning import meaning, places
-from ullage.standalone.apiserver.schema import pattern
 from ullage.standalone.apiserver.schema.node import RESOURCE_FIELDS
 from ullage.standalone.apiserver.status import FieldError, Json, forbidden_field, invalid_value, not_supported, required
 
@@ -62,7 +61,7 @@ def _types(schema: Json, place: str) -> Faults:
         yield not_supported(f"{place}.type", kind, _TYPES)
     if kind == "null":
         yield forbidden_field(f"{place}.type", "type cannot be set to null, use nullable as an alternative")
-    if schema.get("pattern") and (wrong := pattern.error_of(schema["pattern"])):
+    if schema.get("pattern") and (wrong := regexp.error_of(schema["pattern"])):
         yield invalid_value(f"{place}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {wrong}")
     if schema.get(_PRESERVE) is False:
         yield invalid_value(f"{place}.{_PRESERVE}", False, "must be true or undefined")

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ullage.standalone.apiserver.schema import formats, pattern
+from ullage.standalone.apiserver import regexp
+from ullage.standalone.apiserver.schema import formats
 from ullage.standalone.apiserver.schema.faults import Check, Fault, bad_somewhere, bad_value, mistyped
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
@@ -95,7 +96,7 @@ def string(raw: Json) -> Check | None:
     shortest, longest, expression = raw.get("minLength"), raw.get("maxLength"), raw.get("pattern")
     if shortest is None and longest is None and not expression:
         return None
-    matches = pattern.matcher(expression) if expression else None
+    matches = regexp.matcher(expression) if expression else None
 
     def check(value: str, place: Place, faults: list[Fault]) -> None:
         if longest is not None and len(value) > longest:
