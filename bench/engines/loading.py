@@ -34,8 +34,8 @@ from ullage.engines.types import (
     Volume,
     VolumeSpec,
 )
-from ullage.kube import codec
-from ullage.kube.crds import crd_of
+from ullage.kube.client import codec
+from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind, Meta
 
 PATH: Final = f"/apis/{GROUP}/{VERSION}/namespaces/{NS}"

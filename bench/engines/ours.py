@@ -21,13 +21,13 @@ from ullage.engines.rules import stamped
 from ullage.engines.settings import Settings
 from ullage.engines.slice import Options, engines
 from ullage.engines.types import SNAPSHOTS, VOLUMES, Snapshot, SnapshotSpec
-from ullage.kube import controller as runtime
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
-from ullage.kube.controller import run
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller import controller as runtime
+from ullage.kube.controller.controller import run
+from ullage.kube.controller.queue import Queue
 from ullage.kube.kinds import Meta
-from ullage.kube.queue import Queue
 from ullage.kube.slices import Wiring
 
 ROUND = 5.5  # seconds: the longest that a look may be away from the next, so that each engine has one in a round

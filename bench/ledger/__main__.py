@@ -23,8 +23,8 @@ from bench.ledger.report import render
 from bench.ledger.ways import Measured, Scene, Way, measure
 from tests.e2e.real import RealControlPlane
 from tools.kube.build import NoPrograms, programs
-from ullage.kube.crds import crd_of
-from ullage.ledger.types import LEDGERS, NAMESPACE
+from ullage.kube.crds.definitions import crd_of
+from ullage.ledger.api import LEDGERS, NAMESPACE
 
 SERVED_SECONDS: Final = 30.0
 

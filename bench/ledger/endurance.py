@@ -15,7 +15,7 @@ from typing import Any, Final
 from bench.apiserver.wire import Connection
 from bench.ledger.maps_slice import CELL, MAPS
 from bench.ledger.ways import Scene, Stage, Way, added, configmap, stage
-from ullage.ledger.types import LEDGERS, NAMESPACE
+from ullage.ledger.api import LEDGERS, NAMESPACE
 
 Json = dict[str, Any]
 HELD: Final = 20  # objects that each client keeps

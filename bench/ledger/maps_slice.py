@@ -21,18 +21,18 @@ from bench.ledger.meters import Lateness, Recorder
 from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings as WebhookSettings
 from ullage.admission.run import run_webhook
-from ullage.kube import controller
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller import controller
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Answer, Decision, Hook, Review, Target
 from ullage.ledger.amounts import Cell, Takings
+from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.charges import charge_of
-from ullage.ledger.folder import Folder
-from ullage.ledger.service import Service, decision
-from ullage.ledger.types import LEDGERS, NAMESPACE
-from ullage.ledger.views import KindView, Taken
+from ullage.ledger.service.folder import Folder
+from ullage.ledger.service.service import Service, decision
+from ullage.ledger.service.views import KindView, Taken
 from ullage.quantity import Quantity
 
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from prometheus_client import Histogram
 
+from ullage.ledger.api import Ledger
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.pending import decode
-from ullage.ledger.types import Ledger
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -22,7 +22,7 @@ from bench.apiserver.wire import Connection, Target
 from bench.ledger.crew import Crew, crew
 from bench.ledger.maps_slice import CELL, HOOK, MAPS, TENANT
 from bench.ledger.meters import connections_opened, cpu_seconds, machine_seconds
-from ullage.ledger.types import LEDGERS, NAMESPACE
+from ullage.ledger.api import LEDGERS, NAMESPACE
 
 Json = dict[str, Any]
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -27,8 +27,8 @@ from bench.apiserver.wire import Connection, Target
 from bench.runtime import report
 from bench.runtime.ours import SAMPLES as KIND
 from tests.e2e.control_plane import EmbeddedServer
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 
 SNAPSHOT_SECONDS = 2.0  # after the last object, before memory is read
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")

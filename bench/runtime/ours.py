@@ -10,11 +10,11 @@ import uvloop
 
 from bench.apiserver.load import GROUP
 from bench.runtime.report import NAMESPACE, TOUCHED, say
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
-from ullage.kube.controller import Controller, own, run
-from ullage.kube.index import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller.controller import Controller, own, run
 from ullage.kube.kinds import Kind, Object, Value
 
 

@@ -27,9 +27,9 @@ from ullage.engines.settings import Settings
 from ullage.engines.shelves import shelves_of
 from ullage.engines.types import ENGINES, HEAD, KINDS, VOLUMES
 from ullage.engines.volumes import Volumes
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller
-from ullage.kube.events import Recorder
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.backends.base import Backend, Restored, Volume
 from ullage.snapshots.backends.longhorn.backend import Longhorn

@@ -17,11 +17,11 @@ import signal
 from datetime import datetime, timedelta
 
 from ullage.clock import BootClock
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller.candidate import Timing
+from ullage.kube.controller.lease import Elector, NotLeading
 from ullage.kube.kinds import Kind, Meta, Object
-from ullage.kube.lease import Elector, NotLeading
-from ullage.kube.tenure import Timing
 
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
 LEASE = "work"

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
-from ullage.kube.controller import Controller, own, owned, run
-from ullage.kube.index import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller.controller import Controller, own, owned, run
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.objects import is_deleting, owner_reference
 

@@ -27,8 +27,8 @@ from ullage.app.drivers import NOTHING_CHOSEN
 from ullage.app.identities import Identities, Identity
 from ullage.app.install import Installer
 from ullage.app.manifests import manifests
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.snapshots.backends.csi import csi_pb2 as csi
 from ullage.snapshots.backends.csi import csi_pb2_grpc as services
 from ullage.standalone.world.directories import Directories

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.cache.reflector import Patience
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, Gone, Invalid, NotFound
-from ullage.kube.follow import Patience
-from ullage.kube.index import Key, key_of
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.metrics import Metrics
-from ullage.kube.queue import Backoff
 
 from .control_plane import EmbeddedServer
 from .cutter import Cutter

@@ -20,9 +20,9 @@ from ullage.admission.run import Settings, run_webhook
 from ullage.engines.settings import Settings as EngineSettings
 from ullage.engines.slice import Options, engines
 from ullage.engines.types import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
-from ullage.kube.client import Client
-from ullage.kube.config import Config
-from ullage.kube.crds import crd_of, to_yaml
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
 

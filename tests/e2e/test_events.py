@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ullage.kube.client import Client
-from ullage.kube.config import Config
-from ullage.kube.events import Reason, Recorder
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.kinds import Kind, Meta, Object
 
 from .api import Api

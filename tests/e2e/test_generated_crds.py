@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.kube.vessel import VESSELS
-from ullage.kube.crds import crd_of, to_yaml
+from ullage.kube.crds.definitions import crd_of, to_yaml
 
 from .api import Api
 from .conftest import DEFINITIONS, wait_served

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.errors import (
     AlreadyExists,
     BadRequest,

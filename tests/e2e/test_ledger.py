@@ -21,9 +21,9 @@ import aiohttp
 import pytest
 
 from tools.kube.build import programs
-from ullage.kube.crds import crd_of
+from ullage.kube.crds.definitions import crd_of
+from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.pending import decode
-from ullage.ledger.types import LEDGERS, NAMESPACE
 
 from .api import Answer, Api
 from .choice import DISPOSABLE

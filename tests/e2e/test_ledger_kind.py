@@ -14,16 +14,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.unit.kube.reader import HANG, ScriptedReader, Watch, added, initial_end
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.crds import crd_of, to_yaml
+from tests.unit.kube.cache.reader import HANG, ScriptedReader, Watch, added, initial_end
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
+from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Attempt, Observed, Slot, key_of
-from ullage.ledger.records import book_of, status_of
-from ullage.ledger.types import LEDGERS, Ledger
-from ullage.ledger.views import KindView, Taken
+from ullage.ledger.codec import book_of, status_of
+from ullage.ledger.service.views import KindView, Taken
 from ullage.quantity import Format, Quantity
 
 from .api import Api

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ullage.app.manifests import CLUSTER_ROLES, manifests
-from ullage.kube.crds import crd_of
+from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Slice
 from ullage.snapshots.grants import aggregated_roles

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.kube.crds import crd_of, to_yaml
+from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind, Meta
 from ullage.snapshots.dialects.ga import GA
 from ullage.snapshots.dialects.prototype import PROTOTYPE

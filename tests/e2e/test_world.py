@@ -22,8 +22,8 @@ import yaml
 import ullage
 from ullage.app.install import Installer
 from ullage.app.manifests import manifests
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.slice import bring_classes
 from ullage.standalone.world.slice import world as world_slice

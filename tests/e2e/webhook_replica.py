@@ -20,8 +20,8 @@ from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings, run_webhook
 from ullage.admission.selftest import CONFIG_MAP
 from ullage.errors import Retryable
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
 

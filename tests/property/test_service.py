@@ -20,16 +20,17 @@ from msgspec.structs import replace
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.ledger.simulated import CUPS, LEDGER, CupSpec, Server, creating, cup_key, ledger, lossy, taken, takes
 from ullage.errors import UllageError
-from ullage.kube.cache import Cache
-from ullage.kube.index import Key
-from ullage.ledger import fold, verdicts
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.ledger import fold
+from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.book import Charge
-from ullage.ledger.desk import Settings
-from ullage.ledger.folder import Folder
 from ullage.ledger.pending import decode
-from ullage.ledger.service import Service
-from ullage.ledger.types import LEDGERS, NAMESPACE
-from ullage.ledger.views import KindView
+from ullage.ledger.service import decisions
+from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.folder import Folder
+from ullage.ledger.service.service import Service
+from ullage.ledger.service.views import KindView
 
 TIMEOUT, EXPIRY = 5.0, 6.0
 PATIENCE = Settings(request_timeout=TIMEOUT, expiry=EXPIRY, call=1.0)
@@ -187,7 +188,7 @@ def check_promise(world: World) -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 6))
 def test_a_ledger_that_holds_few_attempts_is_never_given_more_and_is_exact_at_rest(seed: int, most: int) -> None:
-    with patch.object(verdicts, "MOST_ATTEMPTS", most):
+    with patch.object(decisions, "MOST_ATTEMPTS", most):
         world = in_virtual_time(live_through(seed))
     assert world.held <= most
     check_promise(world)

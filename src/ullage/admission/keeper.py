@@ -19,7 +19,7 @@ from ullage.admission.registration import OURS, Published, Registration
 from ullage.admission.server import Certificate
 from ullage.clock import Clock
 from ullage.errors import UllageError
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, Conflict
 from ullage.kube.kinds import Kind, Meta, Object
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ullage.admission.endpoint import path_of
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.overlay import Json

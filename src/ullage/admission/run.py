@@ -22,7 +22,7 @@ from ullage.admission.selftest import SelfTest, selftest_hook
 from ullage.admission.server import Certificate, bind, serving
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.review import Hook
 
 READY_POLL: Final = 0.05  # seconds

@@ -20,7 +20,7 @@ from ullage.admission.metrics import Metrics
 from ullage.admission.registration import MANAGER, OURS
 from ullage.clock import Clock
 from ullage.errors import UllageError
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Forbidden
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Condition, Conditions, find_condition, set_condition

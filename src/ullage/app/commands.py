@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ullage.app import drivers, options
-from ullage.cli import ledger, shell, snapshot, tree, volume
+from ullage.cli.common import shell
+from ullage.cli.ledger import command as ledger
+from ullage.cli.snapshot import command as snapshot
+from ullage.cli.volume import command as volume
+from ullage.cli.volume import tree
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -135,7 +139,7 @@ def controller(
     logs.configure("controller", format=log_format, level=log_level)
     from ullage.app import life
     from ullage.app.processes import ControllerSettings, run_controller
-    from ullage.kube.config import Config
+    from ullage.kube.client.config import Config
 
     composition: Composition = context.obj
     config = Config.load(kubeconfig, kube_context)
@@ -183,7 +187,7 @@ def world(
     from ullage.app import life
     from ullage.app.processes import ControllerSettings, Serves, run_controller
     from ullage.engines.reach import address_of
-    from ullage.kube.config import Config
+    from ullage.kube.client.config import Config
     from ullage.standalone.world.slice import opened
     from ullage.standalone.world.slice import world as slice_of
 
@@ -227,7 +231,7 @@ def webhook(
     logs.configure("webhook", format=log_format, level=log_level)
     from ullage.app import life
     from ullage.app.processes import run_webhook, webhook_settings
-    from ullage.kube.config import Config
+    from ullage.kube.client.config import Config
 
     composition: Composition = context.obj
     address = options.address(url, service)
@@ -253,7 +257,7 @@ def install(
 ) -> None:
     from ullage.app.install import Installer
     from ullage.app.manifests import manifests
-    from ullage.kube.crds import to_yaml
+    from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
     wanted = manifests(composition.slices(drivers.NOTHING_CHOSEN))
@@ -297,8 +301,8 @@ def uninstall(
 def _with_client(kubeconfig: str | None, kube_context: str | None, work: Callable[[Any], Any]) -> list[Outcome]:
     import asyncio
 
-    from ullage.kube.client import Client
-    from ullage.kube.config import Config
+    from ullage.kube.client.client import Client
+    from ullage.kube.client.config import Config
 
     config = Config.load(kubeconfig, kube_context)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ullage.app import options
-from ullage.cli import shell
+from ullage.cli.common import shell
 
 
 @shell.app.command(name="engine", hidden=True, help="Serve the volumes in a directory over the protocol of Longhorn's engines.")

@@ -20,7 +20,7 @@ from ullage import pki
 from ullage.app.manifests import ACCOUNTS, NAMESPACE
 from ullage.clock import BootClock, Clock
 from ullage.errors import UllageError
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 
 logger = logging.getLogger(__name__)
 

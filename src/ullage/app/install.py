@@ -18,9 +18,9 @@ from ullage.app.manifests import DEFINITIONS, DIGEST, FLOWS, LEVELS, NAMESPACES,
 from ullage.app.report import Outcome, Tell, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Terminal
-from ullage.kube.client import Client
-from ullage.kube.codec import APPLY_PATCH
-from ullage.kube.crds import MANAGED_BY, is_ours
+from ullage.kube.client.client import Client
+from ullage.kube.client.codec import APPLY_PATCH
+from ullage.kube.crds.definitions import MANAGED_BY, is_ours
 from ullage.kube.errors import AlreadyExists, ApiError, NotFound
 
 MANAGER: Final = "ullage-install"

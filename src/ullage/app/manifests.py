@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.app.access import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
-from ullage.kube.crds import MANAGED_BY, OURS, crd_of
+from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Slice
 

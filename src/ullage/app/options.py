@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.options import Context as Context
-from ullage.cli.options import Kubeconfig as Kubeconfig
+from ullage.cli.common.options import Context as Context
+from ullage.cli.common.options import Kubeconfig as Kubeconfig
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:

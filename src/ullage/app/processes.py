@@ -22,16 +22,16 @@ from ullage.app import health
 from ullage.app.access import CERTIFICATE, CONDITION, LEASE, REGISTRATION
 from ullage.app.manifests import NAMESPACE
 from ullage.errors import Terminal
-from ullage.kube import controller
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller import controller
+from ullage.kube.controller.candidate import Timing
+from ullage.kube.controller.lease import Elector, own_identity
 from ullage.kube.errors import Forbidden, NotFound
-from ullage.kube.lease import Elector, own_identity
 from ullage.kube.metrics import Metrics
 from ullage.kube.review import Hook
 from ullage.kube.slices import Slice, Wiring
-from ullage.kube.tenure import Timing
 
 logger = logging.getLogger(__name__)
 

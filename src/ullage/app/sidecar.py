@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from ullage.app import options
-from ullage.cli import shell
+from ullage.cli.common import shell
 
 LOOK_SECONDS: Final = 2.0
 HELP = """Take and restore the snapshots of one CSI driver, beside it.
@@ -50,7 +50,7 @@ def csi_sidecar(
     logs.configure("csi-sidecar", format=log_format, level=log_level)
     from ullage.app import life
     from ullage.app.processes import ControllerSettings, Serves, run_controller
-    from ullage.kube.config import Config
+    from ullage.kube.client.config import Config
     from ullage.kube.objects import name_for
     from ullage.snapshots.backends.csi.backend import CsiBackend
     from ullage.snapshots.backends.csi.channel import socket_path

@@ -43,8 +43,8 @@ class Standing:
         from ullage.app.install import Installer
         from ullage.app.manifests import manifests
         from ullage.engines.reach import address_of
-        from ullage.kube.client import Client
-        from ullage.kube.config import Config
+        from ullage.kube.client.client import Client
+        from ullage.kube.client.config import Config
         from ullage.standalone.world.directories import Directories
         from ullage.standalone.world.slice import bring_classes, world
 

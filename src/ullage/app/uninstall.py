@@ -16,8 +16,8 @@ from ullage.app import manifests as ours
 from ullage.app.access import CERTIFICATE, CONDITION, LEASE
 from ullage.app.report import Outcome, Tell, Verb
 from ullage.clock import Clock, SystemClock
-from ullage.kube.client import Client
-from ullage.kube.crds import MANAGED_BY, OURS
+from ullage.kube.client.client import Client
+from ullage.kube.crds.definitions import MANAGED_BY, OURS
 from ullage.kube.errors import ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 

@@ -25,15 +25,15 @@ from ullage.engines.tellings import Teller, tell
 from ullage.engines.types import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus
 from ullage.engines.wakeups import engine_source, volume_source
 from ullage.errors import Retryable, Terminal
-from ullage.kube.attempts import Attempts
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Requeue, Source, own
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.attempts import Attempts
+from ullage.kube.controller.controller import Controller, Requeue, Source, own
+from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import NotFound
-from ullage.kube.index import Key, key_of
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, timestamp, without_finalizer
-from ullage.kube.queue import Backoff
-from ullage.kube.seen import patch_seen
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 LOOK_AGAIN: Final = 0.5  # seconds, after an engine was told to do something that takes a while

@@ -22,13 +22,13 @@ from ullage.engines.shelves import Shelves, volume_key
 from ullage.engines.types import ENGINES, SNAPSHOTS, VOLUMES, Engine, EngineStatus, Snapshot, Volume, to_bytes
 from ullage.engines.wakeups import comes_or_goes
 from ullage.errors import UllageError
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Requeue, Source
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.index import Key, key_of
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch
-from ullage.kube.seen import patch_seen
 
 logger = logging.getLogger(__name__)
 

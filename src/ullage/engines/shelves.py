@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ullage.engines.rules import belongs_to
 from ullage.engines.steps import Facts
 from ullage.engines.types import ENGINES, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
-from ullage.kube.cache import Cache
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring
 
 _VOLUME = "volume"

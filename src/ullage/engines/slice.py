@@ -15,7 +15,7 @@ from ullage.engines.settings import Settings
 from ullage.engines.shelves import shelves_of
 from ullage.engines.types import ENGINES, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.volumes import Volumes
-from ullage.kube.controller import Controller
+from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Slice, Wiring, Write
 
 WRITES: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from ullage.engines.rules import LOST, blocked_before, has_failed
 from ullage.engines.types import SNAPSHOTS, Snapshot, SnapshotStatus
-from ullage.kube.events import Reason
+from ullage.kube.events.recorder import Reason
 from ullage.kube.kinds import Kind, Object
 
 READY: Final = Reason("SnapshotReady")

@@ -15,13 +15,13 @@ from ullage.engines.rules import belongs_to
 from ullage.engines.shelves import Shelves
 from ullage.engines.steps import plan
 from ullage.engines.types import FINALIZER, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot, TicketOwner, Volume
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Requeue, Source, own
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import NotFound
-from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, with_finalizer, without_finalizer
-from ullage.kube.seen import patch_seen
 
 LOOK_AGAIN = 0.5  # seconds; the cache does not show yet what a live read did
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ullage.engines.shelves import Shelves, volume_key
 from ullage.engines.types import HEAD, Engine, Volume
-from ullage.kube.controller import Source
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.controller.controller import Source
 from ullage.kube.kinds import Object
 from ullage.kube.objects import is_deleting
 

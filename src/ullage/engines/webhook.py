@@ -16,12 +16,12 @@ from ullage.engines.faults import Creation, Fault, creation_fault, edit_fault
 from ullage.engines.rules import stamped, volume_reference
 from ullage.engines.shelves import Shelves, shelves_of
 from ullage.engines.types import HEAD, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
-from ullage.kube.client import Client
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
 from ullage.kube.errors import Cause
-from ullage.kube.index import Key
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
-from ullage.ledger.types import NAMESPACE
+from ullage.ledger.api import NAMESPACE
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 A kind's fields are a msgspec Struct derived from `Object`; only the fields that it names are decoded, so a cache of 30,000
 objects holds what decisions need and nothing else. `Kind` joins the Struct to its group, version and plural. CRDs, `kubectl
-explain` and columns are generated from both (`crds.py`).
+explain` and columns are generated from both (`crds/`).
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from ullage.clock import Clock, SystemClock
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller
-from ullage.kube.events import Recorder
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
 from ullage.kube.review import Hook

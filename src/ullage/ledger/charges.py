@@ -13,7 +13,7 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Review
 from ullage.ledger.amounts import NOTHING
 from ullage.ledger.book import Charge, key_of
-from ullage.ledger.views import Takes
+from ullage.ledger.service.views import Takes
 
 T = TypeVar("T", bound=Object)
 

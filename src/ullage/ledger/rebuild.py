@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ullage.ledger.api import Ledger
 from ullage.ledger.book import emptied
-from ullage.ledger.records import book_of, status_of
-from ullage.ledger.types import Ledger
+from ullage.ledger.codec import book_of, status_of
 
 _ALL: Final = frozenset({"all kinds"})  # said to be waited for, until somebody counts who knows which they are
 

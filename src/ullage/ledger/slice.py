@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ullage.kube.slices import Slice
-from ullage.ledger.types import LEDGERS
+from ullage.ledger.api import LEDGERS
 
 LEDGER: Final = Slice(name="ledger", kinds=(LEDGERS,))

@@ -14,13 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from ullage.clock import Clock, SystemClock
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Requeue, Source, own
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import AlreadyExists, NotFound
-from ullage.kube.events import Reason, Recorder
-from ullage.kube.index import Key
+from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.seen import patch_seen
 from ullage.snapshots import types
 from ullage.snapshots.dialects.wire import read_time
 from ullage.snapshots.metrics import Metrics

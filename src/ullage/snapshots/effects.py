@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from ullage.errors import Retryable
-from ullage.kube.events import Reason
+from ullage.kube.client.conditional import Patcher
+from ullage.kube.events.recorder import Reason
 from ullage.kube.kinds import Kind, Object
-from ullage.kube.seen import Patcher
 from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 from ullage.snapshots.model import Ref
 from ullage.snapshots.secrets import decoded

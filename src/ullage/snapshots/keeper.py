@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Source, own
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.errors import NotFound
-from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.seen import patch_seen
 from ullage.snapshots import types
 from ullage.snapshots.model import Snapshot
 from ullage.snapshots.rules import in_progress

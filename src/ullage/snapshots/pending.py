@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.kube.cache import Cache
-from ullage.kube.controller import Source
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.controller.controller import Source
 from ullage.kube.objects import without_finalizer
 from ullage.snapshots.dialects.ga import GA
 from ullage.snapshots.dialects.prototype import PROTOTYPE

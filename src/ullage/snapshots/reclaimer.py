@@ -10,11 +10,11 @@ from enum import Enum, auto
 from typing import Any
 
 from ullage.errors import Retryable, Terminal
-from ullage.kube.controller import Controller, Requeue, Source
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
-from ullage.kube.index import Key, key_of
 from ullage.kube.objects import is_deleting, without_finalizer
-from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.snapshots.backends.base import Backend
 from ullage.snapshots.effects import Api, Teller, read_secrets, tell

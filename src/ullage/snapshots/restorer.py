@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import Final
 
 from ullage.errors import Retryable, Terminal
-from ullage.kube.controller import Controller, Requeue
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue
 from ullage.kube.errors import AlreadyExists
-from ullage.kube.index import Key
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import with_finalizer, without_finalizer
-from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring, Write
 from ullage.snapshots.backends.base import Backend, Impossible, NotNow, Restored, Secrets
 from ullage.snapshots.dialects.ga_types import GROUP as GA_GROUP

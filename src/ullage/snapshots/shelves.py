@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.kube.cache import Cache
-from ullage.kube.index import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
 from ullage.snapshots import types

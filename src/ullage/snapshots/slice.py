@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ullage.kube.controller import Controller
-from ullage.kube.events import Recorder
+from ullage.kube.controller.controller import Controller
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots import restorer, types, webhook
 from ullage.snapshots.backends.base import Backend

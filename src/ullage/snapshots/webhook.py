@@ -13,7 +13,7 @@ from typing import Final
 from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
-from ullage.ledger.types import NAMESPACE
+from ullage.ledger.api import NAMESPACE
 from ullage.snapshots.dialects.prototype_types import GROUP
 from ullage.snapshots.eligibility import SNAPSHOT_KIND
 from ullage.snapshots.types import CLAIMS, Claim, Reference

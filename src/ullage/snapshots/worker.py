@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable, Terminal
-from ullage.kube.attempts import Attempts
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Requeue, Source
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.attempts import Attempts
+from ullage.kube.controller.controller import Controller, Requeue, Source
+from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, NotFound
-from ullage.kube.index import Key
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.queue import Backoff
-from ullage.kube.seen import patch_seen
 from ullage.snapshots import types
 from ullage.snapshots.backends.base import (
     NO_SECRETS,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Request, Review

@@ -14,8 +14,8 @@ from ullage.app import identities
 from ullage.app.identities import RENEW_AFTER, Identities, Identity
 from ullage.clock import FakeClock
 from ullage.errors import Retryable
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 
 
 class Server:

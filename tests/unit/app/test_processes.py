@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter
 from tests.e2e.sample_app import BARRELS, CASKS, SLICE
 from ullage.app.health import Health
 from ullage.app.processes import refuse_self_locking
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Part, Wiring
 

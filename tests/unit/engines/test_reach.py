@@ -11,8 +11,8 @@ from ullage.engines.base import Engines, Limits
 from ullage.engines.errors import NotNow, Reason, Refused, Uncertain
 from ullage.engines.reach import Reach, address_of, reached
 from ullage.engines.types import HEAD
-from ullage.kube.client import Client
-from ullage.kube.config import Config
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.slices import Wiring
 
 

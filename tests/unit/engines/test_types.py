@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from ullage.engines.types import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume, to_bytes
-from ullage.kube.compact import Pool
-from ullage.kube.crds import crd_of, undocumented
+from ullage.kube.cache.interning import Pool
+from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind
 
 CREATED = "2026-05-01T11:59:58Z"

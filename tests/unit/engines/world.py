@@ -23,10 +23,10 @@ from ullage.engines.settings import Settings
 from ullage.engines.shelves import shelves_of
 from ullage.engines.types import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
 from ullage.engines.volumes import Volumes
-from ullage.kube.controller import Controller
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
+from ullage.kube.controller.controller import Controller
+from ullage.kube.controller.queue import Backoff
 from ullage.kube.kinds import Kind, Meta
-from ullage.kube.queue import Backoff
 from ullage.kube.slices import Part, Wiring
 
 NS = "longhorn-system"

@@ -1,6 +1,6 @@
 """An API server in virtual time: ledgers and cups behind calls that take a while, fail, and lose their answers.
 
-Everything above it is real: caches, views, desks, folder. What a call does goes on after its caller is gone, as on a server.
+Everything above it is real: caches, views, batchers, folder. What a call does goes on after its caller is gone, as on a server.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from ullage.kube.client import Listing, WatchEvent
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Listing, WatchEvent
 from ullage.kube.errors import Conflict, NotFound, Unavailable
-from ullage.kube.index import Key, key_of
 from ullage.kube.kinds import Kind, Meta, Object, Value
 from ullage.ledger import book
 from ullage.ledger.amounts import Cell, Takings
+from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.book import Charge
-from ullage.ledger.types import LEDGERS, NAMESPACE, Ledger, LedgerSpec
-from ullage.ledger.views import Taken
+from ullage.ledger.service.views import Taken
 from ullage.quantity import Quantity
 
 LEDGER = "ns-team"

@@ -12,7 +12,7 @@ from ullage.kube.review import GroupVersionKind, GroupVersionResource, Operation
 from ullage.ledger.amounts import NOTHING
 from ullage.ledger.book import Charge
 from ullage.ledger.charges import Addressed, NoIdentity, charge_of
-from ullage.ledger.views import Taken
+from ullage.ledger.service.views import Taken
 
 
 def body(size: int, *, uid: str = "u", version: str = "7", team: str = "team") -> dict[str, Any]:

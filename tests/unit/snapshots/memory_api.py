@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from tests.unit.snapshots.wire_objects import patched
-from ullage.kube.client import Listing, WatchEvent
+from ullage.kube.client.client import Listing, WatchEvent
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.events import Reason
+from ullage.kube.events.recorder import Reason
 from ullage.kube.kinds import Kind, Meta, Object
 
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.errors import UllageError
-from ullage.kube.cache import Cache
-from ullage.kube.index import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
 from ullage.snapshots.backends.base import NO_SECRETS, Impossible, Restoration, Restored, Secrets
 from ullage.snapshots.dialects.ga import GA
 from ullage.snapshots.dialects.prototype import PROTOTYPE

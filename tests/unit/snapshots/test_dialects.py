@@ -21,7 +21,7 @@ from tests.unit.snapshots.wire_objects import (
     applied,
     read,
 )
-from ullage.kube.crds import crd_of, undocumented
+from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.objects import MESSAGE_LIMIT
 from ullage.snapshots.dialects.ga import GA

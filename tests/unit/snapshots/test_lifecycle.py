@@ -15,10 +15,10 @@ import pytest
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.errors import UllageError
-from ullage.kube.client import WatchEvent
-from ullage.kube.controller import Controller
+from ullage.kube.client.client import WatchEvent
+from ullage.kube.controller.controller import Controller
+from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import Conflict
-from ullage.kube.queue import Backoff
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots import types
 from ullage.snapshots.backends.base import NO_SECRETS, Creation, Impossible, NotNow, Secrets, Shot, Uncertain

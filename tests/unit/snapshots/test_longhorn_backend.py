@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.unit.cli.snapshot_desk import Cluster
+from tests.unit.cli.snapshot.cluster import Cluster
 from tests.unit.engines.world import GIB, MIB, NS, World, holds
 from ullage.engines import rules
 from ullage.engines.errors import NotNow as EngineNotNow
@@ -22,7 +22,7 @@ from ullage.engines.errors import Reason, Refused
 from ullage.engines.settings import Settings
 from ullage.engines.types import ENGINES, HEAD, SNAPSHOTS, VOLUMES
 from ullage.errors import UllageError
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
 from ullage.snapshots.backends.base import Creation, Impossible, NotNow, Restoration, Restored, Shot, Uncertain, Volume
 from ullage.snapshots.backends.longhorn.backend import Longhorn, Patience

@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.snapshots.restore_world import NAME, World
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, run
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, run
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.backends.base import Impossible, NotNow
 from ullage.snapshots.dialects.ga import GA

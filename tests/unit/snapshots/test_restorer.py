@@ -11,8 +11,8 @@ import pytest
 from tests.unit.snapshots import made
 from tests.unit.snapshots.restore_world import DRIVER, GIB, NAME, World
 from ullage.errors import Retryable, Terminal
+from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden, Unavailable
-from ullage.kube.index import Key
 from ullage.snapshots.backends.base import NO_SECRETS, Impossible, NotNow, Restoration, Restored, Secrets, Uncertain
 from ullage.snapshots.dialects.ga import GA
 from ullage.snapshots.eligibility import RESTORING

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ullage.kube.client import Client
-from ullage.kube.codec import collection_path, object_path
+from ullage.kube.client.client import Client
+from ullage.kube.client.codec import collection_path, object_path
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta
 from ullage.standalone.world.types import NODE, PODS, Json, Pod

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Source, own
-from ullage.kube.events import Recorder
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Source, own
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import merge_patch
-from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.rules.binding import Bind, ClaimFacts, Lose, TakeClass, Wait, default_of, plan_claim
 from ullage.standalone.world.types import (

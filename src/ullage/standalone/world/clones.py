@@ -13,7 +13,7 @@ from typing import Self
 
 from ullage.engines.errors import Reason, Refused, error
 from ullage.engines.hosts import HostClient
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
 from ullage.standalone.world.rules.longhorn import Source
 
 

@@ -33,14 +33,14 @@ from ullage.engines.types import (
     to_bytes,
 )
 from ullage.errors import BadInput
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Requeue, Source
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.events import Reason, Recorder
-from ullage.kube.index import Key, key_of
+from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import is_deleting, is_owned_by, merge_patch, with_finalizer, without_finalizer
-from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.clones import Clones
 from ullage.standalone.world.rules import longhorn as rules

@@ -11,13 +11,13 @@ from typing import Any
 
 from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.types import Volume as EngineVolume
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Source, own
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.events import Recorder
-from ullage.kube.index import Key, key_of
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import is_deleting, without_finalizer
-from ullage.kube.seen import patch_seen
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
 from ullage.standalone.world.claims import BY_UID, FOR_CLAIM, Storage

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ullage.clock import Clock
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, own
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, own
 from ullage.kube.objects import timestamp
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api

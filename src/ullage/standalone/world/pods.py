@@ -8,10 +8,10 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import Retryable, Terminal
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Source, own
-from ullage.kube.events import Reason, Recorder
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, Source, own
+from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
 from ullage.standalone.world.claims import BY_CLAIM, Storage

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.standalone.world import copying
 from ullage.standalone.world.copying import CopyFailed
 from ullage.standalone.world.rules.commands import CannotRun, Copy, Sleep, Step, understand

@@ -12,8 +12,8 @@ from typing import Any, Final
 from ullage.engines.reach import Reach
 from ullage.engines.types import ENGINES
 from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.dialects.ga import DEFAULT_CLASS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.snapshots.settings import HOSTPATH
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ullage.clock import Clock
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, own
-from ullage.kube.events import Reason, Recorder
-from ullage.kube.index import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, own
+from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Wiring

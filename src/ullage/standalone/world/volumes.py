@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, Source, own
-from ullage.kube.events import Recorder
-from ullage.kube.index import Key, key_of
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, Source, own
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import without_finalizer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api

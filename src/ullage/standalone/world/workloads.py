@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.clock import Clock
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
-from ullage.kube.controller import Controller, own, owned
-from ullage.kube.events import Reason, Recorder
-from ullage.kube.index import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, own, owned
+from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.objects import controller_of, merge_patch
 from ullage.kube.slices import Wiring

@@ -19,9 +19,9 @@ from ullage.engines.shelves import shelves_of
 from ullage.engines.types import ENGINES, SNAPSHOTS
 from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.volumes import Volumes
-from ullage.kube.controller import Controller
+from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists
-from ullage.kube.events import Recorder
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import timestamp
 from ullage.kube.slices import Part, Wiring
 from ullage.standalone.world import claims, longhorn, longhorn_claims, volumes

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import msgspec
 
-from ullage.kube.cache import Cache
-from ullage.kube.client import Client
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Indexer, Key
+from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.events import Recorder
-from ullage.kube.index import Key, Shelf
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.types import CLAIMS, CLASSES, PODS, VOLUMES
@@ -133,7 +133,7 @@ class Caches:
         return cast(Cache[Any], shelf)
 
 
-class FakeCache(Shelf[Any]):
+class FakeCache(Indexer[Any]):
     def items(self) -> Iterable[Any]:
         return list(self)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ullage.clock import SystemClock
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.copying import CopyFailed
 from ullage.standalone.world.directories import Directories

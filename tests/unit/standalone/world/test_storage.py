@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict
-from ullage.kube.index import Key
 from ullage.standalone.world.claims import Binder, Storage
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.types import CLAIMS, CLASSES, VOLUMES

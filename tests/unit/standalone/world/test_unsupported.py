@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ullage.clock import SystemClock
-from ullage.kube.index import Key
+from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind, Meta
 from ullage.standalone.world.rules.unsupported import CONDITIONS, status_of
 from ullage.standalone.world.types import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, Workload, WorkloadSpec, WorkloadStatus

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from ullage.engines import types
 from ullage.engines.types import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
-from ullage.kube.client import Client
+from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting

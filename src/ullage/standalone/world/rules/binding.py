@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.kube.events import Reason
+from ullage.kube.events.recorder import Reason
 from ullage.kube.objects import is_deleting
 from ullage.quantity import ZERO, Quantity
 from ullage.selectors import LabelSelector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.kube.events import Reason
+from ullage.kube.events.recorder import Reason
 from ullage.kube.objects import is_deleting
 from ullage.standalone.world.rules.binding import ClaimFacts, best_match, delayed
 from ullage.standalone.world.types import (

@@ -1,0 +1,125 @@
+"""How ledgers read in a terminal. Pure: the time is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from ullage.kube.objects import find_condition
+from ullage.ledger.amounts import Takings, spell
+from ullage.ledger.api import LEDGERS, Ledger
+from ullage.ledger.book import Book
+from ullage.ledger.codec import READY, WITHIN_LIMITS, book_of
+
+Json = dict[str, Any]
+COLUMNS: Final = ("NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def as_json(ledger: Ledger) -> Json:
+    head = {"apiVersion": LEDGERS.api_version, "kind": LEDGERS.kind}
+    return {**head, **msgspec.to_builtins(ledger)}
+
+
+def structured(value: Json, output: str) -> str:
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return yaml.safe_dump(value, sort_keys=False).rstrip()
+
+
+def table(ledgers: Sequence[Ledger], *, now: datetime) -> str:
+    rows: list[tuple[str, ...]] = [COLUMNS]
+    for ledger in ledgers:
+        full = ledger.status.fullest
+        ready = find_condition(ledger.status.conditions, READY)
+        age = _age(ledger.metadata.creation_timestamp, now)
+        cells = (full.used, full.limit, full.percent, full.reserved, ready.status if ready else "", age)
+        rows.append((ledger.metadata.name, *(cell or "-" for cell in cells)))
+    return _aligned(rows)
+
+
+def described(ledger: Ledger, *, now: datetime) -> str:
+    """Everything about one ledger. Raises where it cannot be read; the error says how to mend it."""
+    book = book_of(ledger, now=now)
+    parts = [f"Name:     {ledger.metadata.name}", *_conditions(ledger), "", _accounts(book)]
+    for kind, one in sorted(book.observed.items()):
+        parts += ["", f"Counted:  {kind}, at {one.view}, {_ago(now - one.time)} ago", *_takings(one.sums)]
+    waiting = pending(ledger, now=now)
+    parts += ["", f"Pending:  {len(waiting)}" if waiting else "Pending:  none"]
+    if waiting:
+        names = ("KEY", "UID", "REQUEST", "TAKES", "COUNTED", "BOOKED")
+        parts.append(_aligned([names, *(tuple(str(one[name.lower()]) for name in names) for one in waiting)]))
+    return "\n".join(parts)
+
+
+def pending(ledger: Ledger, *, now: datetime) -> list[Json]:
+    """The attempts, oldest first."""
+    found = []
+    for key, slot in book_of(ledger, now=now).pending.items():
+        for uid, one in slot.attempts.items():
+            request = "create" if one.on_version is None else f"update of version {one.on_version}"
+            booked = _EPOCH + timedelta(milliseconds=one.booked)
+            found.append(
+                {
+                    "key": key,
+                    "uid": uid,
+                    "request": request,
+                    "takes": _short(one.takes),
+                    "counted": _short(slot.counted),
+                    "booked": f"{_ago(now - booked)} ago",
+                    "time": booked.isoformat(timespec="milliseconds"),
+                }
+            )
+    return sorted(found, key=lambda one: (one["time"], one["key"]))
+
+
+def _conditions(ledger: Ledger) -> list[str]:
+    lines = []
+    for name in (READY, WITHIN_LIMITS):
+        found = find_condition(ledger.status.conditions, name)
+        said = f"{found.status} ({found.reason}: {found.message})" if found else "Unknown (nobody has counted yet)"
+        lines.append(f"{name + ':':<9} {said}")
+    return lines
+
+
+def _accounts(book: Book) -> str:
+    rows = [("ACCOUNT", "RESOURCE", "USED", "RESERVED", "LIMIT", "FREE")]
+    for cell in sorted({*book.limits, *book.used, *book.reserved}):
+        used, reserved, limit = book.used[cell], book.reserved[cell], book.limits.get(cell)
+        name = cell.resource
+        allowed = "no limit" if limit is None else spell(name, limit, down=True)
+        free = "-" if limit is None else spell(name, limit - used - reserved, down=True)
+        rows.append((cell.account, name, spell(name, used), spell(name, reserved), allowed, free))
+    return _aligned(rows) if len(rows) > 1 else "No limits, and nothing is used."
+
+
+def _takings(takings: Takings) -> list[str]:
+    return [f"          {line}" for line in _short(takings).split(", ")] if takings else ["          nothing"]
+
+
+def _short(takings: Takings) -> str:
+    return (
+        ", ".join(f"{cell.account} {cell.resource}: {spell(cell.resource, takings[cell])}" for cell in sorted(takings))
+        or "nothing"
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _age(since: str, now: datetime) -> str:
+    return _ago(now - datetime.fromisoformat(since)) if since else ""
+
+
+def _ago(span: timedelta) -> str:
+    seconds = max(0, int(span.total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

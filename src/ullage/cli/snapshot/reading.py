@@ -1,0 +1,215 @@
+"""What the commands of `ullage snapshot` read from a cluster, and how the answers that are no answer are told.
+
+A user of a namespace may see snapshots and claims, and neither records nor volumes. What may not be read is left out and said
+so; it never keeps a command from doing what it can do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from ullage.cli.snapshot.found import Dialect, Found, dialects
+from ullage.cli.snapshot.options import At
+from ullage.errors import Terminal
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.errors import Forbidden, NotFound
+from ullage.kube.kinds import Kind, Object, Value
+from ullage.snapshots import types
+from ullage.snapshots.eligibility import Wanted, wanted_by
+from ullage.snapshots.model import Record, Ref
+from ullage.snapshots.selection import PODS, STATEFUL_SETS, Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
+
+T = TypeVar("T", bound=Object)
+R = TypeVar("R")
+
+
+class NotInstalled(Terminal):
+    """The kinds are not served."""
+
+
+class Missing(Terminal):
+    """What was named is not there."""
+
+
+class SeenSeries(Value):
+    count: int = 0
+    last_observed_time: str = ""
+
+
+class SeenEvent(Object):
+    """An Event, in whichever way it was written: those that came through the older API have the deprecated fields."""
+
+    event_time: str | None = None
+    series: SeenSeries | None = None
+    reason: str = ""
+    note: str = ""
+    type: str = ""
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None
+    deprecated_count: int = 0
+
+    @property
+    def last(self) -> str:
+        said = self.series.last_observed_time if self.series else ""
+        return said or self.deprecated_last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def count(self) -> int:
+        return max(1, self.series.count if self.series else 0, self.deprecated_count)
+
+
+SEEN_EVENTS: Final = Kind("events.k8s.io", "v1", "Event", "events", SeenEvent, whole=False, status=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    found: Sequence[Found]
+    served: Sequence[Dialect]
+    notes: Sequence[str] = ()  # what could not be read
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where a command works: a cluster, a namespace in it, and the APIs that names are looked for in."""
+
+    client: Client
+    namespace: str
+    among: Sequence[Dialect]
+
+
+def connected(at: At, work: Callable[[Session], Awaitable[R]]) -> R:
+    config = Config.load(at.kubeconfig, at.kube_context)
+
+    async def run() -> R:
+        async with Client(config, user_agent="ullage (snapshot)") as client:
+            return await work(Session(client, at.namespace or config.namespace, dialects(at.dialect)))
+
+    return asyncio.run(run())
+
+
+# --- snapshots -------------------------------------------------------------------------------------------------------
+
+
+async def find(session: Session, name: str) -> Found:
+    """The snapshot of this name in the first API that has it."""
+    forbidden: Forbidden | None = None
+    for dialect in session.among:
+        try:
+            obj = await session.client.find(dialect.snapshots, name, session.namespace)
+        except Forbidden as error:
+            forbidden = forbidden or error
+            continue
+        if obj is not None:
+            return Found(dialect, obj)
+    if forbidden is not None:
+        raise forbidden
+    await require_served(session)
+    where = " or ".join(f"{one.snapshots.group} ({one.name})" for one in session.among)
+    raise Missing(f"snapshot {name} does not exist in namespace {session.namespace}, in {where}")
+
+
+async def require_served(session: Session) -> None:
+    for dialect in session.among:
+        if await session.client.served(dialect.snapshots):
+            return
+    kinds = " and ".join(dialect.snapshots.name for dialect in session.among)
+    raise NotInstalled(f"this cluster does not serve {kinds}; is Ullage installed on it? ullage install")
+
+
+async def list_snapshots(session: Session, selection: Selection) -> Listed:
+    """Of the session's namespace, or of all where that is "". An API that is not served, or may not be read, is left out where
+    the other is."""
+    found: list[Found] = []
+    served: list[Dialect] = []
+    refused: list[Forbidden] = []
+    for dialect in session.among:
+        try:
+            found += await _selected(session, dialect, selection)
+        except NotFound:
+            continue
+        except Forbidden as error:
+            refused.append(error)
+            continue
+        served.append(dialect)
+    if not served and refused:
+        raise refused[0]
+    if not served:
+        await require_served(session)
+    return Listed(found, served, notes=[str(error) for error in refused])
+
+
+async def _selected(session: Session, dialect: Dialect, selection: Selection) -> Iterable[Found]:
+    by_uid: dict[str, Found] = {}
+    for labels in selection.selectors:
+        listing = await session.client.list(dialect.snapshots, session.namespace, labels=labels)
+        for obj in listing.items:
+            one = Found(dialect, obj)
+            if selection.takes(one.snapshot):
+                by_uid[obj.metadata.uid] = one
+    return by_uid.values()
+
+
+# --- what a selection is about ---------------------------------------------------------------------------------------
+
+
+async def selection_of(session: Session, what: str, name: str) -> Selection:
+    """`what` is pvc, pv, pod, statefulset, or nothing for everything."""
+    if what == "pvc":
+        return OfClaims(names=frozenset({name}))
+    if what == "pv":
+        return await of_volume(session.client, name)
+    if what == "pod":
+        return of_pod(await _get(session, PODS, name))
+    if what == "statefulset":
+        return of_stateful_set(await _get(session, STATEFUL_SETS, name))
+    return Everything()
+
+
+async def of_volume(client: Client, name: str) -> OfVolume:
+    """The labels find the snapshots of a volume that is gone, or that may not be read; its claim finds those without."""
+    volume = await readable(client.find(types.VOLUMES, name))
+    ref = volume.spec.claim_ref if isinstance(volume, types.Volume) else None
+    return OfVolume(name, Ref(ref.namespace, ref.name, ref.uid) if ref else None)
+
+
+async def _get(session: Session, kind: Kind[T], name: str) -> T:
+    found = await session.client.find(kind, name, session.namespace)
+    if found is None:
+        raise Missing(f"{kind.kind} {name} does not exist in namespace {session.namespace}")
+    return found
+
+
+async def readable(asked: Awaitable[R]) -> R | Forbidden:
+    """What was asked for; or, where it may not be read, the server's word for that."""
+    try:
+        return await asked
+    except Forbidden as error:
+        return error
+
+
+# --- what belongs to a snapshot --------------------------------------------------------------------------------------
+
+
+async def record_of(client: Client, found: Found) -> Record | Forbidden | None:
+    name = found.snapshot.state.record or found.snapshot.wanted
+    obj = await readable(client.find(found.dialect.records, name)) if name else None
+    return obj if obj is None or isinstance(obj, Forbidden) else found.dialect.read_record(obj)
+
+
+async def restored_claims(client: Client, found: Found) -> list[types.Claim]:
+    """The claims that are filled from a snapshot, or were."""
+    meta = found.obj.metadata
+    wanted = Wanted(found.dialect.snapshots.group, meta.namespace, meta.name)
+    claims = await readable(client.list(types.CLAIMS, meta.namespace))
+    return [] if isinstance(claims, Forbidden) else [one for one in claims.items if wanted_by(one) == wanted]
+
+
+async def events_of(client: Client, obj: Object, *, type: str = "") -> list[SeenEvent]:
+    """The oldest first. Where events may not be read there are none."""
+    chosen = f"regarding.uid={obj.metadata.uid}" + (f",type={type}" if type else "")
+    listing = await readable(client.list(SEEN_EVENTS, obj.metadata.namespace, fields=chosen))
+    return [] if isinstance(listing, Forbidden) else sorted(listing.items, key=lambda one: one.last)

@@ -1,0 +1,136 @@
+"""A claim that is to be filled from a snapshot: what it asks for where nothing was said, and the wait for its volume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.cli.snapshot.found import Found
+from ullage.cli.snapshot.progress import Verdict, judge
+from ullage.cli.snapshot.reading import Missing, events_of, readable
+from ullage.cli.snapshot.taking import requested
+from ullage.cli.snapshot.text import plain, problem, size
+from ullage.cli.snapshot.waiting import Failed, Teller, until
+from ullage.clock import Clock, SystemClock
+from ullage.errors import BadInput
+from ullage.kube.client.client import Client
+from ullage.kube.errors import Forbidden
+from ullage.kube.kinds import Meta
+from ullage.quantity import Format, Quantity
+from ullage.snapshots import types
+from ullage.snapshots.eligibility import SNAPSHOT_KIND
+from ullage.snapshots.model import Problem
+
+LATE: Final = "WaitForFirstConsumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user said; None where nothing."""
+
+    to: str
+    class_name: str | None = None
+    size: int | None = None  # bytes
+
+
+def new_claim(found: Found, source: types.Claim | None, wish: Wish) -> types.Claim:
+    """As the claim that the snapshot was taken of, as far as it is known. Never smaller than the snapshot's data needs."""
+    snapshot = found.snapshot
+    if judge(snapshot, "ready") is Verdict.FAILED:
+        why = problem(snapshot.state.problem) or "it is being deleted"
+        raise Failed(f"nothing can be restored from snapshot {snapshot.meta.name}: {why}")
+    asks = source.spec if source is not None else types.ClaimSpec()
+    reference = types.Reference(api_group=found.dialect.snapshots.group, kind=SNAPSHOT_KIND, name=snapshot.meta.name)
+    amount = Quantity.of(wanted_size(snapshot.state.restore_size, source, wish), Format.BINARY_SI)
+    spec = types.ClaimSpec(
+        storage_class_name=asks.storage_class_name if wish.class_name is None else wish.class_name,
+        volume_mode=asks.volume_mode,
+        access_modes=asks.access_modes or ("ReadWriteOnce",),
+        resources=types.Resources(requests={"storage": str(amount)}),
+        data_source_ref=reference,
+    )
+    return types.Claim(metadata=Meta(name=wish.to, namespace=snapshot.meta.namespace), spec=spec)
+
+
+def wanted_size(needed: int | None, source: types.Claim | None, wish: Wish) -> int:
+    """Bytes. Without a wish it is the larger of what the data needs and what the source claim asked for: a volume that just
+    holds the data has no room left."""
+    if wish.size is not None:
+        if needed is not None and wish.size < needed:
+            raise BadInput(
+                "--size",
+                Quantity.of(wish.size, Format.BINARY_SI),
+                f"the snapshot needs {size(needed)} ({needed} bytes) at least",
+            )
+        return wish.size
+    known = [one for one in (needed, requested(source) if source else None) if one]
+    if not known:
+        raise BadInput("--size", "(absent)", "neither the snapshot nor its claim tells how large the volume must be: say it")
+    return max(known)
+
+
+def described(found: Found, claim: types.Claim) -> Sequence[str]:
+    spec = claim.spec
+    return (
+        f"from {found.shown}",
+        f"{size(requested(claim))}, {', '.join(spec.access_modes)}, {spec.volume_mode}",
+        f"class {spec.storage_class_name}" if spec.storage_class_name else "class: the cluster's default",
+    )
+
+
+def outlook(found: Found) -> Problem | None:
+    """What the claim will wait for first."""
+    state = found.snapshot.state
+    if state.ready:
+        return None
+    return state.problem or Problem("SnapshotNotReady", "the snapshot is not ready; the claim is filled once it is")
+
+
+class Filling:
+    """Waits until a claim is bound to its new volume. Warnings on it are told as they come."""
+
+    def __init__(self, client: Client, claim: types.Claim, *, teller: Teller | None = None, clock: Clock | None = None) -> None:
+        self._client = client
+        self._claim = claim
+        self._teller = teller or Teller()
+        self._clock = clock or SystemClock()
+        self._told: set[str] = set()
+
+    async def run(self, timeout: float) -> None:
+        meta, began = self._claim.metadata, self._clock.monotonic()
+        if await self._waits_for_a_pod():
+            self._teller.line(f"{meta.name}: its class makes volumes for the first pod that uses the claim; not waiting")
+            return
+        with self._teller.spinning(f"claim {meta.name} is being filled"):
+            bound = await until(self._look, timeout=timeout, late=lambda: self._late(timeout), clock=self._clock)
+        took = self._clock.monotonic() - began
+        self._teller.line(f"{meta.name}: bound to volume {bound.spec.volume_name} (waited {took:.1f} s)")
+
+    async def _look(self) -> types.Claim | None:
+        meta = self._claim.metadata
+        claim = await self._client.find(types.CLAIMS, meta.name, meta.namespace)
+        if claim is None or claim.metadata.uid != meta.uid:
+            raise Missing(f"claim {meta.name} was deleted before it was bound")
+        if claim.status.phase == "Lost":
+            raise Failed(f"claim {meta.name} has lost its volume {claim.spec.volume_name}")
+        if claim.status.phase == "Bound":
+            return claim
+        for event in await events_of(self._client, claim):
+            text = plain(f"{event.reason}: {event.note}")
+            if text not in self._told:
+                self._told.add(text)
+                self._teller.line(f"{meta.name}: {text}")
+        return None
+
+    async def _waits_for_a_pod(self) -> bool:
+        name = self._claim.spec.storage_class_name
+        found = await readable(self._client.find(types.STORAGE_CLASSES, name)) if name else None
+        return not isinstance(found, Forbidden) and found is not None and found.volume_binding_mode == LATE
+
+    def _late(self, timeout: float) -> str:
+        meta = self._claim.metadata
+        return (
+            f"claim {meta.name} is not bound within {timeout:g} s; nothing was stopped, look at it with: "
+            f"kubectl describe persistentvolumeclaim {meta.name} -n {meta.namespace}"
+        )

@@ -1,0 +1,124 @@
+"""A snapshot that is to be taken: the object to create, and what can be told of it beforehand.
+
+The controller makes the same checks with the same functions. Here they are made as the user, who may not be allowed to look at
+everything: what could not be checked is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from ullage.cli.snapshot.found import Dialect
+from ullage.cli.snapshot.progress import PASSING
+from ullage.cli.snapshot.reading import readable
+from ullage.cli.snapshot.text import plain, size
+from ullage.kube.client.client import Client
+from ullage.kube.errors import Forbidden
+from ullage.quantity import Quantity, QuantityError
+from ullage.snapshots import types
+from ullage.snapshots.model import Problem, Snapshot, SnapshotClass
+from ullage.snapshots.sources import Origin, Surroundings, find_class, find_origin
+
+_KEPT: Final = {
+    "Delete": "Delete: its data goes when the snapshot is deleted",
+    "Retain": "Retain: its data stays when the snapshot is deleted",
+}
+
+
+def new_snapshot(dialect: Dialect, name: str, namespace: str, *, claim: str, class_name: str | None = None) -> Any:
+    """The VolumeSnapshot of an API, typed as that API's own."""
+    if dialect.name == "ga":
+        spec: dict[str, Any] = {"source": {"persistentVolumeClaimName": claim}}
+        field = "volumeSnapshotClassName"
+    else:
+        spec, field = {"persistentVolumeClaimName": claim}, "storageClassName"
+    if class_name:
+        spec[field] = class_name
+    return msgspec.convert({"metadata": {"name": name, "namespace": namespace}, "spec": spec}, dialect.snapshots.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a user could see of what a snapshot leads to."""
+
+    around: Surroundings = field(default_factory=Surroundings)
+    classes: Sequence[SnapshotClass] = ()
+    hidden: Sequence[str] = ()  # what the user may not read
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What would come of it. `problem`: nothing, before something is mended."""
+
+    lines: Sequence[str]
+    problem: Problem | None = None
+
+
+async def look_around(client: Client, dialect: Dialect, snapshot: Snapshot) -> Seen:
+    hidden: list[str] = []
+
+    async def see(what: str, asked: Any) -> Any:
+        found = await readable(asked)
+        if isinstance(found, Forbidden):
+            hidden.append(what)
+            return None
+        return found
+
+    claim = await see("claims", client.find(types.CLAIMS, snapshot.claim, snapshot.meta.namespace))
+    volume = storage_class = None
+    if claim is not None and claim.spec.volume_name:
+        volume = await see(f"volume {claim.spec.volume_name}", client.find(types.VOLUMES, claim.spec.volume_name))
+    if claim is not None and claim.spec.storage_class_name:
+        name = claim.spec.storage_class_name
+        storage_class = await see(f"StorageClass {name}", client.find(types.STORAGE_CLASSES, name))
+    listing = await see(dialect.classes.plural, client.list(dialect.classes))
+    classes = [dialect.read_class(one) for one in listing.items] if listing is not None else []
+    around = Surroundings(claim=claim, volume=volume, storage_class=storage_class)
+    return Seen(around=around, classes=classes, hidden=hidden)
+
+
+def outlook(dialect: Dialect, snapshot: Snapshot, seen: Seen) -> Outlook:
+    """As far as what was seen goes: what may not be read is no problem, but leaves the question open."""
+    lines = [_claim_line(snapshot, seen.around)]
+    origin = find_origin(snapshot, seen.around)
+    if isinstance(origin, Problem):
+        if seen.hidden and origin.reason in ("ClaimNotFound", "VolumeNotFound"):
+            return Outlook([*lines, *_unchecked(seen)])
+        if origin.reason in PASSING:
+            return Outlook([*lines, f"waits: {plain(origin.message)}"])
+        return Outlook(lines, origin)
+    lines.append(f"driver {origin.driver}{f', on node {origin.volume.node}' if origin.volume.node else ''}")
+    if dialect.classes.plural in seen.hidden:
+        return Outlook([*lines, *_unchecked(seen)])
+    found = _class(dialect, snapshot, origin, seen)
+    if isinstance(found, Problem):
+        return Outlook(lines, found)
+    return Outlook([*lines, f"class {found.name} ({_KEPT[found.policy]})", *_unchecked(seen)])
+
+
+def _class(dialect: Dialect, snapshot: Snapshot, origin: Origin, seen: Seen) -> SnapshotClass | Problem:
+    return find_class(snapshot, origin, around=seen.around, classes=seen.classes, defaults=dialect.defaults)
+
+
+def _claim_line(snapshot: Snapshot, around: Surroundings) -> str:
+    text = f"claim {snapshot.meta.namespace}/{snapshot.claim}"
+    if around.claim is None:
+        return text
+    volume = around.claim.spec.volume_name
+    return f"{text}, {size(requested(around.claim))}{f', volume {volume}' if volume else ''}"
+
+
+def requested(claim: types.Claim) -> int | None:
+    """Bytes; None where the claim does not say, or not readably."""
+    try:
+        return Quantity.parse(str(claim.spec.resources.requests.get("storage", ""))).value()
+    except QuantityError:
+        return None
+
+
+def _unchecked(seen: Seen) -> list[str]:
+    return [f"not checked: you may not read {', '.join(seen.hidden)}"] if seen.hidden else []

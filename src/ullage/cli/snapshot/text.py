@@ -1,0 +1,159 @@
+"""How snapshots read in a terminal, a pipe and a spreadsheet. Pure: the time is an argument.
+
+Messages were written by drivers and by other people: control characters in them never reach the terminal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from ullage.cli.snapshot.found import Found
+from ullage.kube.objects import timestamp
+from ullage.ledger.amounts import spell
+from ullage.quantity import Format, Quantity
+from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.metrics import state_of
+from ullage.snapshots.model import Problem, Snapshot
+
+Json = dict[str, Any]
+NONE: Final = "-"
+COLUMNS: Final = ("NAME", "CLAIM", "STATE", "SIZE", "CUT", "AGE")
+WIDE: Final = ("RECORD", "CLASS", "READY", "ERROR")
+CSV: Final = (
+    *("namespace", "name", "dialect", "claim", "state", "ready", "restoreSizeBytes", "cut", "requested"),
+    *("class", "record", "error"),
+)
+_GAP: Final = "   "
+
+# --- lists -----------------------------------------------------------------------------------------------------------
+
+
+def in_order(found: Sequence[Found]) -> list[Found]:
+    """By namespace, by claim, and the oldest first: the history of each volume reads downwards."""
+
+    def key(one: Found) -> tuple[str, ...]:
+        snapshot = one.snapshot
+        return snapshot.meta.namespace, snapshot.claim, snapshot.meta.creation_timestamp, snapshot.meta.name, one.dialect.name
+
+    return sorted(found, key=key)
+
+
+def table(
+    found: Sequence[Found], *, now: datetime, wide: bool = False, namespaces: bool = False, dialects: bool = False
+) -> str:
+    """`dialects`: both APIs are served, so a name alone does not tell which snapshot it is."""
+    head = (*_if(namespaces, "NAMESPACE"), *COLUMNS[:1], *_if(dialects, "DIALECT"), *COLUMNS[1:], *(WIDE if wide else ()))
+    rows = [head]
+    for one in found:
+        snapshot = one.snapshot
+        state = snapshot.state
+        cells: tuple[str, ...] = (
+            *_if(namespaces, snapshot.meta.namespace),
+            snapshot.meta.name,
+            *_if(dialects, one.dialect.name),
+            source(snapshot),
+            state_of(snapshot),
+            size(state.restore_size),
+            moment(state.cut),
+            age(snapshot.meta.creation_timestamp, now),
+        )
+        if wide:
+            ready = "yes" if state.ready else "no"
+            cells += (state.record or NONE, snapshot.class_name or NONE, ready, problem(state.problem) or NONE)
+        rows.append(cells)
+    return aligned(rows)
+
+
+def listed(found: Sequence[Found], output: str) -> str:
+    """json, yaml, name or csv."""
+    if output == "name":
+        return "\n".join(one.shown for one in found)
+    if output == "csv":
+        return comma_separated(found)
+    return structured({"apiVersion": "v1", "kind": "List", "items": [as_json(one) for one in found]}, output)
+
+
+def comma_separated(found: Sequence[Found]) -> str:
+    """For programs: amounts are whole bytes, times are RFC 3339, and what is not known is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV)
+    for one in found:
+        snapshot = one.snapshot
+        meta, state = snapshot.meta, snapshot.state
+        writer.writerow(
+            (
+                *(meta.namespace, meta.name, one.dialect.name, snapshot.claim, state_of(snapshot)),
+                "true" if state.ready else "false",
+                "" if state.restore_size is None else state.restore_size,
+                timestamp(state.cut) if state.cut else "",
+                *(meta.creation_timestamp, snapshot.class_name or "", state.record, problem(state.problem)),
+            )
+        )
+    return out.getvalue().rstrip("\n")
+
+
+def as_json(found: Found) -> Json:
+    kind = found.dialect.snapshots
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(found.obj)}
+
+
+def structured(value: Json, output: str) -> str:
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def source(snapshot: Snapshot) -> str:
+    return snapshot.claim or ("(imported)" if snapshot.wanted else NONE)
+
+
+def size(count: int | None) -> str:
+    return NONE if count is None else spell("storage", Quantity.of(count, Format.BINARY_SI))
+
+
+def moment(time: datetime | None) -> str:
+    return timestamp(time) if time else NONE
+
+
+def age(since: str, now: datetime) -> str:
+    began = read_time(since)
+    return ago(now - began) if began else NONE
+
+
+def ago(span: timedelta) -> str:
+    seconds = max(0, int(span.total_seconds()))
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def problem(found: Problem | None) -> str:
+    if found is None:
+        return ""
+    return plain(f"{found.reason}: {found.message}" if found.reason else found.message)
+
+
+def plain(text: str) -> str:
+    """On one line, and with nothing in it that a terminal obeys."""
+    return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _if(wanted: bool, cell: str) -> tuple[str, ...]:
+    return (cell,) if wanted else ()

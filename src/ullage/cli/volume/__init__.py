@@ -1,0 +1,1 @@
+"""`ullage volume` and `ullage tree`."""

@@ -1,0 +1,240 @@
+"""Following a kind on the server: read everything once, then watch, and begin again where it broke off.
+
+The loop behind a cache, with nothing kept but the version where the next watch begins. What can go wrong on the way is all
+here: lost connections, silence, versions that the server forgot, kinds that it does not serve (yet, or any more), servers that
+are too busy, and those that do not know how to stream what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, cast
+
+from ullage.clock import Clock
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.cache.interning import collector_paused
+from ullage.kube.client.client import Reader, WatchEvent
+from ullage.kube.controller.queue import Backoff
+from ullage.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound
+from ullage.kube.kinds import Kind, Object
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+REPEATED = 3  # failures in a row; fewer are the ordinary kind: a server that restarts
+RETRY = Backoff(first=0.1, cap=30.0)
+LOOK_AGAIN = Backoff(first=0.5, cap=10.0)
+BREATH = 256  # events after which others get a turn
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for what, in seconds."""
+
+    retry: Backoff = RETRY
+    absent: Backoff = LOOK_AGAIN  # until the next look for a kind that is not served
+    watch: float = 480.0  # then anew, so that connections spread over the servers there are
+    silence: float = 180.0  # bookmarks come about once a minute: after this a connection is taken for dead
+    settled: float = 5.0  # a watch that held for so long, or brought something, was no failure
+
+
+class Sink(Protocol[T]):
+    """Where what was read goes. All of it is synchronous: nobody sees half a change."""
+
+    def compact(self, obj: T) -> None:
+        """Makes an object small that nobody has seen yet."""
+
+    def known(self, obj: T) -> T:
+        """The object that is held already, if the one that was read is no newer; else that one, made small."""
+
+    def replace(self, found: Mapping[Key, T], version: str) -> None:
+        """Everything there is, at a version."""
+
+    def change(self, key: Key, new: T | None) -> None:
+        """One object came, changed or went (None)."""
+
+    def reach(self, version: str) -> None:
+        """Every change up to this version has been handed over."""
+
+    def missing(self) -> None:
+        """The kind is not served."""
+
+    def trouble(self, error: Exception) -> None:
+        """Reading failed and will be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Generic[T]):
+    """What is followed: a kind in all namespaces or one, all objects or those that selectors choose."""
+
+    kind: Kind[T]
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+class Reflector(Generic[T]):
+    def __init__(
+        self,
+        client: Reader,
+        selection: Selection[T],
+        sink: Sink[T],
+        *,
+        clock: Clock,
+        jitter: Callable[[], float],
+        patience: Patience,
+    ) -> None:
+        self.heard = clock.monotonic()  # when the server last said something
+        self._client = client
+        self._what = selection
+        self._sink = sink
+        self._clock = clock
+        self._jitter = jitter
+        self._patience = patience
+        self._version = ""  # where the next watch begins; empty: everything is to be read anew
+        self._streams = True  # the server can send what is there as events (WatchList); until it says otherwise
+        self._failures = 0  # in a row
+        self._absences = 0
+        self._taken = 0  # changes since the start
+        self._listened = 0  # events of any sort since the start
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        while True:
+            try:
+                settled = await self._follow()
+                delay = 0.0 if settled else self._failed(ConnectionError("the watch ended as soon as it began"))
+            except Gone as error:
+                self._version = ""
+                delay = self._failed(error)
+            except NotFound as error:
+                delay = await self._missing(error)
+            except Exception as error:  # whatever it is: a cache that stopped would be silently wrong for ever
+                delay = self._failed(error)
+            await asyncio.sleep(delay)
+
+    async def _follow(self) -> bool:
+        """Reads everything if need be, and watches until the watch ends. Whether that was worth it."""
+        if not self._version:
+            if self._streams:
+                try:
+                    return await self._watch(initial=True)
+                except (BadRequest, Invalid):  # older servers refuse the option
+                    self._streams = False
+            await self._list()
+        return await self._watch()
+
+    async def _list(self) -> None:
+        what = self._what
+        with collector_paused():
+            listing = await self._client.list(
+                what.kind, what.namespace, labels=what.labels, fields=what.fields, each=self._sink.compact
+            )
+            self.heard = self._clock.monotonic()
+            self._replace({key_of(obj): obj for obj in listing.items}, listing.resource_version)
+
+    async def _watch(self, *, initial: bool = False) -> bool:
+        what, began, taken = self._what, self._clock.monotonic(), self._taken
+        watch = self._client.watch(
+            what.kind,
+            what.namespace,
+            resource_version=self._version,
+            labels=what.labels,
+            fields=what.fields,
+            timeout=self._patience.watch * (1.0 - self._jitter() / 2),
+            initial_events=initial,
+        )
+        stream = cast("AsyncGenerator[WatchEvent[T], None]", watch)  # an iterator that can be closed
+        try:
+            async with contextlib.aclosing(stream), asyncio.timeout(self._patience.silence) as limit:
+                if initial:
+                    await self._take_initial(stream, limit)
+                async for event in stream:
+                    await self._listen(limit)
+                    self._take(event)
+        except TimeoutError:
+            logger.info("watch was silent for too long", extra={"kind": what.kind.name})
+        if self._taken == taken and self._clock.monotonic() - began < self._patience.settled:
+            return False
+        self._failures = 0
+        return True
+
+    async def _take_initial(self, stream: AsyncIterator[WatchEvent[T]], limit: asyncio.Timeout) -> None:
+        """What is there comes as events too; a bookmark of its own kind says that it was all."""
+        found: dict[Key, T] = {}
+        with collector_paused():
+            async for event in stream:
+                await self._listen(limit)
+                obj = event.object
+                if event.ends_initial_events:
+                    self._replace(found, event.resource_version)
+                    return
+                if event.type == "BOOKMARK":
+                    continue
+                if event.type == "DELETED":
+                    found.pop(key_of(obj), None)
+                else:
+                    found[key_of(obj)] = self._sink.known(obj)
+        raise ConnectionError("the watch ended before everything had come")
+
+    async def _listen(self, limit: asyncio.Timeout) -> None:
+        """Notes that the server speaks, and lets others have a turn however much it says."""
+        now = self._clock.monotonic()
+        if now - self.heard > 1.0:
+            limit.reschedule(asyncio.get_running_loop().time() + self._patience.silence)
+        self.heard = now
+        self._listened += 1
+        if self._listened % BREATH == 0:
+            await asyncio.sleep(0)
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        obj = event.object
+        if event.type != "BOOKMARK":
+            self._sink.change(key_of(obj), None if event.type == "DELETED" else self._sink.known(obj))
+            self._taken += 1
+            self._failures = 0
+        self._reach(event.resource_version)
+
+    def _replace(self, found: Mapping[Key, T], version: str) -> None:
+        self._sink.replace(found, version)
+        self._absences = 0
+        self._version = version
+
+    def _reach(self, version: str) -> None:
+        self._sink.reach(version)
+        self._version = version
+
+    async def _missing(self, error: NotFound) -> float:
+        """The kind is not served; unless it is, and the server that answered has not learnt of it yet."""
+        try:
+            served = await self._client.served(self._what.kind)
+        except ApiError as trouble:
+            return self._failed(trouble)
+        if served:
+            return self._failed(error)
+        self.heard = self._clock.monotonic()
+        self._version = ""
+        self._failures = 0
+        self._absences += 1
+        self._sink.missing()
+        return self._shortened(self._patience.absent.delay(self._absences))
+
+    def _failed(self, error: Exception) -> float:
+        """Counts a failure; how long to wait before the next try."""
+        self._failures += 1
+        delay = max(self._shortened(self._patience.retry.delay(self._failures)), getattr(error, "retry_after", None) or 0.0)
+        self._sink.trouble(error)
+        level = logging.WARNING if self._failures > REPEATED else logging.INFO
+        about = {"kind": self._what.kind.name, "error": str(error), "delay": round(delay, 3)}
+        unexpected = not isinstance(error, ApiError | ConnectionError)
+        logger.log(logging.ERROR if unexpected else level, "reading failed", extra=about, exc_info=unexpected and error)
+        return delay
+
+    def _shortened(self, delay: float) -> float:
+        """By up to a half: caches that failed together should not come back together."""
+        return delay * (1.0 - self._jitter() / 2)

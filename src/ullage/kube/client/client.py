@@ -1,0 +1,277 @@
+"""The typed client: verbs of the Kubernetes API on the kinds of `kinds.py`.
+
+It holds no state but connections and credentials, and never throttles itself: servers that are under pressure say so, and
+are obeyed (`transport.py`). Whoever may not write any more (a leader without its lease) hands in a guard, which is asked right
+before the bytes of each write leave the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.kube.client import codec
+from ullage.kube.client.codec import Json, WatchEvent
+from ullage.kube.client.config import Config
+from ullage.kube.client.reader import PAGE, WATCH_SECONDS, Each, Listing, Reader
+from ullage.kube.client.transport import JSON_TYPE, Call, Guard, Retries, Transport
+from ullage.kube.errors import Conflict, Gone, Invalid, NotFound
+from ullage.kube.kinds import Kind, Object
+
+__all__ = ["Client", "Listing", "Reader", "Retries", "WatchEvent"]
+
+T = TypeVar("T", bound=Object)
+
+
+class Client:
+    """`async with Client(Config.load()) as client: …`"""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        user_agent: str = "ullage",
+        guard: Guard | None = None,
+        retries: Retries | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = config
+        self._transport = Transport(config, user_agent=user_agent, retries=retries, clock=clock)
+        self._guard = guard
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._transport.__aexit__()
+
+    def guarded(self, guard: Guard | None) -> Client:
+        """The same connections with another guard (None: no guard). It is open as long as the client it came from."""
+        twin = object.__new__(type(self))
+        twin.config, twin._transport, twin._guard = self.config, self._transport, guard
+        return twin
+
+    # -- reading
+
+    async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
+        return codec.decode(kind, await self._transport.call(Call("GET", codec.object_path(kind, name, namespace))))
+
+    async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+        """Like `get`, but None where there is no such object (or no such kind)."""
+        try:
+            return await self.get(kind, name, namespace)
+        except NotFound:
+            return None
+
+    async def list(
+        self,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        limit: int = PAGE,
+        each: Each[T] | None = None,
+    ) -> Listing[T]:
+        """All objects, page by page. `each` sees every object right after it is decoded, before the next page comes.
+
+        If the server forgets the list's version between two pages, it begins anew without pages: such a list cannot expire.
+        `each` may see an object twice then.
+        """
+        query = _selection(labels, fields, resource_version)
+        try:
+            return await self._pages(kind, namespace, {**query, **({"limit": str(limit)} if limit else {})}, each)
+        except Gone:
+            if not limit:
+                raise
+            return await self._pages(kind, namespace, query, each)
+
+    async def _pages(self, kind: Kind[T], namespace: str, query: dict[str, str], each: Each[T] | None) -> Listing[T]:
+        path = codec.collection_path(kind, namespace)
+        items: list[T] = []
+        while True:
+            page = codec.decode_page(kind, await self._transport.call(Call("GET", path, query)))
+            found = page.items or []
+            if each is not None:
+                for item in found:
+                    each(item)
+            items.extend(found)
+            if not page.metadata.continue_:
+                return Listing(items, page.metadata.resource_version)
+            query = {**query, "continue": page.metadata.continue_}
+            query.pop("resourceVersion", None)  # the token holds the version; the server refuses both together
+            query.pop("resourceVersionMatch", None)
+
+    async def watch(
+        self,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+        timeout: float = WATCH_SECONDS,
+        bookmarks: bool = True,
+        initial_events: bool = False,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Events after `resource_version`, until the server ends the watch after `timeout` seconds. ERROR events are raised.
+
+        With `initial_events` everything that is there comes first, as ADDED, and then a bookmark that says so. A reader that
+        stops early closes the watch with `contextlib.aclosing`.
+        """
+        query = _selection(labels, fields, resource_version)
+        query |= {"watch": "1", "timeoutSeconds": str(max(1, int(timeout)))}
+        query.pop("resourceVersionMatch", None)
+        if bookmarks or initial_events:
+            query["allowWatchBookmarks"] = "true"
+        if initial_events:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        call = Call("GET", codec.collection_path(kind, namespace), query)
+        async with aclosing(self._transport.lines(call, seconds=timeout)) as lines:
+            async for line in lines:
+                yield codec.decode_event(kind, line, what=call.what)
+
+    async def served(self, kind: Kind[Any]) -> bool:
+        """Whether the server serves the kind, in this version, right now."""
+        root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        try:
+            found = msgspec.json.decode(await self._transport.call(Call("GET", root)), type=_Resources)
+        except NotFound:
+            return False
+        return any(resource.name == kind.plural for resource in found.resources)
+
+    # -- writing
+
+    async def create(self, kind: Kind[T], obj: T, *, dry_run: bool = False) -> T:
+        path = codec.collection_path(kind, obj.metadata.namespace, needed=True)
+        return await self._write(kind, "POST", path, codec.encode(kind, obj), query=_dry(dry_run))
+
+    async def update(self, kind: Kind[T], obj: T) -> T:
+        """PUT: the whole object, on condition that it still has the resourceVersion that it was read with."""
+        return await self._put(kind, obj, "")
+
+    async def update_status(self, kind: Kind[T], obj: T) -> T:
+        """PUT of the status: nothing else of the object is changed, and its resourceVersion is the condition."""
+        if not kind.status:
+            raise TypeError(f"{kind.name} has no status subresource")
+        return await self._put(kind, obj, "status")
+
+    async def _put(self, kind: Kind[T], obj: T, subresource: str) -> T:
+        if not kind.whole:
+            raise TypeError(f"{kind.name} is decoded partly: a PUT would drop the rest of the object; patch it instead")
+        if not obj.metadata.resource_version:
+            raise ValueError(f"{kind.name} {obj.metadata.name}: an update needs the resourceVersion that was read")
+        path = codec.object_path(kind, obj.metadata.name, obj.metadata.namespace, subresource)
+        return await self._write(kind, "PUT", path, codec.encode(kind, obj))
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        namespace: str = "",
+        *,
+        merge: Mapping[str, Any] | None = None,
+        json_patch: Sequence[Json] | None = None,
+        apply: Mapping[str, Any] | None = None,
+        subresource: str = "",
+        field_manager: str = "ullage",
+        force: bool = False,
+        dry_run: bool = False,
+        uid: str = "",
+        resource_version: str = "",
+    ) -> T:
+        """One kind of patch. With `uid` or `resource_version`, it is a Conflict if the object is another or has changed.
+
+        An apply that finds no object makes one, unless a `uid` is demanded.
+        """
+        if subresource and uid and not resource_version:
+            # kube-apiserver ignores the uid in a patch of a custom object's status; a version belongs to one object only.
+            raise ValueError(
+                f"{kind.name} {name}: on {subresource}, a uid is a condition only together with a resource_version"
+            )
+        content_type, body = codec.patch_body(
+            kind, name, merge=merge, json_patch=json_patch, apply=apply, uid=uid, resource_version=resource_version
+        )
+        query = _dry(dry_run) | {"fieldManager": field_manager} | ({"force": "true"} if force else {})
+        path = codec.object_path(kind, name, namespace, subresource)
+        try:
+            return await self._write(kind, "PATCH", path, body, query=query, content_type=content_type)
+        except Invalid as error:
+            if uid and any(cause.field == "metadata.uid" for cause in error.causes):
+                # To the server another uid is an edit of an immutable field; to us the object is not the one that was meant.
+                raise Conflict(error.message, code=error.code, reason=error.reason, details=error.details) from error
+            raise
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Asks for deletion; the object may stay for its finalizers. `propagation`: Background, Foreground or Orphan."""
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid or resource_version:
+            options["preconditions"] = {key: value for key, value in wanted.items() if value}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if dry_run:
+            options["dryRun"] = ["All"]
+        path = codec.object_path(kind, name, namespace)
+        await self._transport.call(Call("DELETE", path, body=codec.encode_json(options), guard=self._guard))
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON_TYPE,
+    ) -> bytes:
+        """Anything else: reviews, discovery, other subresources. The path is taken as it is."""
+        if not path.startswith("/"):
+            raise ValueError(f"{path}: a path begins with /")
+        return await self._transport.call(Call(method, path, query, body, content_type, self._guard))
+
+    async def _write(
+        self,
+        kind: Kind[T],
+        method: str,
+        path: str,
+        body: bytes,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON_TYPE,
+    ) -> T:
+        return codec.decode(kind, await self._transport.call(Call(method, path, query, body, content_type, self._guard)))
+
+
+class _Resource(msgspec.Struct):
+    name: str
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+def _selection(labels: str, fields: str, resource_version: str) -> dict[str, str]:
+    query = {"labelSelector": labels, "fieldSelector": fields, "resourceVersion": resource_version}
+    if resource_version not in {"", "0"}:
+        query["resourceVersionMatch"] = "NotOlderThan"
+    return {key: value for key, value in query.items() if value}
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}

@@ -1,0 +1,1 @@
+"""Keys, workers and leadership: what runs a slice's `reconcile`."""

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions from API types and their docstrings."""

@@ -1,0 +1,1 @@
+"""Events on objects, de-duplicated and rate limited."""

@@ -1,0 +1,257 @@
+"""Events on objects: what `kubectl describe` and `kubectl events` tell people about what the controllers did and why.
+
+An Event is a courtesy. `Recorder.record` only takes a note of it and returns; one task writes. No failure of the API reaches a
+reconciler, and a reason that is no proper one fails where it is declared, at import, not where it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from ullage.clock import Clock, SystemClock
+from ullage.errors import Retryable
+from ullage.kube.errors import AlreadyExists, NotFound
+from ullage.kube.events.series import Limits, Series, SeriesBook
+from ullage.kube.kinds import Kind, Meta, Object, Value
+from ullage.kube.objects import micro_timestamp
+
+if TYPE_CHECKING:
+    from ullage.kube.client.client import Client
+
+logger = logging.getLogger(__name__)
+
+NOTE_BYTES: Final = 1024
+NAME_LIMIT: Final = 128  # of reason, action and reporting instance
+FLUSH_SECONDS: Final = 5.0
+_RETRY: Final = (1.0, 60.0)
+_PASCAL_CASE: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One kind of thing that happens to objects: `SnapshotReady`. Declared once, as a constant of the module."""
+
+    name: str
+    action: str = ""  # what was done or tried, if that is not the same
+    type: Literal["Normal", "Warning"] = "Normal"
+
+    def __post_init__(self) -> None:
+        for word in (self.name, self.action or self.name):
+            if not _PASCAL_CASE.fullmatch(word) or len(word) > NAME_LIMIT:
+                raise ValueError(f"event reason {word!r}: one PascalCase word of at most {NAME_LIMIT} letters")
+
+
+class ObjectReference(Value):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    @classmethod
+    def of(cls, kind: Kind[Any], meta: Meta) -> Self:
+        return cls(api_version=kind.api_version, kind=kind.kind, namespace=meta.namespace, name=meta.name, uid=meta.uid)
+
+
+class EventSeries(Value):
+    count: int
+    last_observed_time: str
+
+
+class Event(Object):
+    event_time: str | None = None
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    note: str = ""
+    type: str = ""
+
+
+EVENTS = Kind("events.k8s.io", "v1", "Event", "events", Event, whole=False, status=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Saying:
+    """What makes two events the same one."""
+
+    regarding: ObjectReference
+    reason: Reason
+    note: str
+    related: ObjectReference | None
+
+    def name(self, controller: str) -> str:
+        """The same in every process and after every restart, so that a series outlives whoever reports it."""
+        related = self.related or ObjectReference()
+        told = (controller, self.reason.name, self.reason.action, self.reason.type, self.note)
+        whom = (self.regarding.kind, self.regarding.name, self.regarding.uid, related.kind, related.name, related.uid)
+        digest = hashlib.sha256("\0".join((*told, *whom)).encode()).hexdigest()[:16]
+        return f"{re.sub(r'[^a-z0-9]+', '-', self.regarding.name.lower())[:230].strip('-') or 'x'}.{digest}"
+
+
+class Recorder:
+    """Takes events and writes them in its own time. `observe` is told `written`, `dropped` and `failed`, for counting."""
+
+    def __init__(
+        self,
+        client: Client,
+        controller: str,
+        *,
+        instance: str,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        observe: Callable[[str], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._controller = controller  # a qualified name: `ullage.io/snapshots`
+        self._instance = instance[:NAME_LIMIT]
+        self._clock = clock or SystemClock()
+        self._observe = observe or (lambda outcome: None)
+        self._book: SeriesBook[_Saying] = SeriesBook(limits)
+        self._news = asyncio.Event()
+        self._retry = _RETRY[0]
+        self._writer: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def record(
+        self,
+        kind: Kind[Any],
+        obj: Object,
+        reason: Reason,
+        *,
+        note: str,
+        related: ObjectReference | None = None,
+    ) -> None:
+        """Notes that something happened to an object. Costs microseconds and never raises or waits."""
+        regarding = ObjectReference.of(kind, obj.metadata)
+        saying = _Saying(regarding, reason, shorten(note), related)
+        heard = not self._stopped and self._book.say(
+            saying, about=regarding, now=self._clock.monotonic(), moment=self._clock.now()
+        )
+        if heard:
+            self._news.set()
+        else:
+            self._observe("dropped")
+
+    async def __aenter__(self) -> Self:
+        self._writer = asyncio.create_task(self._write_all(), name="events")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Writes what is left, for so many seconds, and takes no more."""
+        self._stopped = True
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait((self._writer,))
+            self._writer = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for series in self._book.pending():
+                    if not await self._write(series):
+                        break
+        for _ in self._book.pending():
+            self._observe("dropped")
+
+    async def _write_all(self) -> None:
+        while True:
+            self._news.clear()
+            for series in self._book.due(self._clock.monotonic()):
+                if not await self._write(series):
+                    await asyncio.sleep(self._retry)
+                    self._retry = min(self._retry * 2, _RETRY[1])
+                    break
+            else:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Until there is news, or a count that was held back is due."""
+        due = self._book.next_due()
+        wait = None if due is None else max(0.0, due - self._clock.monotonic())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._news.wait()
+
+    async def _write(self, series: Series[_Saying]) -> bool:
+        """One write. False: the API cannot be written to just now; whatever else goes wrong costs this event only."""
+        said = series.said
+        try:
+            await self._send(series)
+        except Retryable as error:
+            self._retry = max(self._retry, getattr(error, "retry_after", None) or 0.0)
+            series.due = self._clock.monotonic() + self._retry  # if it is only this one, the others go first next time
+            logger.debug("an event must wait", extra={"error": str(error)})
+            return False
+        except Exception as error:
+            self._book.drop(series)
+            self._observe("failed")
+            logger.info("an event was not written", extra={"reason": series.key.reason.name, "error": str(error)})
+            return True
+        self._retry = _RETRY[0]
+        self._book.wrote(series, said=said, now=self._clock.monotonic())
+        self._observe("written")
+        return True
+
+    async def _send(self, series: Series[_Saying]) -> None:
+        if series.written:
+            try:
+                return await self._count(series)
+            except NotFound:  # the API has forgotten it, as it does after an hour
+                series.before = -series.written
+                series.first = series.last
+        try:
+            await self._client.create(EVENTS, self._event(series))
+        except AlreadyExists:  # an earlier process of ours, or another replica, said the same
+            found = await self._client.get(EVENTS, series.key.name(self._controller), _namespace(series.key))
+            series.before = self._said_before(series, found) - series.written
+            if series.count > 1:
+                await self._count(series)
+
+    def _said_before(self, series: Series[_Saying], found: Event) -> int:
+        """How often it was said by others; what is there may also be our own Event, if the answer to it was lost."""
+        own = found.reporting_instance == self._instance and found.event_time == micro_timestamp(series.first)
+        return 0 if own and not found.series else found.series.count if found.series else 1
+
+    async def _count(self, series: Series[_Saying]) -> None:
+        told = {"count": series.count, "lastObservedTime": micro_timestamp(series.last)}
+        await self._client.patch(EVENTS, series.key.name(self._controller), _namespace(series.key), merge={"series": told})
+
+    def _event(self, series: Series[_Saying]) -> Event:
+        saying, count = series.key, series.count
+        return Event(
+            metadata=Meta(name=saying.name(self._controller), namespace=_namespace(saying)),
+            event_time=micro_timestamp(series.first),
+            series=EventSeries(count=count, last_observed_time=micro_timestamp(series.last)) if count > 1 else None,
+            reporting_controller=self._controller,
+            reporting_instance=self._instance,
+            action=saying.reason.action or saying.reason.name,
+            reason=saying.reason.name,
+            regarding=saying.regarding,
+            related=saying.related,
+            note=saying.note,
+            type=saying.reason.type,
+        )
+
+
+def _namespace(saying: _Saying) -> str:
+    return saying.regarding.namespace or "default"  # where Events on cluster-scoped objects live
+
+
+def shorten(note: str) -> str:
+    """A note that the API takes: valid Unicode, at most 1,024 bytes, cut between characters."""
+    encoded = note.encode("utf-8", "replace")
+    if len(encoded) <= NOTE_BYTES:
+        return encoded.decode()
+    return f"{encoded[: NOTE_BYTES - 3].decode('utf-8', 'ignore')}…"

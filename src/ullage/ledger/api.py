@@ -1,0 +1,140 @@
+"""The Ledger as the API has it. `codec.py` turns one into a `Book` and back.
+
+A ledger is guarded by its schema, its rules and RBAC; it has no webhook, since every webhook needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import msgspec
+
+from ullage.kube.kinds import AGE, ATOMIC, Column, Kind, Object, Rule, Value
+from ullage.kube.objects import Conditions
+
+NAMESPACE: Final = "ullage-system"  # where all ledgers live
+
+
+def _mark(**schema: object) -> msgspec.Meta:
+    return msgspec.Meta(extra_json_schema=schema)
+
+
+# Written as a whole: a field manager's record of every cell would be larger than the map itself.
+_WHOLE: Final = _mark(**{"x-kubernetes-map-type": "atomic"})
+_TIME: Final = _mark(format="date-time")
+# A quantity that is not negative.
+_AMOUNT: Final = _mark(
+    pattern=r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$", maxLength=64
+)
+# The API server refuses rules that might cost too much, so what a rule walks over has an end. Nothing else of a status has
+# one: a count that could not be written would refuse everything from then on.
+_MANY: Final = _mark(maxProperties=4096)
+
+PerAccount = Mapping[str, Mapping[str, Annotated[str, _AMOUNT]]]
+_NONE: Final[Mapping[str, Mapping[str, str]]] = {}
+
+
+class LedgerSpec(Value):
+    """What a tenant may use."""
+
+    limits: Annotated[PerAccount, _MANY] = _NONE
+    """The most that may be used, by account and resource: `snapshots/namespace: {storage: 100Gi}`. Amounts are quantities:
+    bytes for storage and memory, cores for cpu, pieces for everything else. A resource that is absent has no limit, 0 allows
+    none. A limit below what is used now is kept, takes nothing away, and refuses growth."""
+
+
+class Count(Value):
+    """What the objects of one kind use, as they were counted at one moment."""
+
+    view: int
+    """The position of the kind's watch (a resourceVersion) up to which changes are in the sums. It never goes back."""
+    time: Annotated[str, _TIME]
+    """When it was counted."""
+    accounts: PerAccount = _NONE
+    """The sums, by account and resource: bytes for storage and memory, cores for cpu, pieces for everything else."""
+
+
+class Fullest(Value):
+    """The limit that is closest to being reached, in units for people: rounded, not for programs."""
+
+    account: str = ""
+    """The account that the limit is on."""
+    resource: str = ""
+    """The resource that the limit is on."""
+    used: str = ""
+    """What is counted, rounded up: `51.5Gi`, `3.2 cores`, `7`."""
+    limit: str = ""
+    """The limit, rounded down."""
+    percent: str = ""
+    """What is used and reserved, in percent of the limit."""
+    reserved: str = ""
+    """What was admitted and is not counted yet, rounded up."""
+
+
+class LedgerStatus(Value):
+    """What a tenant uses, and what was promised to it."""
+
+    observed: Annotated[Mapping[str, Count], _WHOLE, _MANY] = {}
+    """What was counted, by kind: `snapshots.longhorn.io`, or `machines.cluster.k8s.io/<cluster>` for another cluster's."""
+    pending: str = ""
+    """Requests that were admitted and are not counted yet, in a compact form; `ullage ledger describe` shows them. It is a
+    digit for the version of the encoding, then base64 (URL alphabet, no padding) of a zlib stream of MessagePack."""
+    last_booking: Annotated[str, _TIME] = ""
+    """When something was last booked, to the millisecond. No two bookings have the same time."""
+    limited: Annotated[tuple[str, ...], ATOMIC] = ()
+    """The accounts whose limits have been noticed by whoever counts."""
+    since: Annotated[str, _TIME] = ""
+    """When the ledger was first written, or an account got its first limit. What is counted later than this plus the time
+    that a request may take is exact."""
+    fullest: Fullest = Fullest()
+    """The limit that is closest to being reached: what `kubectl get` shows."""
+    conditions: Conditions = ()
+    """`Ready`: what is counted is exact. `WithinLimits`: nothing that is used or reserved is past its limit."""
+
+
+class Ledger(Object):
+    """What a tenant may use, what it uses and what is reserved for it: `ns-<namespace>` or `project-<id>`. Whoever asks for
+    more is admitted only if it fits here. Written by Ullage alone."""
+
+    spec: LedgerSpec = LedgerSpec()
+    """What the tenant may use."""
+    status: LedgerStatus = LedgerStatus()
+    """What the tenant uses, and what was promised to it."""
+
+
+_CONDITION: Final = '.status.conditions[?(@.type=="%s")].status'
+_PART: Final = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+
+LEDGERS: Final = Kind(
+    "ullage.io",
+    "v1alpha1",
+    "Ledger",
+    "ledgers",
+    Ledger,
+    short_names=("lg",),
+    categories=("ullage",),
+    columns=(
+        Column("Used", ".status.fullest.used", description="What is counted of the resource that is closest to its limit."),
+        Column("Limit", ".status.fullest.limit", description="The limit of that resource."),
+        Column("%", ".status.fullest.percent", description="Used and reserved, in percent of the limit."),
+        Column("Reserved", ".status.fullest.reserved", description="What was admitted and is not counted yet."),
+        Column("Ready", _CONDITION % "Ready", description="Whether the count is exact."),
+        Column("Account", ".status.fullest.account", description="The account with that limit.", priority=1),
+        Column("Resource", ".status.fullest.resource", description="The resource with that limit.", priority=1),
+        Column("Within", _CONDITION % "WithinLimits", description="Whether no limit is passed.", priority=1),
+        AGE,
+    ),
+    rules=(
+        Rule(
+            f"self.all(account, account.matches('^{_PART}(/{_PART})*$'))",
+            "an account is written like snapshots/vm/db: names in lower case, separated by slashes",
+            path="spec.limits",
+        ),
+        Rule(
+            "self.all(kind, !(kind in oldSelf) || self[kind].view >= oldSelf[kind].view)",
+            "a count cannot go back to an older view",
+            path="status.observed",
+        ),
+    ),
+)

@@ -1,0 +1,136 @@
+"""From a Ledger, as the API has it, to a Book, as decisions need it, and back to the status that is written.
+
+Pure: the time is an argument. What a person reads in a ledger (conditions, columns) is made here too, from the book alone, so
+that every writer says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from datetime import UTC, datetime, timedelta
+
+from ullage.errors import Terminal
+from ullage.kube.objects import Conditions, micro_timestamp, set_condition, timestamp
+from ullage.ledger.amounts import Cell, Takings, parse_limits, spell
+from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
+from ullage.ledger.book import Book, Observed, passed, waiting, with_limits
+from ullage.ledger.pending import decode, encode
+from ullage.ledger.refusals import over_text
+
+READY = "Ready"
+WITHIN_LIMITS = "WithinLimits"
+_LISTED = 5  # limits that a condition spells out; the rest is counted
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class LedgerError(Terminal):
+    """A ledger whose fields cannot be read. Says which ledger has them."""
+
+
+def book_of(ledger: Ledger, *, now: datetime) -> Book:
+    """The book that a ledger stands for. Limits that nobody has noticed before are noticed now."""
+    status, name = ledger.status, ledger.metadata.name
+    pending = decode(status.pending, ledger=name)
+    try:
+        book = Book.of(
+            limits=parse_limits(ledger.spec.limits),
+            observed={
+                kind: Observed(one.view, datetime.fromisoformat(one.time), Takings.parse(one.accounts))
+                for kind, one in status.observed.items()
+            },
+            pending=pending,
+            last=_milliseconds(status.last_booking),
+            limited=frozenset(status.limited),
+            since=datetime.fromisoformat(status.since) if status.since else None,
+        )
+        return with_limits(book, book.limits, now)
+    except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
+        raise LedgerError(f"ledger {name}: {error}") from error
+
+
+def status_of(book: Book, ledger: Ledger, *, sources: Set[str], timeout: timedelta, now: datetime) -> LedgerStatus:
+    """What is written back. `sources` are all that a book of this ledger must have counted to be exact (`book.source_of`);
+    `timeout` is the longest that a request may take. Counts of sources that are not among them are kept as they are."""
+    status = ledger.status
+    return LedgerStatus(
+        observed={
+            kind: Count(view=one.view, time=timestamp(one.time), accounts=one.sums.written())
+            for kind, one in sorted(book.observed.items())
+        },
+        pending=encode(book.pending),
+        last_booking=micro_timestamp(_EPOCH + timedelta(milliseconds=book.last)) if book.last else "",
+        limited=tuple(sorted(book.limited)),
+        since=micro_timestamp(book.since) if book.since else "",
+        fullest=fullest(book),
+        conditions=_conditions(
+            book, status.conditions, sources=sources, timeout=timeout, now=now, generation=ledger.metadata.generation
+        ),
+    )
+
+
+def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
+    """Whether a fold is worth a write of its own: whether anything differs but the positions and times of the counts. One
+    that drops no attempt and finds the same sums would only record that nothing had changed."""
+    return _without_views(old) != _without_views(new)
+
+
+def _without_views(status: LedgerStatus) -> tuple[object, ...]:
+    sums = {kind: count.accounts for kind, count in status.observed.items()}
+    return sums, status.pending, status.limited, status.since, status.conditions, status.fullest
+
+
+def _milliseconds(text: str) -> int:
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1) if text else 0
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def _conditions(
+    book: Book, conditions: Conditions, *, sources: Set[str], timeout: timedelta, now: datetime, generation: int
+) -> Conditions:
+    left = waiting(book, frozenset(sources), timeout=timeout)
+    if not left:
+        status, reason, message = True, "Exact", "everything is counted"
+    else:
+        exact_from = timestamp((book.since or now) + timeout)
+        status, reason, message = False, "Counting", f"exact once counted after {exact_from}: {', '.join(left)}"
+    conditions = set_condition(conditions, READY, status=status, reason=reason, message=message, generation=generation, now=now)
+    over = passed(book)
+    said = "; ".join(over_text(one) for one in over[:_LISTED])
+    more = f"; and {len(over) - _LISTED} more" if len(over) > _LISTED else ""
+    return set_condition(
+        conditions,
+        WITHIN_LIMITS,
+        status=not over,
+        reason="LimitPassed" if over else "WithinLimits",
+        message=f"{said}{more}" if over else "nothing is past its limit",
+        generation=generation,
+        now=now,
+    )
+
+
+def fullest(book: Book) -> Fullest:
+    """The limit that is closest to being reached, or furthest past it; of equal ones the first by name."""
+    if not book.limits:
+        return Fullest()
+    cell = max(sorted(book.limits), key=lambda one: _share(book, one))
+    used, reserved, limit = book.used[cell], book.reserved[cell], book.limits[cell]
+    return Fullest(
+        account=cell.account,
+        resource=cell.resource,
+        used=spell(cell.resource, used),
+        limit=spell(cell.resource, limit, down=True),
+        percent=f"{_percent((used + reserved).nanos, limit.nanos)}%" if limit.nanos else "",
+        reserved=spell(cell.resource, reserved),
+    )
+
+
+def _share(book: Book, cell: Cell) -> float:
+    taken, limit = (book.used[cell] + book.reserved[cell]).nanos, book.limits[cell].nanos
+    return taken / limit if limit else float("inf") if taken else 0.0
+
+
+def _percent(taken: int, limit: int) -> int:
+    """100 means full to the last byte, and anything more is 101 at least."""
+    return taken * 100 // limit if taken <= limit else -(-taken * 100 // limit)

@@ -1,0 +1,1 @@
+"""Asking a ledger and recounting it: batches of requests, views of the caches, one write."""

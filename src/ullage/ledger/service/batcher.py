@@ -1,0 +1,286 @@
+"""One ledger as one process asks it: a line of requests, the last state that is known, and one call to the API at a time.
+
+Each round does one thing: read, or decide everybody in line and write. Nothing is lost by a round that fails: whoever has no
+answer stays in line, and booking the same charge again costs nothing more. So a conflict, and an answer that was lost (was
+the write done?), are handled alike: read again, decide again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.errors import Retryable
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.errors import Conflict, NotFound, Unavailable
+from ullage.kube.kinds import Kind
+from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
+from ullage.ledger.book import Book, Charge
+from ullage.ledger.codec import book_of, status_of
+from ullage.ledger.metrics import Metrics
+from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from
+from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.views import Source
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT: Final = 0.05  # seconds, after the first failure in a row
+LONGEST_WAIT: Final = 1.0
+OTHERS: Final = 1.0  # seconds for which a write of another process is remembered
+SPREAD: Final = 2  # conflicts in a row after which the wait grows no more: whoever waits longer than others starves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All in seconds but `batch`. `expiry` must be longer than `request_timeout`, which is the API server's own."""
+
+    namespace: str = NAMESPACE
+    request_timeout: float = 60.0
+    expiry: float = 75.0
+    pause: float = 0.010  # between two batches; where other processes write too, also twice as long as the last write took
+    batch: int = 500  # decisions in one write
+    call: float = 5.0  # after which a call to the API counts as lost
+
+    def __post_init__(self) -> None:
+        if self.expiry <= self.request_timeout:
+            raise ValueError(
+                f"attempts that expire after {self.expiry} s could still commit: requests take {self.request_timeout} s"
+            )
+
+
+class Stopping(Retryable):
+    """Whoever is in line when the process ends. Nothing was admitted."""
+
+
+class LedgerApi(Protocol):
+    """What is needed of a `kube.Client`."""
+
+    async def find(self, kind: Kind[Ledger], name: str, namespace: str = "") -> Ledger | None: ...
+
+    async def update_status(self, kind: Kind[Ledger], obj: Ledger) -> Ledger: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all batchers of a process share. `ledgers` spares conflicts where other processes write too; it decides nothing."""
+
+    api: LedgerApi
+    sources: Mapping[str, Source]
+    settings: Settings
+    clock: Clock
+    metrics: Metrics
+    jitter: Callable[[], float]
+    ledgers: Cache[Ledger] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    charge: Charge
+    tick: int  # arrivals and calls are counted together: a state with a higher tick is later than the arrival
+    answer: asyncio.Future[Said]
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The last known state. With `tick` 0 it may be of any age; `ledger` and `book` are None where there is no ledger. Of a
+    `beaten` one a write has shown that there is a newer one."""
+
+    ledger: Ledger | None
+    book: Book | None
+    tick: int
+    beaten: bool = False
+
+
+class Batcher:
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self._around = around
+        self._settings = around.settings
+        self._asks: list[Ask] = []
+        self._ticks = itertools.count(1)
+        self._copy: _Copy | None = None  # None: to be read
+        self._free_at = 0.0  # when the next call may begin
+        self._failures = 0  # in a row
+        self._conflicts = 0  # in a row
+        self._alone_at = 0.0  # when the last write of another process will be forgotten
+        self._trouble: Exception | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._sightings = Expiry(around.sources, expiry=around.settings.expiry, clock=around.clock, metrics=around.metrics)
+
+    @property
+    def idle(self) -> bool:
+        return self._task is None
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Why there is no answer yet, if the API is to blame."""
+        return self._trouble
+
+    def ask(self, charge: Charge) -> asyncio.Future[Said]:
+        """Gets in line. Whoever gives up cancels the future."""
+        ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future())
+        self._asks.append(ask)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"ledger {self.name}")
+        return ask.answer
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._task, self._looking) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for ask in self._line():
+            ask.answer.set_exception(Stopping(f"ledger {self.name}: this process stops; ask another"))
+
+    async def _run(self) -> None:
+        try:
+            while self._line():
+                await asyncio.sleep(max(0.0, self._free_at - self._around.clock.monotonic()))
+                if asks := self._line()[: self._settings.batch]:
+                    await self._attempt(asks)
+        finally:
+            self._task = None
+
+    def _line(self) -> list[Ask]:
+        self._asks = [ask for ask in self._asks if not ask.answer.done()]
+        return self._asks
+
+    async def _attempt(self, asks: Sequence[Ask]) -> None:
+        try:
+            await self._round(asks)
+        except Retryable as error:
+            self._copy, self._trouble = None, error
+            self._failures += 1
+            wait = min(FIRST_WAIT * 2.0 ** min(self._failures - 1, 10), LONGEST_WAIT)
+            self._rest(getattr(error, "retry_after", None) or wait * (1.0 - self._around.jitter() / 2))
+        except Exception as error:  # a ledger that cannot be read, a right that is missing, a bug: theirs to know
+            self._copy = None
+            for ask in asks:
+                if not ask.answer.done():
+                    ask.answer.set_exception(error)
+        else:
+            self._trouble = None
+
+    # --- a round: each makes one call at most ---
+
+    async def _round(self, asks: Sequence[Ask]) -> None:
+        copy = self._latest()
+        if copy is None:
+            await self._read()
+        elif copy.ledger is None or copy.book is None:
+            self._settle([(ask, UNLIMITED) for ask in asks if copy.tick > ask.tick])
+            self._copy = None  # what is not there leaves no version to be held to: the next one asks anew
+        else:
+            await self._decide(asks, copy, ledger=copy.ledger, known=copy.book)
+
+    def _latest(self) -> _Copy | None:
+        """The last state, or a newer one that a watch brought; None where one has to be read."""
+        copy, ledgers = self._copy, self._around.ledgers
+        if copy is None or copy.ledger is None:
+            return copy
+        found = ledgers.get(Key(self._settings.namespace, self.name)) if ledgers else None
+        if found is None or int(found.metadata.resource_version) <= int(copy.ledger.metadata.resource_version):
+            return None if copy.beaten else copy
+        self._alone_at = self._around.clock.monotonic() + OTHERS
+        self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0)
+        return self._copy
+
+    async def _read(self) -> None:
+        self._around.metrics.reads.inc()
+        tick = next(self._ticks)
+        try:
+            async with asyncio.timeout(self._settings.call):
+                found = await self._around.api.find(LEDGERS, self.name, self._settings.namespace)
+        except TimeoutError as error:
+            raise Unavailable(f"ledger {self.name} could not be read within {self._settings.call:.0f} s") from error
+        known = None if found is None else book_of(found, now=self._around.clock.now())
+        self._copy = _Copy(found, known, tick)
+        if known is not None:
+            self._look(known)
+
+    async def _decide(self, asks: Sequence[Ask], copy: _Copy, *, ledger: Ledger, known: Book) -> None:
+        now = self._around.clock.now()
+        folded = folded_from(known, self.name, sources=self._around.sources, live=self._sightings.live)
+        decided, verdicts = decide(folded, [ask.charge for ask in asks], now)
+        answers = list(zip(asks, verdicts, strict=True))
+        if decided is not folded:
+            if await self._write(ledger, decided, size=len(asks)):
+                # Accepted, so the state that all was decided on was still the latest: refusals are as good as bookings.
+                self._settle(answers)
+            else:
+                self._copy = replace(copy, beaten=True)
+            return
+        settled = [(ask, verdict) for ask, verdict in answers if verdict.allowed or copy.tick > ask.tick]
+        self._settle(settled)
+        if len(settled) < len(answers):
+            self._copy = None  # "it does not fit" is only said after a look that began after the question
+        self._rest(self._settings.pause)
+
+    async def _write(self, ledger: Ledger, decided: Book, *, size: int) -> bool:
+        around, settings = self._around, self._settings
+        status = status_of(
+            decided,
+            ledger,
+            sources=around.sources.keys(),
+            timeout=timedelta(seconds=settings.request_timeout),
+            now=around.clock.now(),
+        )
+        wanted = msgspec.structs.replace(ledger, status=status)
+        around.metrics.written_bytes.inc(len(msgspec.json.encode(wanted)))
+        tick, began = next(self._ticks), around.clock.monotonic()
+        result: Literal["written", "conflict", "lost"] = "lost"
+        try:
+            async with asyncio.timeout(settings.call):
+                written = await around.api.update_status(LEDGERS, wanted)
+            result = "written"
+        except (Conflict, NotFound):
+            result = "conflict"
+        except TimeoutError as error:
+            raise Unavailable(f"ledger {self.name}: no answer to a write within {settings.call:.0f} s") from error
+        finally:
+            took = around.clock.monotonic() - began
+            around.metrics.writes.labels(result).inc()
+            around.metrics.write_seconds.observe(took)
+        if result == "conflict":
+            self._conflicts += 1  # others write too: those who try again at once would meet again
+            self._rest(around.jitter() * max(settings.pause, took) * 2.0 ** min(self._conflicts, SPREAD))
+            return False
+        self._conflicts = 0
+        self._copy = _Copy(written, decided, tick)
+        # Alone, no longer than needed: everybody waits meanwhile. Among others, long enough for them to get a turn.
+        alone = around.clock.monotonic() > self._alone_at
+        self._rest(settings.pause if alone else max(settings.pause, 2 * took))
+        around.metrics.batch.observe(size)
+        self._look(decided)
+        return True
+
+    def _settle(self, answers: Sequence[tuple[Ask, Said]]) -> None:
+        self._failures = 0
+        for ask, verdict in answers:
+            if not ask.answer.done():
+                ask.answer.set_result(verdict)
+
+    def _rest(self, seconds: float) -> None:
+        self._free_at = self._around.clock.monotonic() + seconds
+
+    def _look(self, known: Book) -> None:
+        """Notes what is pending, and has the API asked about what is past expiry, beside the line."""
+        self._sightings.see(known)
+        if self._looking is None and (due := self._sightings.due(known)):
+            self._looking = asyncio.create_task(self._sightings.read(due), name=f"look {self.name}")
+            self._looking.add_done_callback(self._looked)
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("looking at attempts failed", extra={"ledger": self.name}, exc_info=error)

@@ -1,0 +1,62 @@
+"""What is decided, apart from how it is asked: everything seen is folded into a book, then charge after charge is booked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ullage.ledger.book import MOST_ATTEMPTS, Book, Charge, Crowd, Refusal, book
+from ullage.ledger.fold import LiveReads, fold, without_lost
+from ullage.ledger.service.views import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer. `unlimited` where there is no ledger at all."""
+
+    refusal: Refusal | None = None
+    unlimited: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        return self.refusal is None
+
+
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    """No answer yet, to be asked for again. A type of its own, so that nobody takes it for one."""
+
+    crowd: Crowd
+
+    @property
+    def allowed(self) -> bool:
+        return False
+
+
+Said = Verdict | NotNow
+
+ALLOWED: Final = Verdict()
+UNLIMITED: Final = Verdict(unlimited=True)
+
+
+def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live: LiveReads) -> Book:
+    """A book with everything folded that this process has seen. Views that are incomplete are left out."""
+    known = without_lost(known, live)
+    for name, source in sources.items():
+        if source.usable():
+            known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
+    return known
+
+
+def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Said]]:
+    """Each charge after the other; the very same book where nothing was booked."""
+    said: list[Said] = []
+    for charge in charges:
+        known, refusal = book(known, charge, now, most=MOST_ATTEMPTS)
+        if isinstance(refusal, Crowd):
+            said.append(NotNow(refusal))
+        else:
+            said.append(Verdict(refusal) if refusal else ALLOWED)
+    return known, said

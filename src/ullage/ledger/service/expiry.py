@@ -1,0 +1,73 @@
+"""Attempts that never became anything: how long each has been seen, and what the API server says of those past expiry.
+
+Most attempts are settled by a view within moments. What is left was refused by another webhook, or its client went away, or
+its object is unknown for some other reason. Expiry is measured on our own clock from our first sight of the attempt, so it
+does not matter whose clock booked it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from ullage.clock import Clock
+from ullage.errors import UllageError
+from ullage.ledger.book import AttemptId, Book, source_of
+from ullage.ledger.fold import Live, LiveReads, expired, sighted
+from ullage.ledger.metrics import Metrics
+from ullage.ledger.service.views import Source
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 16  # live reads of one ledger
+
+
+class Expiry:
+    """What one process knows of the attempts of one ledger."""
+
+    def __init__(self, sources: Mapping[str, Source], *, expiry: float, clock: Clock, metrics: Metrics) -> None:
+        self._sources = sources
+        self._expiry = expiry
+        self._clock = clock
+        self._metrics = metrics
+        self._first_seen: dict[AttemptId, float] = {}
+        self._live: dict[AttemptId, Live] = {}
+
+    @property
+    def live(self) -> LiveReads:
+        """What was read of attempts that had expired by then. It stays true: nothing of theirs can commit any more."""
+        return self._live
+
+    def see(self, book: Book) -> None:
+        """Notes the attempts of a book that is, or was, in the API."""
+        self._first_seen = sighted(book, self._first_seen, self._clock.monotonic())
+        if self._live:
+            self._live = {one: live for one, live in self._live.items() if one in self._first_seen}
+
+    def due(self, book: Book) -> list[AttemptId]:
+        """The attempts that a live read would settle, and that have had none."""
+        late = expired(book, self._first_seen, self._clock.monotonic(), self._expiry)
+        return [one for one in late if self._ours(one) and one not in self._live]
+
+    def next_due(self) -> float | None:
+        """Seconds until the next attempt expires; None where none is left to wait for."""
+        waiting = [seen for one, seen in self._first_seen.items() if self._ours(one) and one not in self._live]
+        return max(0.0, min(waiting) + self._expiry - self._clock.monotonic()) if waiting else None
+
+    async def read(self, due: Iterable[AttemptId]) -> None:
+        """Asks the API server about each. What cannot be read now stays due."""
+        rest = list(due)
+        for start in range(0, len(rest), AT_ONCE):
+            await asyncio.gather(*(self._read(one) for one in rest[start : start + AT_ONCE]))
+
+    async def _read(self, one: AttemptId) -> None:
+        self._metrics.live_reads.inc()
+        try:
+            self._live[one] = await self._sources[source_of(one.key)].live(one.key)
+        except UllageError as error:
+            logger.info("attempt could not be looked at", extra={"key": one.key, "error": str(error)})
+
+    def _ours(self, one: AttemptId) -> bool:
+        """Whether we follow the kind at all. If not, whoever does will see to it."""
+        return source_of(one.key) in self._sources

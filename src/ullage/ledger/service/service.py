@@ -1,0 +1,134 @@
+"""Asking a ledger: any number of processes, one answer.
+
+The ledger object in the API decides, by compare-and-swap: a decision counts once the PUT of the status that books it was
+accepted with the resourceVersion that it was made on. Requests for one ledger that arrive while a write is on its way are
+decided in order and written together, so the API sees a few writes a second however many ask.
+
+What is said, and when:
+- "allowed, and booked" after the write that books it; "allowed, nothing to book" at once;
+- "it does not fit" and "there is no ledger" only on a state that the API had after the request arrived;
+- otherwise nothing: whoever waits until its deadline is told to try again, and is never admitted by default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Iterable
+from typing import Final, Self
+
+from ullage.clock import Clock, SystemClock
+from ullage.errors import Retryable
+from ullage.kube.cache.cache import Cache
+from ullage.kube.review import Decision
+from ullage.ledger.api import Ledger
+from ullage.ledger.book import Charge, grows
+from ullage.ledger.metrics import Metrics
+from ullage.ledger.refusals import crowd_text, refusal_text
+from ullage.ledger.service.batcher import Batcher, LedgerApi, Settings, Stopping, Surroundings
+from ullage.ledger.service.decisions import ALLOWED, NotNow, Verdict
+from ullage.ledger.service.views import Source, sources_by_name
+
+BATCHERS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
+
+
+class BudgetSpent(Retryable):
+    """No decision in time: the API is slow or away, or too many ask. Nothing was admitted."""
+
+
+class Crowded(Retryable):
+    """The ledger holds as many attempts as it may. Nothing was admitted; there is room once some are counted, or expire."""
+
+
+class Service:
+    """`async with Service(client, [view, …]) as service: verdict = await service.decide("ns-team-a", charge, deadline=…)`"""
+
+    def __init__(
+        self,
+        api: LedgerApi,
+        sources: Iterable[Source],
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        ledgers: Cache[Ledger] | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`jitter` gives 0 to 1. `ledgers` is a cache of the ledgers, where other processes write them too."""
+        self._clock = clock or SystemClock()
+        self._metrics = metrics or Metrics()
+        self._around = Surroundings(
+            api=api,
+            sources=sources_by_name(*sources),
+            settings=settings or Settings(),
+            clock=self._clock,
+            metrics=self._metrics,
+            jitter=jitter,
+            ledgers=ledgers,
+        )
+        self._batchers: dict[str, Batcher] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Whoever is still in line is told to try again."""
+        self._closed = True
+        batchers, self._batchers = list(self._batchers.values()), {}
+        for batcher in batchers:
+            await batcher.close()
+
+    async def decide(self, ledger: str, charge: Charge, *, deadline: float = math.inf) -> Verdict:
+        """Whether a charge fits, booked if it does. `deadline` is on the monotonic clock of the service, like a Review's.
+
+        Raises BudgetSpent at the deadline. What was booked by then stays booked until its expiry, and a retry under the same
+        name does not pay for it again. Raises Crowded where too much is on its way already.
+        """
+        began = self._clock.monotonic()
+        result = "error"
+        try:
+            verdict = ALLOWED if not grows(charge) else await self._answer(ledger, charge, deadline)
+            result = "refused" if not verdict.allowed else "unlimited" if verdict.unlimited else "allowed"
+            return verdict
+        except Retryable:
+            result = "again"
+            raise
+        except asyncio.CancelledError:
+            result = "again"  # the server's own budget came first, or the client went away
+            raise
+        finally:
+            self._metrics.decisions.labels(result).inc()
+            self._metrics.decision_seconds.labels(result).observe(self._clock.monotonic() - began)
+
+    async def _answer(self, ledger: str, charge: Charge, deadline: float) -> Verdict:
+        batcher = self._batcher(ledger)
+        budget = None if deadline == math.inf else max(0.0, deadline - self._clock.monotonic())
+        try:
+            async with asyncio.timeout(budget):
+                said = await batcher.ask(charge)
+        except TimeoutError as error:
+            why = f": {batcher.trouble}" if batcher.trouble else ", others are before you"
+            raise BudgetSpent(f"ledger {ledger} gave no answer within {budget or 0.0:.1f} s{why}") from error
+        if isinstance(said, NotNow):
+            raise Crowded(f"ledger {ledger}: {crowd_text(said.crowd)}")
+        return said
+
+    def _batcher(self, ledger: str) -> Batcher:
+        if self._closed:
+            raise Stopping(f"ledger {ledger}: this process stops; ask another")
+        batcher = self._batchers.pop(ledger, None) or Batcher(ledger, self._around)
+        self._batchers[ledger] = batcher  # the one that was asked last stands last
+        if len(self._batchers) > BATCHERS:
+            for name, other in list(self._batchers.items())[: len(self._batchers) - BATCHERS]:
+                if other.idle:
+                    del self._batchers[name]
+        return batcher
+
+
+def decision(verdict: Verdict, *, next_step: str = "") -> Decision:
+    """A verdict as the answer of a hook: 403 with every number where it does not fit."""
+    if verdict.refusal is None:
+        return Decision.allow()
+    return Decision.refuse(refusal_text(verdict.refusal, next_step=next_step))

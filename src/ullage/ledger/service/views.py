@@ -1,0 +1,263 @@
+"""What a process has seen of one kind, ledger by ledger: the sums and objects that folds are made from.
+
+Kept by increments in the handlers of a cache, so an event costs the same whatever a tenant owns. What an object takes, and from
+which ledger, is a function of the object alone; two processes with the same objects count the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, Protocol, TypeVar
+
+from ullage.clock import Clock, SystemClock
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.kinds import Kind, Object
+from ullage.ledger.amounts import NOTHING, Cell, Takings
+from ullage.ledger.book import key_of, source_of
+from ullage.ledger.fold import Live, Seen, View
+from ullage.quantity import Quantity
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+REMEMBER_SECONDS = 300.0  # uids that went; an attempt of one that was forgotten goes by its expiry instead
+REMEMBER_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What an object takes, and whose ledger it is in."""
+
+    ledger: str
+    takes: Takings
+
+
+Takes = Callable[[T], Taken | None]  # None: the object costs nobody anything
+
+
+class Source(Protocol):
+    """A kind as a ledger sees it: folded while it is usable, read live where an attempt is past expiry."""
+
+    @property
+    def name(self) -> str:
+        """As in `book.source_of`."""
+
+    def usable(self) -> bool:
+        """Whether everything that the server had at the position is counted."""
+
+    def complete_at(self) -> datetime:
+        """The moment up to which nothing is missing: not later than when the server was last heard."""
+
+    def of(self, ledger: str) -> View:
+        """A window on one ledger. It moves on: to be used up before anything else has a turn."""
+
+    async def live(self, key: str) -> Live:
+        """What the server itself has under a ledger key."""
+
+
+class Finder(Protocol):
+    """What is needed of a `kube.Client`."""
+
+    async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None: ...
+
+
+class KindView(Generic[T]):
+    """A cache, counted. Make it before the cache runs or after: it is told of what is there."""
+
+    def __init__(
+        self,
+        cache: Cache[T],
+        takes: Takes[T],
+        *,
+        client: Finder,
+        cluster: str = "",
+        clock: Clock | None = None,
+        remember: float = REMEMBER_SECONDS,
+    ) -> None:
+        self.cache = cache
+        self._takes = takes
+        self._client = client
+        self._cluster = cluster
+        self._clock = clock or SystemClock()
+        self._gone = _Gone(remember)
+        self._ledgers: dict[str, _Counted] = {}
+        self._objects: dict[str, _Held] = {}
+        self._uncounted: set[str] = set()
+        cache.handle(self._change)
+
+    @property
+    def kind(self) -> Kind[T]:
+        return self.cache.kind
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.name}/{self._cluster}" if self._cluster else self.kind.name
+
+    def usable(self) -> bool:
+        """An object that could not be counted makes all sums too small: nothing is folded until it is gone or mended."""
+        return self.cache.synced.is_set() and not self._uncounted
+
+    def complete_at(self) -> datetime:
+        return self._clock.now() - timedelta(seconds=self.cache.age() or 0.0)
+
+    def of(self, ledger: str) -> View:
+        return _Window(ledger, self)
+
+    async def live(self, key: str) -> Live:
+        namespace, name = place_of(key)
+        found = await self._client.find(self.kind, name, namespace)
+        return Live() if found is None else Live(found.metadata.uid, int(found.metadata.resource_version))
+
+    def key(self, obj: T) -> str:
+        return key_of(self.kind.name, cluster=self._cluster, namespace=obj.metadata.namespace, name=obj.metadata.name)
+
+    def ledger_of(self, obj: T) -> str:
+        """The ledger that an object is in; empty where it is in none, or where that cannot be told."""
+        try:
+            taken = self._takes(obj)
+        except Exception:  # the same object fails in the handler, where it is logged and counted
+            return ""
+        return taken.ledger if taken else ""
+
+    # --- for windows ---
+
+    def position(self) -> int:
+        return self.cache.position()
+
+    def sums(self, ledger: str) -> Takings:
+        counted = self._ledgers.get(ledger)
+        return counted.value() if counted else NOTHING
+
+    def seen(self, key: str, ledger: str) -> Seen | None:
+        held = self._objects.get(key)
+        if held is None:
+            return None
+        return Seen(held.uid, held.version, held.taken.takes if held.taken and held.taken.ledger == ledger else NOTHING)
+
+    def gone(self, uid: str) -> bool:
+        return uid in self._gone
+
+    # --- from the cache ---
+
+    def _change(self, old: T | None, new: T | None) -> None:
+        some = new if new is not None else old
+        if some is None:
+            return
+        key = self.key(some)
+        held = self._objects.pop(key, None)
+        self._uncounted.discard(key)
+        if held is not None and held.taken is not None:
+            self._count(held.taken, sign=-1)
+        if new is None:
+            self._gone.add(some.metadata.uid, self._clock.monotonic())
+            return
+        try:
+            taken = self._takes(new)
+        except Exception:
+            self._uncounted.add(key)
+            logger.exception("object cannot be counted", extra={"kind": self.kind.name, "key": key})
+            taken = None
+        self._objects[key] = _Held(new.metadata.uid, int(new.metadata.resource_version), taken)
+        if taken is not None:
+            self._count(taken, sign=1)
+
+    def _count(self, taken: Taken, *, sign: int) -> None:
+        counted = self._ledgers.get(taken.ledger)
+        if counted is None:
+            counted = self._ledgers[taken.ledger] = _Counted()
+        counted.add(taken.takes, sign)
+        if not counted.objects:
+            del self._ledgers[taken.ledger]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    uid: str
+    version: int
+    taken: Taken | None
+
+
+@dataclass(slots=True)
+class _Counted:
+    """A running sum. The value is made when it is asked for, not for every event."""
+
+    objects: int = 0
+    cells: dict[Cell, Quantity] = field(default_factory=dict)
+
+    def add(self, takes: Takings, sign: int) -> None:
+        self.objects += sign
+        for cell, quantity in takes.cells.items():
+            signed = quantity if sign > 0 else -quantity
+            self.cells[cell] = self.cells[cell] + signed if cell in self.cells else signed
+            if not self.cells[cell].nanos:
+                del self.cells[cell]
+
+    def value(self) -> Takings:
+        return Takings(self.cells)
+
+
+class _Gone:
+    """The uids that went, for a while: a bounded set that forgets the oldest first."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._order: deque[tuple[float, str]] = deque()
+        self._uids: set[str] = set()
+
+    def add(self, uid: str, now: float) -> None:
+        while self._order and (self._order[0][0] < now - self._seconds or len(self._order) >= REMEMBER_MOST):
+            self._uids.discard(self._order.popleft()[1])
+        if uid not in self._uids:
+            self._uids.add(uid)
+            self._order.append((now, uid))
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._uids
+
+
+class _Window:
+    """One ledger's part of a view."""
+
+    __slots__ = ("_ledger", "_view")
+
+    def __init__(self, ledger: str, view: KindView[Any]) -> None:
+        self._ledger = ledger
+        self._view = view
+
+    @property
+    def position(self) -> int:
+        return self._view.position()
+
+    @property
+    def sums(self) -> Takings:
+        return self._view.sums(self._ledger)
+
+    def get(self, key: str) -> Seen | None:
+        return self._view.seen(key, self._ledger)
+
+    def gone(self, uid: str) -> bool:
+        return self._view.gone(uid)
+
+
+def place_of(key: str) -> Key:
+    """Namespace and name from a ledger key."""
+    _, _, namespace, name = key.split("/", 3)
+    return Key(namespace, name)
+
+
+def sources_by_name(*sources: Source) -> dict[str, Source]:
+    """By the name that `book.source_of` gives for their keys."""
+    found = {source.name: source for source in sources}
+    if len(found) != len(sources):
+        raise ValueError("two views of one kind: which of them would be folded?")
+    return found
+
+
+def source_for(key: str, sources: dict[str, Source]) -> Source | None:
+    return sources.get(source_of(key))

@@ -1,0 +1,434 @@
+"""What the commands of `ullage snapshot` ask of a cluster, and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
+from ullage.cli.snapshot import actions
+from ullage.cli.snapshot.found import Found
+from ullage.cli.snapshot.reading import Missing, NotInstalled, find
+from ullage.cli.snapshot.restoring import Wish, new_claim, wanted_size
+from ullage.cli.snapshot.waiting import Failed
+from ullage.errors import BadInput
+from ullage.kube.errors import Forbidden, NotFound
+from ullage.snapshots import types
+from ullage.snapshots.selection import PODS, STATEFUL_SETS
+
+Json = dict[str, Any]
+READY: Json = {"readyToUse": True, "restoreSize": "1536Mi", "creationTime": "2026-05-01T11:50:02Z"}
+GIB = 2**30
+
+
+def claim(name: str = "data", size: str = "10Gi", *, phase: str = "Bound", **spec: Any) -> Json:
+    asks: Json = {"resources": {"requests": {"storage": size}}, "accessModes": ["ReadWriteOnce"], "volumeName": "pv-1"}
+    return {"metadata": {"name": name}, "spec": {"storageClassName": "fast", **asks, **spec}, "status": {"phase": phase}}
+
+
+def provisioned() -> Cluster:
+    """A bound claim, its volume and classes for both APIs."""
+    cluster = Cluster()
+    cluster.put(types.CLAIMS, claim())
+    ref = {"namespace": "shop", "name": "data", "uid": "uid-data"}
+    cluster.put(types.VOLUMES, {"metadata": {"name": "pv-1"}, "spec": {"claimRef": ref, "hostPath": {"path": "/v/1"}}})
+    cluster.put(types.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": "ullage.io/hostpath"})
+    default = {"snapshot.storage.kubernetes.io/is-default-class": "true"}
+    cluster.put(
+        GA.classes,
+        {"metadata": {"name": "plain", "annotations": default}, "driver": "ullage.io/hostpath", "deletionPolicy": "Retain"},
+    )
+    return cluster
+
+
+def verbs(cluster: Cluster) -> set[str]:
+    return {verb for verb, _, _ in cluster.asked}
+
+
+# --- create ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dialect", "class_name", "spec"),
+    [
+        pytest.param("ga", None, {"source": {"persistentVolumeClaimName": "data"}}, id="GA"),
+        pytest.param(
+            "ga",
+            "c",
+            {"source": {"persistentVolumeClaimName": "data"}, "volumeSnapshotClassName": "c"},
+            id="GA with a class",
+        ),
+        pytest.param("prototype", None, {"persistentVolumeClaimName": "data"}, id="the prototype"),
+        pytest.param(
+            "prototype",
+            "c",
+            {"persistentVolumeClaimName": "data", "storageClassName": "c"},
+            id="the prototype with a class",
+        ),
+    ],
+)
+async def test_create_makes_the_object_of_the_api(
+    capsys: pytest.CaptureFixture[str], dialect: str, class_name: str | None, spec: Json
+) -> None:
+    cluster = Cluster()
+    order = actions.Order(name="nightly", claim="data", class_name=class_name)
+    await actions.create(cluster.session(dialect=dialect), order, dry_run=False, timeout=None)
+    [(kind, namespace, _)] = cluster.objects
+    assert cluster.objects[kind, namespace, "nightly"]["spec"] == spec
+    assert capsys.readouterr().out == f"volumesnapshot.{kind.split('.', 1)[1]}/nightly created\n"
+
+
+async def foretold(cluster: Cluster, capsys: pytest.CaptureFixture[str], dialect: str = "ga") -> str:
+    order = actions.Order(name="nightly", claim="data")
+    await actions.create(cluster.session(dialect=dialect), order, dry_run=True, timeout=None)
+    assert "create" not in verbs(cluster), "a dry run makes nothing"
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("dialect", "chosen"),
+    [
+        pytest.param("ga", "class plain (Retain: its data stays when the snapshot is deleted)", id="GA: the default class"),
+        pytest.param(
+            "prototype", "class fast (Delete: its data goes when the snapshot is deleted)", id="prototype: the claim's"
+        ),
+    ],
+)
+async def test_a_dry_run_tells_volume_driver_and_class(capsys: pytest.CaptureFixture[str], dialect: str, chosen: str) -> None:
+    head, *rest = (await foretold(provisioned(), capsys, dialect)).splitlines()
+    assert head.endswith("/nightly would be created (dry run)")
+    assert rest == ["  claim shop/data, 10Gi, volume pv-1", "  driver ullage.io/hostpath", f"  {chosen}"]
+
+
+async def test_a_dry_run_says_what_the_snapshot_will_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = provisioned()
+    cluster.put(types.CLAIMS, claim(phase="Pending"))
+    shown = await foretold(cluster, capsys)
+    assert "  waits: claim shop/data is Pending; the snapshot is taken once the claim is Bound" in shown.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        pytest.param(types.CLAIMS, "ClaimNotFound: claim shop/data does not exist", id="no claim"),
+        pytest.param(types.VOLUMES, "VolumeNotFound: volume pv-1 of claim shop/data does not exist", id="no volume"),
+        pytest.param(GA.classes, "NoDefaultClass: no class is marked as the default", id="no class"),
+    ],
+)
+async def test_a_dry_run_of_what_would_fail_fails(capsys: pytest.CaptureFixture[str], missing: Any, reason: str) -> None:
+    cluster = provisioned()
+    cluster.objects = {key: body for key, body in cluster.objects.items() if key[0] != missing.name}
+    with pytest.raises(Failed, match=f"nightly would be created, and fail: {reason}"):
+        await foretold(cluster, capsys)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "said"),
+    [
+        pytest.param(types.VOLUMES, "not checked: you may not read volume pv-1", id="volumes"),
+        pytest.param(GA.classes, "not checked: you may not read volumesnapshotclasses", id="classes"),
+        pytest.param(types.CLAIMS, "not checked: you may not read claims", id="claims"),
+    ],
+)
+async def test_what_may_not_be_read_is_not_checked_and_no_failure(
+    capsys: pytest.CaptureFixture[str], hidden: Any, said: str
+) -> None:
+    cluster = provisioned()
+    cluster.hidden = {hidden.name}
+    assert (await foretold(cluster, capsys)).splitlines()[-1] == f"  {said}"
+
+
+async def test_a_cluster_without_the_kinds_is_told_from_a_namespace_that_is_missing() -> None:
+    with pytest.raises(
+        NotInstalled, match=r"does not serve volumesnapshots\.snapshot.*is Ullage installed on it\? ullage install"
+    ):
+        await actions.create(
+            Cluster(GA.snapshots).session(dialect="ga"), actions.Order(name="a", claim="b"), dry_run=False, timeout=None
+        )
+
+    class Nowhere(Cluster):
+        async def create(self, *_: Any, **__: Any) -> Any:
+            raise NotFound('namespaces "shop" not found', code=404)
+
+    with pytest.raises(NotFound, match='namespaces "shop" not found'):
+        await actions.create(Nowhere().session(dialect="ga"), actions.Order(name="a", claim="b"), dry_run=False, timeout=None)
+
+
+# --- list ------------------------------------------------------------------------------------------------------------
+
+
+def populated() -> Cluster:
+    cluster = provisioned()
+    cluster.snapshot("labelled", "data", labels={"ullage.io/claim": "data", "ullage.io/volume": "pv-1"})
+    cluster.snapshot("bare", "data")
+    cluster.snapshot("proto", "data", dialect=PROTOTYPE, labels={"ullage.io/claim": "data"})
+    cluster.snapshot("other", "logs", labels={"ullage.io/claim": "logs"})
+    cluster.snapshot("third", "data-db-3")
+    cluster.snapshot("elsewhere", "data", namespace="office", labels={"ullage.io/claim": "data"})
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "logs"}}]
+    cluster.put(PODS, {"metadata": {"name": "web"}, "spec": {"volumes": volumes}})
+    cluster.put(PODS, {"metadata": {"name": "stateless"}})
+    templates = [{"metadata": {"name": "data"}}]
+    cluster.put(STATEFUL_SETS, {"metadata": {"name": "db"}, "spec": {"replicas": 1, "volumeClaimTemplates": templates}})
+    return cluster
+
+
+async def listed(cluster: Cluster, what: str = "", name: str = "", *, namespace: str = "shop", **more: Any) -> set[str]:
+    answer = await actions.listing(cluster.session(namespace), actions.Question(what=what, name=name, **more))
+    return {one.obj.metadata.name for one in answer.listed.found}
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "found"),
+    [
+        pytest.param("", "", {"labelled", "bare", "proto", "other", "third"}, id="all of the namespace, of both APIs"),
+        pytest.param("pvc", "data", {"labelled", "bare", "proto"}, id="of a claim, labelled or not"),
+        pytest.param("pod", "web", {"other"}, id="of a pod"),
+        pytest.param("statefulset", "db", {"third"}, id="of a StatefulSet, of an ordinal that is no more"),
+        pytest.param("pv", "pv-1", {"labelled", "bare", "proto"}, id="of a volume, by label or by its claim"),
+        pytest.param("pv", "pv-9", set(), id="of a volume that nobody knows"),
+    ],
+)
+async def test_lists_can_be_narrowed(what: str, name: str, found: set[str]) -> None:
+    assert await listed(populated(), what, name) == found
+
+
+async def test_all_namespaces() -> None:
+    assert await listed(populated(), "pvc", "data", everywhere=True) == {"labelled", "bare", "proto", "elsewhere"}
+
+
+async def test_the_api_server_does_the_choosing_by_label() -> None:
+    cluster = populated()
+    await listed(cluster, "pvc", "data")
+    selectors = [what for verb, kind, what in cluster.asked if verb == "list" and kind == GA.snapshots.name]
+    assert selectors == ["!ullage.io/claim", "ullage.io/claim in (data)"]
+
+
+async def test_a_volume_leads_to_the_namespace_of_its_claim_unless_one_is_named() -> None:
+    assert await listed(populated(), "pv", "pv-1", namespace="office") == {"labelled", "bare", "proto"}
+    assert await listed(populated(), "pv", "pv-1", namespace="office", namespace_given=True) == set()
+
+
+async def test_a_volume_that_may_not_be_read_is_found_by_label() -> None:
+    cluster = populated()
+    cluster.hidden = {types.VOLUMES.name}
+    assert await listed(cluster, "pv", "pv-1") == {"labelled"}
+
+
+async def test_a_pod_without_claims_has_no_snapshots_and_nothing_is_asked() -> None:
+    cluster = populated()
+    answer = await actions.listing(cluster.session(), actions.Question(what="pod", name="stateless"))
+    assert (answer.claimless, list(answer.listed.found)) == (True, [])
+
+
+async def test_a_pod_that_is_missing_is_named() -> None:
+    with pytest.raises(Missing, match="Pod ghost does not exist in namespace shop"):
+        await listed(populated(), "pod", "ghost")
+
+
+async def test_an_api_that_is_not_served_is_left_out() -> None:
+    cluster = populated()
+    cluster.absent = {PROTOTYPE.snapshots.name}
+    answer = await actions.listing(cluster.session(), actions.Question())
+    assert [one.name for one in answer.listed.served] == ["ga"]
+
+
+async def test_an_api_that_may_not_be_read_is_left_out_with_a_note() -> None:
+    cluster = populated()
+    cluster.hidden = {PROTOTYPE.snapshots.name}
+    answer = await actions.listing(cluster.session(), actions.Question())
+    assert len(answer.listed.found) == 4
+    assert "is forbidden" in answer.listed.notes[0]
+
+
+async def test_a_list_of_nothing_that_may_be_read_is_refused() -> None:
+    cluster = populated()
+    cluster.hidden = {GA.snapshots.name, PROTOTYPE.snapshots.name}
+    with pytest.raises(Forbidden):
+        await listed(cluster)
+
+
+async def test_a_cluster_without_any_snapshots_kind_says_how_to_install() -> None:
+    with pytest.raises(NotInstalled, match=r"is Ullage installed on it\? ullage install"):
+        await listed(Cluster(GA.snapshots, PROTOTYPE.snapshots))
+
+
+# --- find, describe, delete ------------------------------------------------------------------------------------------
+
+
+async def test_a_name_is_looked_for_in_ga_first() -> None:
+    cluster = Cluster()
+    cluster.snapshot("both", "data", dialect=PROTOTYPE)
+    assert (await find(cluster.session(), "both")).dialect is PROTOTYPE
+    cluster.snapshot("both", "data")
+    assert (await find(cluster.session(), "both")).dialect is GA
+    assert (await find(cluster.session(dialect="prototype"), "both")).dialect is PROTOTYPE
+
+
+async def test_a_missing_name_says_where_it_was_looked_for() -> None:
+    with pytest.raises(Missing) as caught:
+        await find(Cluster().session(), "x")
+    assert str(caught.value) == (
+        "snapshot x does not exist in namespace shop, "
+        "in snapshot.storage.k8s.io (ga) or volumesnapshot.external-storage.k8s.io (prototype)"
+    )
+
+
+async def test_what_may_not_be_read_is_not_said_to_be_missing() -> None:
+    cluster = Cluster()
+    cluster.hidden = {PROTOTYPE.snapshots.name}
+    with pytest.raises(Forbidden):
+        await find(cluster.session(), "x")
+
+
+async def test_a_description_gathers_record_and_restored_claims() -> None:
+    cluster = Cluster()
+    cluster.snapshot("s", "data", status={"boundVolumeSnapshotContentName": "c"})
+    ref = {"namespace": "shop", "name": "s", "uid": "uid-s"}
+    spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Delete", "driver": "d", "source": {"volumeHandle": "v"}}
+    cluster.put(GA.records, {"metadata": {"name": "c"}, "spec": spec})
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    cluster.put(types.CLAIMS, claim("copy", dataSourceRef=source))
+    cluster.put(types.CLAIMS, claim("unrelated", dataSourceRef={**source, "name": "t"}))
+    known = await actions.describe(cluster.session(), "s")
+    assert known.record is not None
+    assert not isinstance(known.record, Forbidden)
+    assert known.record.driver == "d"
+    assert [one.metadata.name for one in known.claims] == ["copy"]
+
+
+async def test_if_one_is_missing_none_is_deleted() -> None:
+    cluster = Cluster()
+    cluster.snapshot("a", "data")
+    with pytest.raises(Missing, match=r"snapshot b does not exist in namespace shop.*; nothing was deleted"):
+        await actions.delete(cluster.session(), ["a", "b"], dry_run=False, timeout=None)
+    assert "delete" not in verbs(cluster)
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "left", "said"),
+    [
+        pytest.param(False, 0, "volumesnapshot.snapshot.storage.k8s.io/a deleted\n", id="really"),
+        pytest.param(
+            True,
+            1,
+            "volumesnapshot.snapshot.storage.k8s.io/a would be deleted (dry run): claim data, ready, 1.5Gi\n",
+            id="as a dry run",
+        ),
+    ],
+)
+async def test_delete(capsys: pytest.CaptureFixture[str], dry_run: bool, left: int, said: str) -> None:
+    cluster = Cluster()
+    cluster.snapshot("a", "data", status=READY)
+    await actions.delete(cluster.session(), ["a"], dry_run=dry_run, timeout=None)
+    assert (len(cluster.objects), capsys.readouterr().out) == (left, said)
+
+
+# --- restore ---------------------------------------------------------------------------------------------------------
+
+
+def source_claim(**spec: Any) -> types.Claim:
+    return msgspec.convert(claim(**spec), types.Claim)
+
+
+def ready(dialect: Any = GA, **status: Any) -> Found:
+    return Cluster().snapshot("s", "data", dialect=dialect, status={**READY, **status} if dialect is GA else {})
+
+
+@pytest.mark.parametrize(
+    ("needed", "source", "wish", "expected"),
+    [
+        pytest.param(GIB, source_claim(size="10Gi"), None, 10 * GIB, id="as large as the source, with room left"),
+        pytest.param(20 * GIB, source_claim(size="10Gi"), None, 20 * GIB, id="a source that grew after its request"),
+        pytest.param(None, source_claim(size="10Gi"), None, 10 * GIB, id="a driver that tells no size"),
+        pytest.param(GIB, None, None, GIB, id="a source that is gone"),
+        pytest.param(GIB, source_claim(size="10Gi"), 2 * GIB, 2 * GIB, id="as wished"),
+        pytest.param(GIB, None, GIB, GIB, id="exactly what is needed"),
+    ],
+)
+def test_how_large_the_claim_is(needed: int | None, source: types.Claim | None, wish: int | None, expected: int) -> None:
+    assert wanted_size(needed, source, Wish(to="copy", size=wish)) == expected
+
+
+@pytest.mark.parametrize(
+    ("needed", "wish", "said"),
+    [
+        pytest.param(GIB, GIB // 2, "--size 512Mi: the snapshot needs 1Gi (1073741824 bytes) at least", id="half of it"),
+        pytest.param(
+            GIB, GIB - 1, "--size 1073741823: the snapshot needs 1Gi (1073741824 bytes) at least", id="a byte too small"
+        ),
+        pytest.param(None, None, "--size (absent): neither the snapshot nor its claim tells", id="nobody tells"),
+    ],
+)
+def test_a_size_that_cannot_be(needed: int | None, wish: int | None, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        wanted_size(needed, None, Wish(to="copy", size=wish))
+    assert str(caught.value).startswith(said)
+
+
+def test_the_new_claim_is_like_the_source() -> None:
+    source = source_claim(accessModes=["ReadWriteMany"], volumeMode="Block", storageClassName="slow")
+    made = new_claim(ready(), source, Wish(to="copy"))
+    assert msgspec.to_builtins(made) == {
+        "metadata": {"name": "copy", "namespace": "shop"},
+        "spec": {
+            "accessModes": ("ReadWriteMany",),
+            "volumeMode": "Block",
+            "storageClassName": "slow",
+            "resources": {"requests": {"storage": "10Gi"}},
+            "dataSourceRef": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"},
+        },
+    }
+
+
+def test_a_prototype_snapshot_is_named_by_its_group() -> None:
+    made = new_claim(ready(PROTOTYPE), source_claim(), Wish(to="copy", class_name="slow"))
+    assert made.spec.data_source_ref is not None
+    assert made.spec.data_source_ref.api_group == "volumesnapshot.external-storage.k8s.io"
+    assert made.spec.storage_class_name == "slow"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        pytest.param(
+            ready(readyToUse=False, error={"message": "DriverError: gone"}),
+            "nothing can be restored from snapshot s: DriverError: gone",
+            id="a snapshot that failed",
+        ),
+        pytest.param(
+            Cluster().snapshot("s", "data", status=READY, deletionTimestamp="2026-05-01T12:00:00Z"),
+            "nothing can be restored from snapshot s: it is being deleted",
+            id="a snapshot that goes",
+        ),
+    ],
+)
+def test_nothing_is_restored_from_what_has_no_data(found: Found, said: str) -> None:
+    with pytest.raises(Failed) as caught:
+        new_claim(found, source_claim(), Wish(to="copy"))
+    assert str(caught.value) == said
+
+
+async def test_restore_makes_the_claim_and_notes_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = provisioned()
+    cluster.snapshot("s", "data")
+    await actions.restore(cluster.session(), "s", Wish(to="copy"), dry_run=False, timeout=None)
+    assert (types.CLAIMS.name, "shop", "copy") in cluster.objects
+    printed = capsys.readouterr()
+    assert printed.out == "persistentvolumeclaim/copy created\n"
+    assert printed.err == "ullage: note: SnapshotNotReady: the snapshot is not ready; the claim is filled once it is\n"
+
+
+async def test_a_dry_run_of_restore_shows_the_claim_and_makes_none(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = provisioned()
+    cluster.snapshot("s", "data", status=READY)
+    await actions.restore(cluster.session(), "s", Wish(to="copy"), dry_run=True, timeout=1.0)
+    assert (types.CLAIMS.name, "shop", "copy") not in cluster.objects
+    assert capsys.readouterr().out.splitlines() == [
+        "persistentvolumeclaim/copy would be created (dry run)",
+        "  from volumesnapshot.snapshot.storage.k8s.io/s",
+        "  10Gi, ReadWriteOnce, Filesystem",
+        "  class fast",
+    ]

@@ -1,0 +1,197 @@
+"""The background fold: when it writes, and when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.simulated import CUPS, LEDGER, Server, creating, ledger, taken
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.objects import find_condition
+from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.ledger.metrics import Metrics
+from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.folder import Folder
+from ullage.ledger.service.service import Service
+from ullage.ledger.service.views import KindView
+
+BRIEF = Settings(request_timeout=5.0, expiry=7.0)
+
+
+@asynccontextmanager
+async def leading(server: Server, metrics: Metrics | None = None) -> AsyncIterator[Service]:
+    """A leader, and a webhook beside it."""
+    clock = VirtualClock()
+    cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
+    ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=lambda: 0.5)
+    view = KindView(cups, taken, client=server, clock=clock)
+    folder = Folder(server, [view], ledgers, settings=BRIEF, clock=clock, metrics=metrics)
+    tasks = [asyncio.create_task(work) for work in (cups.run(), ledgers.run(), folder.controller().run())]
+    async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
+        yield service
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def webhook(server: Server) -> AsyncIterator[Service]:
+    clock = VirtualClock()
+    cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
+    view = KindView(cups, taken, client=server, clock=clock)
+    reading = asyncio.create_task(cups.run())
+    await cups.synced.wait()
+    async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
+        yield service
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+
+
+def run(test: Callable[[Server], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await test(Server())
+
+    in_virtual_time(main())
+
+
+def writes(server: Server) -> int:
+    return server.calls.count("PUT ledgers")
+
+
+def test_a_system_at_rest_is_counted_and_then_written_no_more() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(10))
+        async with leading(server) as service:
+            for name in ("a", "b"):
+                await service.decide(LEDGER, creating(name))
+                server.cup(name)
+            await asyncio.sleep(20)
+            status = server.ledger().status
+            assert (status.pending, status.observed[CUPS.name].accounts) == ("", {"cups": {"size": "2"}})
+            before = writes(server)
+            await asyncio.sleep(600)
+            assert writes(server) == before
+
+    run(test)
+
+
+def test_a_ledger_that_is_booked_all_the_time_is_left_alone() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(1000))
+        metrics = Metrics()
+        async with leading(server, metrics) as service:
+            await asyncio.sleep(10)
+            before = metrics.registry.get_sample_value("ullage_ledger_folds_total")
+            for number in range(100):
+                await service.decide(LEDGER, creating(f"cup-{number}"))
+                server.cup(f"cup-{number}")
+                await asyncio.sleep(0.1)
+            assert metrics.registry.get_sample_value("ullage_ledger_folds_total") == before
+            assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "99"}}, "bookings fold"
+            await asyncio.sleep(3)
+            assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "100"}}
+
+    run(test)
+
+
+def test_objects_that_come_and_go_are_written_once_a_second_at_most() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(1000))
+        async with leading(server):
+            await asyncio.sleep(10)
+            before = writes(server)
+            for number in range(100):  # nobody books: they were there before their hook was, say
+                server.cup(f"cup-{number}")
+                await asyncio.sleep(0.1)
+            assert 5 <= writes(server) - before <= 11
+            await asyncio.sleep(2)
+            assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "100"}}
+
+    run(test)
+
+
+def test_an_attempt_that_never_became_anything_goes_after_its_expiry() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(1))
+        async with leading(server) as service:
+            assert (await service.decide(LEDGER, creating("never"))).allowed
+            await asyncio.sleep(6)
+            assert server.ledger().status.pending, "it could still commit"
+            await asyncio.sleep(6)
+            assert server.ledger().status.pending == ""
+
+    run(test)
+
+
+def test_expiry_does_not_wait_for_the_watch_of_an_idle_kind() -> None:
+    """A watch moves on with events and bookmarks only: a process that started later has a newer view for up to a minute."""
+
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(1))
+        async with leading(server):
+            await asyncio.sleep(3)
+            server.put(LEDGERS, replace(server.ledger()))  # anything that moves the API on, but not the cups
+            async with webhook(server) as later:
+                assert (await later.decide(LEDGER, creating("never"))).allowed
+                assert server.ledger().status.observed[CUPS.name].view > 102, "newer than what the leader has"
+            await asyncio.sleep(12)
+            assert server.ledger().status.pending == ""
+
+    run(test)
+
+
+@pytest.mark.parametrize("change", ["created", "first limit on an account"])
+def test_a_ledger_becomes_ready_once_counted_after_the_request_timeout(change: str) -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(None if change.startswith("first") else 10))
+        async with leading(server):
+            if change.startswith("first"):
+                await asyncio.sleep(30)
+                server.put(LEDGERS, replace(server.ledger(), spec=ledger(10).spec))
+            await asyncio.sleep(3)
+            assert said(server, "Ready") == "False"
+            server.cup("keeps-the-watch-alive", 0)
+            await asyncio.sleep(4)
+            server.cup("keeps-the-watch-alive-too", 0)
+            await asyncio.sleep(8)
+            assert said(server, "Ready") == "True"
+
+    run(test)
+
+
+def test_a_limit_below_what_is_used_shows() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(10))
+        server.cup("big", 8)
+        async with leading(server):
+            await asyncio.sleep(3)
+            assert said(server, "WithinLimits") == "True"
+            server.put(LEDGERS, replace(server.ledger(), spec=ledger(5).spec))
+            await asyncio.sleep(3)
+            assert said(server, "WithinLimits") == "False"
+
+    run(test)
+
+
+def test_a_ledger_that_is_deleted_is_forgotten() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(10))
+        async with leading(server):
+            await asyncio.sleep(3)
+            server.drop(LEDGERS, Key(NAMESPACE, LEDGER))
+            server.cup("a")
+            await asyncio.sleep(3)
+            assert server.get(LEDGERS, Key(NAMESPACE, LEDGER)) is None
+
+    run(test)
+
+
+def said(server: Server, type: str) -> str:
+    found = find_condition(server.ledger().status.conditions, type)
+    return found.status if found else ""

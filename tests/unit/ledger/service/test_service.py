@@ -1,0 +1,350 @@
+"""The service on a simulated API: what it says, when, and how many calls that takes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.simulated import CUPS, LEDGER, Server, creating, cup_key, ledger, taken, takes
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.errors import Forbidden, Unavailable
+from ullage.ledger.api import LEDGERS, NAMESPACE, LedgerStatus
+from ullage.ledger.book import MOST_ATTEMPTS, Charge
+from ullage.ledger.metrics import Metrics
+from ullage.ledger.pending import decode
+from ullage.ledger.service.batcher import Settings, Stopping
+from ullage.ledger.service.decisions import Verdict
+from ullage.ledger.service.service import BudgetSpent, Crowded, Service, decision
+from ullage.ledger.service.views import KindView
+
+BRIEF = Settings(request_timeout=5.0, expiry=7.0)
+
+
+@asynccontextmanager
+async def process(server: Any, **rest: Any) -> AsyncIterator[Service]:
+    """A service with a view of its own, as a webhook has it."""
+    clock = VirtualClock()
+    cache = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
+    view = KindView(cache, taken, client=server, clock=clock)
+    reading = asyncio.create_task(cache.run())
+    await cache.synced.wait()
+    settings = rest.pop("settings", BRIEF)
+    async with Service(server, [view], settings=settings, clock=clock, jitter=lambda: 0.5, **rest) as service:
+        yield service
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+
+
+def simulated(test: Callable[[Server], Awaitable[None]]) -> Callable[[], None]:
+    async def run() -> None:
+        await test(Server())
+
+    def wrapped() -> None:
+        in_virtual_time(run())
+
+    wrapped.__name__, wrapped.__doc__ = test.__name__, test.__doc__
+    return wrapped
+
+
+async def ask(service: Service, *charges: Charge, within: float = 60.0) -> list[Verdict]:
+    deadline = asyncio.get_running_loop().time() + within
+    return list(await asyncio.gather(*(service.decide(LEDGER, charge, deadline=deadline) for charge in charges)))
+
+
+def pending(server: Server) -> list[str]:
+    found = decode(server.ledger().status.pending, ledger=LEDGER)
+    return sorted(uid for slot in found.values() for uid in slot.attempts)
+
+
+@simulated
+async def test_many_that_ask_together_are_decided_in_order_and_written_once(server: Server) -> None:
+    server.put(LEDGERS, ledger(57))
+    metrics = Metrics()
+    async with process(server, metrics=metrics) as service:
+        first = asyncio.create_task(ask(service, creating("first")))
+        await asyncio.sleep(0.003)
+        verdicts = await ask(service, *(creating(f"cup-{number}") for number in range(199)))
+        assert (await first)[0].allowed
+    assert [verdict.allowed for verdict in verdicts] == [True] * 56 + [False] * 143
+    assert len(pending(server)) == 57
+    assert server.calls.count("PUT ledgers") == 1, "all of them arrived before the first read was back"
+    assert metrics.registry.get_sample_value("ullage_ledger_batch_size_sum") == 200
+    assert metrics.registry.get_sample_value("ullage_ledger_decisions_total", {"result": "refused"}) == 143
+
+
+@simulated
+async def test_those_who_come_during_a_write_share_the_next_one_after_a_pause(server: Server) -> None:
+    server.put(LEDGERS, ledger(None))
+    async with process(server) as service:
+        await ask(service, creating("warm"))
+        server.calls.clear()
+        began = asyncio.get_running_loop().time()
+        asked = []
+        for number in range(100):
+            asked.append(asyncio.create_task(ask(service, creating(f"cup-{number}"))))
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*asked)
+        took = asyncio.get_running_loop().time() - began
+    assert server.calls.count("GET ledgers") == 0, "the answer to a write is the state that the next one begins with"
+    assert server.calls.count("PUT ledgers") <= took / (0.004 + 0.010) + 1
+
+
+@simulated
+async def test_no_ledger_is_said_only_after_a_read_that_began_after_the_question(server: Server) -> None:
+    async with process(server) as service:
+        early = asyncio.create_task(ask(service, creating("early")))
+        await asyncio.sleep(0.0025)  # its read has been answered with 404 by the server, and is on its way back
+        server.put(LEDGERS, ledger(0))
+        [late] = await ask(service, creating("late"))
+        assert (await early)[0].unlimited
+        assert not late.allowed, "the ledger was there when it was asked for"
+    assert server.calls.count("GET ledgers") == 2
+
+
+@simulated
+async def test_it_does_not_fit_is_said_only_after_a_look_that_began_after_the_question(server: Server) -> None:
+    server.put(LEDGERS, ledger(1))
+    async with process(server) as service:
+        assert (await ask(service, creating("one")))[0].allowed
+        server.put(LEDGERS, replace(server.ledger(), spec=ledger(2).spec))  # by somebody else; the copy here still says 1
+        assert (await ask(service, creating("two")))[0].allowed
+        assert not (await ask(service, creating("three")))[0].allowed
+
+
+@simulated
+async def test_a_conflict_is_decided_again_on_what_is_there(server: Server) -> None:
+    server.put(LEDGERS, ledger(10))
+    async with process(server) as left, process(server) as right:
+        both = await asyncio.gather(
+            ask(left, *(creating(f"left-{number}") for number in range(8))),
+            ask(right, *(creating(f"right-{number}") for number in range(8))),
+        )
+    assert sum(verdict.allowed for verdicts in both for verdict in verdicts) == 10
+    assert len(pending(server)) == 10
+
+
+@pytest.mark.parametrize("moment", [pytest.param("before", id="not done"), pytest.param("after", id="done")])
+def test_a_lost_answer_is_looked_for_and_costs_nothing_twice(moment: str) -> None:
+    async def main() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(1))
+        lost = iter([True])
+
+        def fault(when: str) -> None:
+            if when == moment and next(lost, False):
+                raise Unavailable("the connection broke", sent=True)
+
+        server.fault = fault
+        async with process(server) as service:
+            assert (await ask(service, creating("one")))[0].allowed
+            assert not (await ask(service, creating("two")))[0].allowed
+        assert pending(server) == ["uid-one"]
+
+    in_virtual_time(main())
+
+
+@simulated
+async def test_a_spent_budget_is_try_again_and_never_yes(server: Server) -> None:
+    server.put(LEDGERS, ledger(1))
+    server.latency = lambda: 3.0
+    async with process(server) as service:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(BudgetSpent, match=r"ledger ns-team gave no answer within 2\.0 s"):
+            await ask(service, creating("one"), within=2.0)
+        assert asyncio.get_running_loop().time() == pytest.approx(began + 2.0)
+
+
+@simulated
+async def test_an_api_that_is_away_is_named_in_the_answer(server: Server) -> None:
+    server.put(LEDGERS, ledger(1))
+
+    def away(moment: str) -> None:
+        raise Unavailable("PUT: no connection", sent=False)
+
+    server.fault = away
+    async with process(server) as service:
+        with pytest.raises(BudgetSpent, match="no connection"):
+            await ask(service, creating("one"), within=2.0)
+        assert len(server.calls) < 20, "it does not ask in a tight loop"
+        server.fault = lambda moment: None
+        assert (await ask(service, creating("one")))[0].allowed
+
+
+@simulated
+async def test_who_gave_up_is_not_booked_by_a_later_write(server: Server) -> None:
+    server.put(LEDGERS, ledger(5))
+    async with process(server) as service:
+        waiting = asyncio.create_task(ask(service, creating("gone")))
+        await asyncio.sleep(0.001)
+        waiting.cancel()
+        await ask(service, creating("there"))
+    assert pending(server) == ["uid-there"]
+
+
+@simulated
+async def test_a_dry_run_is_decided_and_writes_nothing(server: Server) -> None:
+    server.put(LEDGERS, ledger(1))
+    async with process(server) as service:
+        [fits, does_not] = await ask(service, creating("a", dry_run=True), creating("b", 2, dry_run=True))
+    assert fits.allowed
+    assert not does_not.allowed
+    assert "PUT ledgers" not in server.calls
+
+
+@simulated
+async def test_what_does_not_grow_asks_nobody(server: Server) -> None:
+    server.put(LEDGERS, ledger(0))
+    async with process(server) as service:
+        shrinking = Charge(key=cup_key("a"), uid="u", on_version=5, now=takes(1), old=takes(3))
+        assert (await ask(service, shrinking))[0].allowed
+    assert server.calls == []
+
+
+@simulated
+async def test_a_retry_of_the_same_name_does_not_pay_twice_even_at_the_limit(server: Server) -> None:
+    server.put(LEDGERS, ledger(1))
+    async with process(server) as service:
+        assert (await ask(service, creating("one", uid="first")))[0].allowed
+        assert (await ask(service, creating("one", uid="second")))[0].allowed
+        assert not (await ask(service, creating("other")))[0].allowed
+
+
+@simulated
+async def test_a_booking_folds_what_its_process_has_seen(server: Server) -> None:
+    server.put(LEDGERS, ledger(3))
+    async with process(server) as service:
+        await ask(service, creating("one"))
+        server.cup("one")
+        await asyncio.sleep(0.1)
+        await ask(service, creating("two"))
+    assert pending(server) == ["uid-two"]
+    assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "1"}}
+
+
+@simulated
+async def test_on_a_busy_ledger_bookings_settle_what_is_past_expiry(server: Server) -> None:
+    """Nobody else may have a chance to write it."""
+    server.put(LEDGERS, ledger(2))
+    async with process(server) as service:
+        await ask(service, creating("never"))  # admitted, and then refused by another webhook
+        for _ in range(12):
+            await ask(service, creating("busy"))  # a client that tries the same name again and again
+            await asyncio.sleep(0.9)
+        assert (await ask(service, creating("third")))[0].allowed
+    assert "uid-never" not in pending(server)
+
+
+@simulated
+async def test_a_crowded_ledger_says_try_again_until_something_is_counted(server: Server) -> None:
+    server.put(LEDGERS, ledger(None))
+    metrics = Metrics()
+    async with process(server, metrics=metrics) as service:
+        await ask(service, *(creating(f"cup-{number}") for number in range(MOST_ATTEMPTS)))
+        with pytest.raises(Crowded, match=r"ledger ns-team: 2000 requests have room reserved .* since \d{4}-\d\d-\d\dT"):
+            await ask(service, creating("late"))
+        assert (await ask(service, creating("cup-7", 2)))[0].allowed, "one that is held already may be asked for again"
+        assert len(pending(server)) == MOST_ATTEMPTS
+        server.cup("cup-0")
+        await asyncio.sleep(0.1)
+        assert (await ask(service, creating("late")))[0].allowed
+    assert metrics.registry.get_sample_value("ullage_ledger_decisions_total", {"result": "again"}) == 1
+
+
+@simulated
+async def test_a_crowd_that_never_becomes_anything_goes_by_its_expiry(server: Server) -> None:
+    server.put(LEDGERS, ledger(None))
+    async with process(server) as service:
+        await ask(service, *(creating(f"cup-{number}") for number in range(MOST_ATTEMPTS)))
+        for _ in range(10):
+            with contextlib.suppress(Crowded):
+                await ask(service, creating("late"))
+            await asyncio.sleep(1.0)
+    assert pending(server) == ["uid-late"]
+
+
+@simulated
+async def test_a_ledger_that_cannot_be_read_refuses_with_its_name(server: Server) -> None:
+    server.put(LEDGERS, replace(ledger(5), status=LedgerStatus(pending="1garbage")))
+    async with process(server) as service:
+        with pytest.raises(Exception, match=r"ns-team.*ullage ledger rebuild ns-team"):
+            await ask(service, creating("one"))
+
+
+@simulated
+async def test_a_missing_right_is_told_and_not_retried(server: Server) -> None:
+    server.put(LEDGERS, ledger(5))
+
+    def forbidden(moment: str) -> None:
+        raise Forbidden("may not update ledgers", code=403)
+
+    server.fault = forbidden
+    async with process(server) as service:
+        with pytest.raises(Forbidden):
+            await ask(service, creating("one"))
+
+
+@simulated
+async def test_what_a_watch_brings_spares_the_conflict(server: Server) -> None:
+    server.put(LEDGERS, ledger(10))
+    clock = VirtualClock()
+    ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=lambda: 0.5)
+    reading = asyncio.create_task(ledgers.run())
+    await ledgers.synced.wait()
+    async with process(server, ledgers=ledgers) as left, process(server) as right:
+        await ask(left, creating("one"))
+        await ask(right, creating("two"))
+        await asyncio.sleep(0.1)
+        server.calls.clear()
+        await ask(left, creating("three"))
+    assert server.calls == ["PUT ledgers"]
+    reading.cancel()
+
+
+@simulated
+async def test_a_service_that_stops_tells_those_in_line_to_try_again(server: Server) -> None:
+    server.put(LEDGERS, ledger(10))
+    async with process(server) as service:
+        waiting = asyncio.create_task(ask(service, creating("one")))
+        await asyncio.sleep(0.001)
+    with pytest.raises(Stopping):
+        await waiting
+    with pytest.raises(Stopping):
+        await ask(service, creating("two"))
+
+
+@simulated
+async def test_a_ledger_that_is_deleted_meanwhile_is_no_ledger(server: Server) -> None:
+    server.put(LEDGERS, ledger(1))
+    async with process(server) as service:
+        assert (await ask(service, creating("one")))[0].allowed
+        server.drop(LEDGERS, Key(NAMESPACE, LEDGER))
+        assert (await ask(service, creating("two")))[0].unlimited
+
+
+def test_a_refusal_is_403_with_every_number_and_the_next_step() -> None:
+    async def main() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(1))
+        async with process(server) as service:
+            [verdict] = await ask(service, creating("big", 3))
+        answer = decision(verdict, next_step="ullage ledger describe ns-team")
+        assert (answer.allowed, answer.code) == (False, 403)
+        assert answer.message == (
+            "does not fit: cups size: asked 3, used 0, reserved 0, limit 1, over by 2. Next: ullage ledger describe ns-team"
+        )
+
+    in_virtual_time(main())
+    assert decision(Verdict()).allowed
+
+
+def test_an_expiry_that_is_no_longer_than_a_request_is_refused() -> None:
+    with pytest.raises(ValueError, match="could still commit"):
+        Settings(request_timeout=60, expiry=60)

@@ -1,0 +1,132 @@
+"""Counting by increments: whatever happens to the objects, the sums are those of the objects that are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.simulated import ACCOUNT, CUPS, LEDGER, Cup, CupSpec, Server, cup_key, taken, takes
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.kinds import Meta
+from ullage.ledger.amounts import NOTHING, Takings
+from ullage.ledger.fold import Live, Seen
+from ullage.ledger.service.views import KindView, Taken, sources_by_name
+from ullage.quantity import Quantity
+
+
+def cup(name: str, version: int, size: int, *, uid: str = "", namespace: str = "team") -> Cup:
+    meta = Meta(name=name, namespace=namespace, uid=uid or f"uid-{name}", resource_version=str(version))
+    return Cup(metadata=meta, spec=CupSpec(size=size))
+
+
+def by_namespace(one: Cup) -> Taken | None:
+    """Nothing for size 0, and an error for sizes that cannot be."""
+    if one.spec.size < 0:
+        raise ValueError("a negative size")
+    return Taken(f"ns-{one.metadata.namespace}", takes(one.spec.size)) if one.spec.size else None
+
+
+def watching(changes: Sequence[tuple[Cup | None, Cup | None]]) -> KindView[Cup]:
+    """A view that was told of changes, without a server."""
+    cache = Cache(Server(), CUPS, clock=VirtualClock())
+    view = KindView(cache, by_namespace, client=Server(), clock=VirtualClock())
+    for old, new in changes:
+        view._change(old, new)
+    return view
+
+
+A1, A2, A0 = cup("a", 1, 3), cup("a", 2, 5), cup("a", 3, 0)
+OTHER = cup("b", 4, 7, namespace="other")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sums"),
+    [
+        pytest.param([(None, A1)], {"ns-team": 3}, id="what comes is added"),
+        pytest.param([(None, A1), (A1, A2)], {"ns-team": 5}, id="what changes counts as it is"),
+        pytest.param([(None, A1), (A1, None)], {}, id="what goes leaves nothing"),
+        pytest.param([(None, A1), (A1, A0)], {}, id="what takes nothing any more leaves nothing"),
+        pytest.param([(None, A1), (None, OTHER)], {"ns-team": 3, "ns-other": 7}, id="each ledger has its own"),
+        pytest.param([(None, A1), (A1, None), (None, cup("a", 9, 2, uid="new"))], {"ns-team": 2}, id="made anew"),
+    ],
+)
+async def test_sums_follow_the_objects(changes: list[tuple[Cup | None, Cup | None]], sums: dict[str, int]) -> None:
+    view = watching(changes)
+    for ledger in ("ns-team", "ns-other"):
+        wanted = sums.get(ledger)
+        assert view.of(ledger).sums == (Takings({ACCOUNT: Quantity.of(wanted)}) if wanted else NOTHING)
+
+
+async def test_an_object_is_seen_with_what_it_takes_from_the_ledger_that_asks() -> None:
+    view = watching([(None, OTHER)])
+    key = f"{CUPS.name}//other/b"
+    assert view.of("ns-other").get(key) == Seen("uid-b", 4, takes(7))
+    assert view.of("ns-team").get(key) == Seen("uid-b", 4, NOTHING)
+    assert view.of("ns-team").get(cup_key("a")) is None
+
+
+async def test_an_object_that_takes_nothing_is_seen_all_the_same() -> None:
+    assert watching([(None, A0)]).of("ns-team").get(cup_key("a")) == Seen("uid-a", 3, NOTHING)
+
+
+async def test_a_view_with_an_object_that_cannot_be_counted_is_not_used_until_that_is_gone() -> None:
+    broken = cup("a", 2, -1)
+    view = watching([(None, A1), (A1, broken)])
+    view.cache.synced.set()
+    assert not view.usable()
+    view._change(broken, A2)
+    assert view.usable()
+    assert view.of("ns-team").sums == takes(5)
+
+
+async def test_before_everything_was_read_a_view_is_not_used() -> None:
+    assert not watching([(None, A1)]).usable()
+
+
+def test_who_went_is_remembered_for_a_while() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        view = KindView(Cache(Server(), CUPS, clock=clock), taken, client=Server(), clock=clock, remember=300)
+        view._change(None, A1)
+        assert not view.of(LEDGER).gone("uid-a")
+        view._change(A1, None)
+        assert view.of(LEDGER).gone("uid-a")
+        await asyncio.sleep(301)
+        view._change(OTHER, None)
+        assert not view.of(LEDGER).gone("uid-a")
+        assert view.of(LEDGER).gone("uid-b")
+
+    in_virtual_time(main())
+
+
+def test_a_view_of_a_server_has_its_position_and_asks_it_about_single_objects() -> None:
+    async def main() -> None:
+        server, clock = Server(), VirtualClock()
+        server.cup("a", 2)
+        cache = Cache(server, CUPS, clock=clock)
+        view = KindView(cache, taken, client=server, clock=clock)
+        reading = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        made = server.cup("b", 3)
+        await cache.reached(server.version)
+        assert view.usable()
+        assert (view.of(LEDGER).position, view.of(LEDGER).sums) == (server.version, takes(5))
+        assert await view.live(cup_key("b")) == Live("uid-b", int(made.metadata.resource_version))
+        server.drop(CUPS, Key("team", "b"))
+        assert await view.live(cup_key("b")) == Live()
+        before = view.complete_at()
+        await asyncio.sleep(10)
+        assert (clock.now() - view.complete_at()).total_seconds() == pytest.approx(10, abs=0.1)
+        assert (view.complete_at() - before).total_seconds() == pytest.approx(0, abs=0.1), "silence is no news"
+        reading.cancel()
+
+    in_virtual_time(main())
+
+
+async def test_two_views_of_one_kind_are_refused() -> None:
+    with pytest.raises(ValueError, match="two views"):
+        sources_by_name(watching([]), watching([]))

@@ -1,0 +1,207 @@
+"""A ledger as the API has it: read into a book, written back, and described for people."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.ledger.world import BEGIN, KIND, World
+from ullage.kube.crds.definitions import crd_of, undocumented
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import find_condition
+from ullage.ledger.amounts import Takings, parse_limits
+from ullage.ledger.api import LEDGERS, Fullest, Ledger, LedgerSpec, LedgerStatus
+from ullage.ledger.book import Book, Observed, with_limits
+from ullage.ledger.codec import LedgerError, book_of, fullest, says_more, status_of
+from ullage.ledger.pending import PendingError
+
+TIMEOUT = timedelta(seconds=60)
+Written = dict[str, dict[str, str]]
+
+
+def ledger(status: LedgerStatus | None = None, *, limits: Written | None = None) -> Ledger:
+    return Ledger(
+        metadata=Meta(name="ns-lab", namespace="ullage-system", generation=3),
+        spec=LedgerSpec(limits=limits if limits is not None else {"vials/all": {"pieces": "5"}}),
+        status=status or LedgerStatus(),
+    )
+
+
+def written(book: Book, *, seconds: int = 0, limits: Written | None = None, before: LedgerStatus | None = None) -> LedgerStatus:
+    now = BEGIN + timedelta(seconds=seconds)
+    return status_of(book, ledger(before, limits=limits), sources={KIND}, timeout=TIMEOUT, now=now)
+
+
+def busy() -> World:
+    world = World(all=5)
+    world.commit(world.create("a", 2))
+    world.fold()
+    world.wait(0.25)
+    world.create("b", 1)
+    world.update("a", 3)
+    return world
+
+
+def test_a_book_is_read_as_it_was_written() -> None:
+    book = busy().book
+    encoded = msgspec.json.encode(ledger(written(book)))
+    again = book_of(msgspec.json.decode(encoded, type=Ledger), now=BEGIN)
+    assert again == book
+    assert (again.used, again.reserved) == (book.used, book.reserved)
+    assert written(again) == written(book)
+
+
+def test_limits_are_noticed_when_a_ledger_is_read() -> None:
+    book = book_of(ledger(), now=BEGIN)
+    assert (book.limited, book.since) == (frozenset({"vials/all"}), BEGIN)
+    later = book_of(ledger(written(book)), now=BEGIN + TIMEOUT)
+    assert later.since == BEGIN, "noticed once"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        pytest.param({"pending": "9"}, PendingError, id="what is pending"),
+        pytest.param({"lastBooking": "noon"}, LedgerError, id="a time that is none"),
+        pytest.param({"lastBooking": "2026-01-01T00:00:00"}, LedgerError, id="a time without a zone"),
+        pytest.param(
+            {"observed": {"pods": {"view": 1, "time": "2026-01-01T00:00:00Z", "accounts": {"a": {"b": "x"}}}}},
+            LedgerError,
+            id="a sum",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_that_names_the_ledger(status: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match="ledger ns-lab: "):
+        book_of(ledger(msgspec.convert(status, LedgerStatus)), now=BEGIN)
+
+
+# --- is it worth a write? --------------------------------------------------------------------------------------------
+
+
+def test_a_fold_that_finds_the_same_is_not_worth_a_write() -> None:
+    world = World(all=5)
+    world.commit(world.create("a", 2))
+    world.fold()
+    before = written(world.book)
+    world.delete("a")
+    world.fold()
+    assert says_more(before, written(world.book))
+    world.commit(world.create("a", 2))
+    world.fold()
+    after = written(world.book)
+    assert after.observed[KIND].view > before.observed[KIND].view
+    assert not says_more(before, after)
+
+
+def test_a_fold_that_becomes_exact_is_worth_a_write() -> None:
+    world = World(all=5)
+    world.fold()
+    before = written(world.book)
+    world.wait(59)
+    world.fold()
+    assert not says_more(before, written(world.book, seconds=59, before=before))
+    world.wait(2)
+    world.fold()
+    assert says_more(before, written(world.book, seconds=61, before=before))
+
+
+def test_every_booking_is_worth_a_write() -> None:
+    world = World(all=5)
+    world.fold()
+    before = written(world.book)
+    world.create("b", 1)
+    assert says_more(before, written(world.book))
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def said(status: LedgerStatus, type: str) -> tuple[str, str, str]:
+    found = find_condition(status.conditions, type)
+    assert found is not None
+    assert found.observed_generation == 3
+    return found.status, found.reason, found.message
+
+
+def test_conditions_of_a_new_ledger() -> None:
+    status = written(World(all=5).book)
+    assert said(status, "Ready") == ("False", "Counting", f"exact once counted after 2026-01-01T00:01:00Z: {KIND}")
+    assert said(status, "WithinLimits") == ("True", "WithinLimits", "nothing is past its limit")
+
+
+def test_ready_once_counted_after_the_wait() -> None:
+    world = World(all=5)
+    world.wait(61)
+    world.fold()
+    assert said(written(world.book, seconds=61), "Ready") == ("True", "Exact", "everything is counted")
+
+
+def test_limits_that_are_passed_are_spelled_out() -> None:
+    world = busy()
+    world.limit(all=1)
+    assert said(written(world.book), "WithinLimits") == (
+        "False",
+        "LimitPassed",
+        "vials/all pieces: used 2, reserved 2, limit 1, over by 3",
+    )
+
+
+def test_of_many_limits_that_are_passed_a_few_are_spelled_out() -> None:
+    limits = {f"a{number}": {"cpu": "0"} for number in range(9)}
+    used = Takings.parse({account: {"cpu": "1"} for account in limits})
+    book = with_limits(Book.of(limits={}, observed={KIND: Observed(1, BEGIN, used)}), parse_limits(limits), BEGIN)
+    _, _, message = said(written(book, limits=limits), "WithinLimits")
+    assert message.count("over by") == 5
+    assert message.endswith("; and 4 more")
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "expected"),
+    [
+        pytest.param({}, {"a": {"cpu": "1"}}, Fullest(), id="no limit"),
+        pytest.param(
+            {"a": {"cpu": "4"}, "b": {"storage": "10Gi"}},
+            {"a": {"cpu": "1"}, "b": {"storage": "9Gi"}},
+            Fullest(account="b", resource="storage", used="9Gi", limit="10Gi", percent="90%", reserved="0"),
+            id="the one that is closest to its limit",
+        ),
+        pytest.param(
+            {"b": {"cpu": "4"}, "a": {"cpu": "4"}},
+            {},
+            Fullest(account="a", resource="cpu", used="0", limit="4 cores", percent="0%", reserved="0"),
+            id="of equal ones the first by name",
+        ),
+        pytest.param(
+            {"a": {"memory": "10Gi"}},
+            {"a": {"memory": "10737418239"}},
+            Fullest(account="a", resource="memory", used="10Gi", limit="10Gi", percent="99%", reserved="0"),
+            id="not full to the last byte",
+        ),
+        pytest.param(
+            {"a": {"memory": "10Gi"}},
+            {"a": {"memory": "10737418241"}},
+            Fullest(account="a", resource="memory", used="10.01Gi", limit="10Gi", percent="101%", reserved="0"),
+            id="a byte too much",
+        ),
+        pytest.param(
+            {"a": {"cpu": "0"}, "b": {"cpu": "1"}},
+            {"a": {"cpu": "1"}, "b": {"cpu": "5"}},
+            Fullest(account="a", resource="cpu", used="1 core", limit="0", percent="", reserved="0"),
+            id="something where nothing is allowed",
+        ),
+    ],
+)
+def test_what_kubectl_get_shows(limits: Written, used: Written, expected: Fullest) -> None:
+    book = Book.of(limits=parse_limits(limits), observed={KIND: Observed(1, BEGIN, Takings.parse(used))})
+    assert fullest(book) == expected
+
+
+def test_every_field_is_explained() -> None:
+    crd = crd_of(LEDGERS)
+    assert undocumented(crd) == []
+    names = [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"] if not column.get("priority")]
+    assert names == ["Used", "Limit", "%", "Reserved", "Ready", "Age"]
