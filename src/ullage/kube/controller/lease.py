@@ -1,7 +1,7 @@
 """Leader election on a Lease: one of several processes works, the others wait.
 
 What makes it safe stands in `candidate.py`. Here it meets the API and the work: the work runs as a task that is cancelled when
-the tenure is over, and `Elector.guard`, which the client calls right before it sends a write, refuses once the deadline is past.
+the tenure is over, and `Elector.guard`, which the client calls before it sends a write, refuses once the deadline is past.
 The guard asks a clock that goes on while the process is stopped or the machine sleeps, so it holds even if nothing else in the
 process had a chance to run yet. A lease is no fence: a write that was sent in time may still arrive late, and a process that
 is stopped after a guard let a write pass and before its bytes left sends that one when it wakes. Nothing waits in between:
