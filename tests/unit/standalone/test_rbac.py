@@ -251,6 +251,24 @@ def test_aggregation_gathers(roles: list[dict[str, Any]], rules: list[dict[str, 
     assert aggregate(roles)["all"] == rules
 
 
+@pytest.mark.timeout(15)
+def test_a_hundred_roles_that_gather_each_other() -> None:
+    circle = [gathering(f"c{number:03}", "x", into="x") for number in range(100)]
+    leaves = [role(f"r{number}", rule("core", f"a{number}", "get"), labels={"x": "true"}) for number in range(100)]
+    found = aggregate([*circle, *leaves])
+    assert len(found) == 100
+    expected = {f"a{number}" for number in range(100)}
+    assert all(len(rules) == 100 and {rule["resources"][0] for rule in rules} == expected for rules in found.values())
+
+
+@pytest.mark.timeout(15)
+def test_a_role_that_gathers_thousands_of_rules() -> None:
+    leaves = [
+        role(f"r{n:02}", *(rule("core", f"a{n}-{m}", "get") for m in range(2_000)), labels={"x": "true"}) for n in range(10)
+    ]
+    assert len(aggregate([gathering("all", "x", "x"), *leaves])["all"]) == 20_000
+
+
 def test_an_aggregated_role_gives_what_it_gathers() -> None:
     authorizer = authorizer_of(
         gathering("all", "x"),

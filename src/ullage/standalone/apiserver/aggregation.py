@@ -43,9 +43,15 @@ class Aggregation:
 
     async def _process(self, _: str) -> None:
         roles = {entry.key[1]: entry.obj() for entry in self._store.items(STORAGE)}
+        failure: ApiError | None = None
         for name, rules in aggregate(roles.values()).items():
             if rules != (roles[name].get("rules") or []) and not _is_foreign(rules, roles[name]):
-                await self._write(name, rules)
+                try:
+                    await self._write(name, rules)
+                except ApiError as error:  # one role that gathers more than an object holds must not keep the others waiting
+                    failure = error
+        if failure is not None:
+            raise failure
 
     async def _write(self, name: str, rules: list[Json]) -> None:
         resource = self._registry.need(GROUP, "v1", PLURAL)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from ullage.selectors import NOTHING, LabelSelector, SelectorError
 from ullage.standalone.apiserver.auth.rules import Attributes, Rule, parse_rules
 from ullage.standalone.apiserver.auth.users import MASTERS, User
@@ -147,6 +149,7 @@ class Authorizer:
         self._store = store
         self._seen: tuple[int, ...] = ()
         self._parsed: dict[tuple[str, bytes], Any] = {}  # an object's bytes to what was made of it
+        self._aggregated: list[Role] = []  # follow the ClusterRoles alone, which change less often than bindings
         self._policy = _Policy((), ())
 
     def authorize(self, user: User, asked: Attributes) -> Decision:
@@ -173,11 +176,11 @@ class Authorizer:
     def _current(self) -> _Policy:
         touched = tuple(map(self._store.touched, _STORAGES))
         if touched != self._seen:
-            self._policy = self._compile()
+            self._policy = self._compile(same_cluster_roles=touched[:1] == self._seen[:1])
             self._seen = touched
         return self._policy
 
-    def _compile(self) -> _Policy:
+    def _compile(self, *, same_cluster_roles: bool) -> _Policy:
         known, self._parsed = self._parsed, {}
 
         def parsed(storage: str, parse: Callable[[Json], Any]) -> list[Any]:
@@ -190,10 +193,10 @@ class Authorizer:
 
         cluster_roles, roles = parsed(_STORAGES[0], _role), parsed(_STORAGES[1], _role)
         bindings = [*parsed(_STORAGES[2], _binding), *parsed(_STORAGES[3], _binding)]
-        aggregated = aggregate(role.source for role in cluster_roles)
-        for name, rules in aggregated.items():
-            roles.append(Role("", name, parse_rules(rules), {}))
-        return _Policy([*cluster_roles, *roles], bindings)
+        if not same_cluster_roles:
+            gathered = aggregate(role.source for role in cluster_roles)
+            self._aggregated = [Role("", name, parse_rules(rules), {}) for name, rules in gathered.items()]
+        return _Policy([*cluster_roles, *roles, *self._aggregated], bindings)
 
 
 def denied(user: User, asked: Attributes, decision: Decision) -> ApiError:
@@ -213,21 +216,30 @@ def aggregate(cluster_roles: Iterable[Json]) -> dict[str, list[Json]]:
     Roles that are themselves aggregated count with what they gather; a circle of them gathers each of its members once.
     """
     roles = {role["metadata"]["name"]: role for role in cluster_roles}
+    labels = {name: roles[name]["metadata"].get("labels") for name in sorted(roles)}
+    chosen: dict[str, list[str]] = {}  # by each role with selectors, in the order in which it gathers
+    for name, role in roles.items():
+        if selectors := (role.get("aggregationRule") or {}).get("clusterRoleSelectors"):
+            matching = map(_selector, selectors)
+            chosen[name] = list(dict.fromkeys(one for selector in matching for one in labels if selector.matches(labels[one])))
 
-    def gather(name: str, path: frozenset[str]) -> list[Json]:
-        role = roles[name]
-        selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
-        if not selectors:
-            return list(role.get("rules") or ())
-        found: list[Json] = []
-        inside = path | {name}
-        for selector in map(_selector, selectors):
-            for other in sorted(roles):
-                if other not in inside and selector.matches(roles[other]["metadata"].get("labels")):
-                    found += [rule for rule in gather(other, inside) if rule not in found]
-        return found
+    def gather(name: str) -> list[Json]:
+        found: dict[bytes, Json] = {}
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            here = waiting.pop()
+            if here in seen:  # however many ways lead to a role, it counts once: a circle ends
+                continue
+            seen.add(here)
+            if here in chosen:
+                waiting.extend(other for other in reversed(chosen[here]) if other not in seen)
+            else:
+                for rule in roles[here].get("rules") or ():
+                    found.setdefault(msgspec.json.encode(rule, order="deterministic"), rule)
+        return list(found.values())
 
-    return {name: gather(name, frozenset()) for name, role in roles.items() if role.get("aggregationRule")}
+    return {name: gather(name) for name, role in roles.items() if role.get("aggregationRule")}
 
 
 def _selector(selector: Json) -> LabelSelector:
