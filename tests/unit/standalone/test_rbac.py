@@ -17,7 +17,7 @@ from tests.unit.standalone.rbac_builders import (
 )
 from ullage.standalone.apiserver.auth.escalation import Escalation
 from ullage.standalone.apiserver.auth.rbac import Attributes, Authorizer, aggregate, denied
-from ullage.standalone.apiserver.auth.rules import covers, parse_rules
+from ullage.standalone.apiserver.auth.rules import Rule, covers, parse_rules, uncovered
 from ullage.standalone.apiserver.auth.users import User
 
 BOB = user("bob", "dev")
@@ -429,6 +429,44 @@ def test_even_a_label_on_a_role_of_greater_rights_is_refused_but_a_finalizer_is_
     finalized = {**old, "metadata": {**old["metadata"], "finalizers": ["a/b"], "managedFields": [{}]}}
     assert refusal("roles", labelled, old).startswith("403")
     assert refusal("roles", finalized, old) == ""
+
+
+MANY = [f"x{number}" for number in range(300)]
+
+
+@pytest.mark.timeout(15)
+@pytest.mark.parametrize(
+    ("owned", "wanted", "lacking"),
+    [
+        pytest.param(
+            [Rule(("*",), ("*",), ("*",))], [Rule(tuple(MANY), tuple(MANY), tuple(MANY), tuple(MANY))], 0, id="who holds all"
+        ),
+        pytest.param(
+            [Rule(tuple(MANY), tuple(MANY), tuple(MANY))],
+            [Rule(tuple(MANY), tuple(MANY), tuple(MANY), tuple(MANY))],
+            0,
+            id="who holds just that",
+        ),
+        pytest.param([], [Rule(tuple(MANY), tuple(MANY), tuple(MANY), tuple(MANY))], 1_000, id="who holds nothing"),
+        pytest.param(
+            [Rule((verb,), ("*",), ("*",)) for verb in MANY],
+            [Rule(tuple(MANY), tuple(MANY), tuple(MANY), tuple(MANY))],
+            1,
+            id="who holds it in parts",
+        ),
+        pytest.param(
+            [Rule(("get",), ("",), (one,)) for one in MANY], [Rule(("get",), ("",), tuple(MANY))], 0, id="parts of a few rights"
+        ),
+        pytest.param(
+            [Rule(("get",), ("",), (one,)) for one in MANY] * 50,
+            [Rule(("get",), ("",), (one,)) for one in MANY] * 50,
+            0,
+            id="the same rules over and over",
+        ),
+    ],
+)
+def test_rules_that_stand_for_billions_of_rights(owned: list[Rule], wanted: list[Rule], lacking: int) -> None:
+    assert len(uncovered(owned, wanted)) == lacking
 
 
 def test_taking_the_aggregation_away_needs_everything_too() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ullage.standalone.apiserver.status import Json, json_string
 
@@ -63,26 +64,75 @@ class Rule:
         return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in members if values) + "}"
 
 
+MOST_LACKING: Final = 1_000  # rights that a refusal names
+MOST_COMPARED: Final = 500_000
 EVERYTHING = (Rule(("*",), groups=("*",), resources=("*",)), Rule(("*",), urls=("*",)))
+
+
+class _Members(tuple[str, ...]):
+    """A long list of a rule's members. Every request asks whether something is in it, which must not take a walk."""
+
+    _known: frozenset[str]
+
+    def __new__(cls, values: Iterable[str]) -> _Members:
+        made = super().__new__(cls, values)
+        made._known = frozenset(made)
+        return made
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._known
+
+
+def _members(values: Sequence[str] | None) -> tuple[str, ...]:
+    return _Members(values) if values and len(values) > 16 else tuple(values or ())
 
 
 def parse_rules(rules: Sequence[Json] | None) -> tuple[Rule, ...]:
     """The rules of a Role or ClusterRole."""
     return tuple(
         Rule(
-            verbs=tuple(rule.get("verbs") or ()),
-            groups=tuple(rule.get("apiGroups") or ()),
-            resources=tuple(rule.get("resources") or ()),
-            names=tuple(rule.get("resourceNames") or ()),
-            urls=tuple(rule.get("nonResourceURLs") or ()),
+            verbs=_members(rule.get("verbs")),
+            groups=_members(rule.get("apiGroups")),
+            resources=_members(rule.get("resources")),
+            names=_members(rule.get("resourceNames")),
+            urls=_members(rule.get("nonResourceURLs")),
         )
         for rule in rules or ()
     )
 
 
 def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """The single rights in `wanted` that no one rule in `owned` gives, in the order in which they are wanted."""
-    return [right for rule in wanted for right in _single(rule) if not any(_covers(own, right) for own in owned)]
+    """The single rights in `wanted` that no one rule in `owned` gives, in the order in which they are wanted.
+
+    One rule can stand for more single rights than there are atoms. So no more than `MOST_LACKING` are named, and whoever
+    asks for more of them than `MOST_COMPARED` comparisons settle, lacks the one at which the counting ended.
+    """
+    lacking: list[Rule] = []
+    held = dict.fromkeys(owned)
+    owned = list(held)
+    compared = 0
+    for rule in dict.fromkeys(wanted):
+        compared += len(owned)
+        if rule in held or (compared <= MOST_COMPARED and any(_contains(own, rule) for own in owned)):
+            continue
+        for right in _single(rule):
+            compared += len(owned) + 1
+            if compared > MOST_COMPARED or not any(_covers(own, right) for own in owned):
+                lacking.append(right)
+            if compared > MOST_COMPARED or len(lacking) == MOST_LACKING:
+                return lacking
+    return lacking
+
+
+def _contains(own: Rule, rule: Rule) -> bool:
+    """Whether one rule gives all of another, member by member: so it is with most, and needs no single rights."""
+    return (
+        ("*" in own.verbs or set(rule.verbs) <= set(own.verbs))
+        and (not rule.groups or "*" in own.groups or set(rule.groups) <= set(own.groups))
+        and (not rule.resources or "*" in own.resources or set(rule.resources) <= set(own.resources))
+        and (not own.names or (bool(rule.names) and set(rule.names) <= set(own.names)))
+        and (not rule.urls or "*" in own.urls or set(rule.urls) <= set(own.urls))
+    )
 
 
 def covers(owned: Sequence[Rule], wanted: Iterable[Rule]) -> bool:
