@@ -32,6 +32,8 @@ ROBOT = (
 )
 ROBOT_USER = "system:serviceaccount:{ns}:robot"
 REVIEWS = "/apis/authorization.k8s.io/v1"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/a"
+LEASE_GROUP = "coordination.k8s.io"
 AS_ROBOT = {"Impersonate-User": ROBOT_USER}
 
 
@@ -302,6 +304,70 @@ CASES = (
         setup=allowed(rule(["configmaps"], ["patch"])),
         expect=(403, "Forbidden"),
         message='configmaps "a" is forbidden: User "system:serviceaccount:{ns}:robot" cannot create resource "configmaps" in API group "" in the namespace "{ns}"',
+    ),
+    *(
+        Case(
+            f"a PUT that would create {plural} wants the right to create too",
+            "PUT",
+            f"/{place}/namespaces/{{ns}}/{plural}/a",
+            {"metadata": {"name": "a"}},
+            token="{token}",
+            setup=allowed({"apiGroups": [group], "resources": [plural], "verbs": ["update"]}),
+            expect=(403, "Forbidden"),
+            message=f'{plural}{"." if group else ""}{group} "a" is forbidden: User "system:serviceaccount:{{ns}}:robot" cannot create resource "{plural}" in API group "{group}" in the namespace "{{ns}}"',
+            then=(Check(f"/{place}/namespaces/{{ns}}/{plural}/a", 404),),
+        )
+        for place, group, plural in (
+            ("api/v1", "", "endpoints"),
+            ("api/v1", "", "limitranges"),
+            ("apis/coordination.k8s.io/v1", "coordination.k8s.io", "leases"),
+            ("apis/rbac.authorization.k8s.io/v1", RBAC, "roles"),
+        )
+    ),
+    Case(
+        "the right to create one name is enough for a PUT that creates it",
+        "PUT",
+        LEASE,
+        {"metadata": {"name": "a"}},
+        token="{token}",
+        setup=allowed(
+            {"apiGroups": [LEASE_GROUP], "resources": ["leases"], "verbs": ["update", "create"], "resourceNames": ["a"]}
+        ),
+        expect=(201, ""),
+    ),
+    Case(
+        "the right to create another name is not",
+        "PUT",
+        LEASE,
+        {"metadata": {"name": "a"}},
+        token="{token}",
+        setup=allowed(
+            {"apiGroups": [LEASE_GROUP], "resources": ["leases"], "verbs": ["create"], "resourceNames": ["b"]},
+            {"apiGroups": [LEASE_GROUP], "resources": ["leases"], "verbs": ["update"]},
+        ),
+        expect=(403, "Forbidden"),
+        then=(Check(LEASE, 404),),
+    ),
+    Case(
+        "the right to update is enough for what is there",
+        "PUT",
+        f"{NAMESPACE}/endpoints/a",
+        {"metadata": {"name": "a", "labels": {"x": "y"}}},
+        token="{token}",
+        setup=(
+            *allowed({"apiGroups": [""], "resources": ["endpoints"], "verbs": ["update"]}),
+            post(f"{NAMESPACE}/endpoints", {"metadata": {"name": "a"}}),
+        ),
+        has={"metadata.labels.x": "y"},
+    ),
+    Case(
+        "a patch creates nothing",
+        "PATCH",
+        LEASE,
+        {"metadata": {"labels": {"x": "y"}}},
+        headers=MERGE_PATCH,
+        expect=(404, "NotFound"),
+        then=(Check(LEASE, 404),),
     ),
     Case(
         "nobody grants more than they have",

@@ -9,6 +9,13 @@ from .case import CONFIGMAPS, GAUGES, NAMESPACE, PODS, SECRETS, TANKS, Case, Che
 
 CASES = (
     Case(
+        "a new object may say that it has the version 0",
+        "POST",
+        CONFIGMAPS,
+        configmap("a", resourceVersion="0"),
+        expect=(201, ""),
+    ),
+    Case(
         "a new object gets uid, version, time and namespace",
         "POST",
         CONFIGMAPS,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ..kinds import configmap, deployment, gauge
-from .case import CONFIGMAPS, DEPLOYMENTS, GAUGES, LEASES, NAMESPACE, TANKS, Case, Check, Step, post
+from .case import CONFIGMAPS, DEPLOYMENTS, GAUGES, LEASES, MERGE_PATCH, NAMESPACE, TANKS, Case, Check, Step, post
 
 MADE = (post(CONFIGMAPS, configmap("a", {"k": "v"}), rv="metadata.resourceVersion", uid="metadata.uid"),)
 GAUGE = (post(GAUGES, gauge("a", owner="me"), rv="metadata.resourceVersion", uid="metadata.uid"),)
@@ -14,6 +14,8 @@ STALE_GAUGE = (
     *GAUGE,
     Step("PUT", f"{GAUGES}/a", {**gauge("a", owner="me", low=1), "metadata": {"name": "a", "resourceVersion": "{rv}"}}),
 )
+
+BUDGETS = "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"
 
 CASES = (
     Case(
@@ -78,6 +80,63 @@ CASES = (
         expect=(422, "Invalid"),
         message='leases.coordination.k8s.io "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
         causes=(("metadata.resourceVersion", "FieldValueInvalid"),),
+    ),
+    *(
+        Case(
+            f"an update with the version {zero} replaces whatever is there",
+            "PUT",
+            f"{CONFIGMAPS}/a",
+            {**configmap("a", resourceVersion=zero), "data": {"k": "zero"}},
+            setup=STALE,
+            has={"data.k": "zero"},
+        )
+        for zero in ("0", "000")
+    ),
+    Case(
+        "a patch with the version 0 changes whatever is there",
+        "PATCH",
+        f"{CONFIGMAPS}/a",
+        {"metadata": {"resourceVersion": "0"}, "data": {"k": "zero"}},
+        headers=MERGE_PATCH,
+        setup=STALE,
+        has={"data.k": "zero"},
+    ),
+    Case(
+        "a custom update with the version 0 is as good as without",
+        "PUT",
+        f"{GAUGES}/a",
+        {**gauge("a"), "metadata": {"name": "a", "resourceVersion": "0"}},
+        setup=GAUGE,
+        expect=(422, "Invalid"),
+        message='gauges.e2e.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
+    ),
+    Case(
+        "a custom patch with the version 0 is refused",
+        "PATCH",
+        f"{GAUGES}/a",
+        {"metadata": {"resourceVersion": "0"}},
+        headers=MERGE_PATCH,
+        setup=GAUGE,
+        expect=(422, "Invalid"),
+        message='gauges.e2e.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
+    ),
+    Case(
+        "the update of a custom status needs a version",
+        "PUT",
+        f"{GAUGES}/a/status",
+        gauge("a"),
+        setup=GAUGE,
+        expect=(422, "Invalid"),
+        message='gauges.e2e.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
+    ),
+    Case(
+        "the update of a disruption budget needs a version",
+        "PUT",
+        f"{BUDGETS}/a",
+        {"metadata": {"name": "a"}, "spec": {"minAvailable": 1}},
+        setup=(post(BUDGETS, {"metadata": {"name": "a"}, "spec": {"minAvailable": 1}}),),
+        expect=(422, "Invalid"),
+        message='poddisruptionbudgets.policy "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
     ),
     Case(
         "an update with a version that is no number is refused",

@@ -11,6 +11,33 @@ from ullage.standalone.apiserver.schema.custom import BLOCKING
 from ullage.standalone.apiserver.status import ApiError, FieldError, Json, conflict, invalid, invalid_value
 from ullage.standalone.apiserver.strategies.base import Strategy
 
+# Kinds beside the custom ones whose update must name the version it replaces.
+_CONDITIONAL = frozenset(
+    {
+        "apiservices.apiregistration.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csistoragecapacities.storage.k8s.io",
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "leases.coordination.k8s.io",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "poddisruptionbudgets.policy",
+        "runtimeclasses.node.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    }
+)
+
+
+def is_unversioned(meta: Json) -> bool:
+    """Whether a change names no version that it replaces; zero is none."""
+    version = meta.get("resourceVersion") or ""
+    return not version.strip("0")
+
 
 def check_preconditions(resource: Resource, new: Json, live: Json, *, patched: bool, subresource: str) -> None:
     """Refuses a change that was made for another object, or for another version of it."""
@@ -30,8 +57,13 @@ def check_preconditions(resource: Resource, new: Json, live: Json, *, patched: b
         )
         raise conflict(resource.group, resource.plural, name, text)
     version = meta.get("resourceVersion")
-    if version and version != old["resourceVersion"]:
-        if not version.isdigit():
+    if is_unversioned(meta):
+        # A patch that names none is made for whatever is there; one that says zero is not.
+        if (resource.custom is not None or resource.group_resource in _CONDITIONAL) and (version or not patched):
+            fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(resource.group, resource.plural, name, [fault])  # it names the resource where others name the kind
+    elif version != old["resourceVersion"]:
+        if not version.isascii() or not version.isdigit():
             raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
         raise conflict(resource.group, resource.plural, name)
 

@@ -16,6 +16,7 @@ from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.bodies import BadBody, parse_json
+from ullage.standalone.apiserver.changes import is_unversioned
 from ullage.standalone.apiserver.go_text import go_text
 from ullage.standalone.apiserver.options import WriteOptions, write_options
 from ullage.standalone.apiserver.patch.form import json_type
@@ -28,7 +29,6 @@ from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.shape import Shape
 from ullage.standalone.apiserver.status import (
     ApiError,
-    FieldError,
     Json,
     bad_request,
     conflict,
@@ -66,14 +66,6 @@ _CREATED_BY_UPDATE = frozenset(
         "runtimeclasses.node.k8s.io",
     }
 )
-# Kinds beside the custom ones whose update must name the version it replaces.
-_CONDITIONAL = frozenset(
-    {
-        "customresourcedefinitions.apiextensions.k8s.io",
-        "apiservices.apiregistration.k8s.io",
-        "leases.coordination.k8s.io",
-    }
-)
 
 
 class Editor:
@@ -108,6 +100,7 @@ class Editor:
         call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings)
         where = target.namespace if resource.namespaced else ""
         if self._store.head(resource.storage, where, target.name) is None and self._may_create(resource, target.subresource):
+            self._authorize_create(request, resource, call)
             try:
                 done = await self._writer.insert(resource, _without_version(obj), call, namespace=target.namespace)
             except ApiError as error:
@@ -115,13 +108,7 @@ class Editor:
                     raise
             else:
                 return self._answer(request, resource, done, want)
-        if not obj["metadata"].get("resourceVersion") and (
-            resource.custom is not None or resource.group_resource in _CONDITIONAL
-        ):
-            self._reader.find(resource, target.namespace, target.name)
-            fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise _invalid_by_resource(resource, target.name, fault)
-        insist = bool(obj["metadata"].get("resourceVersion"))
+        insist = not is_unversioned(obj["metadata"])
         done = await self._writer.modify(
             resource, lambda live: copied(obj), call, namespace=target.namespace, name=target.name, insist=insist
         )
@@ -268,7 +255,7 @@ class Editor:
         return config
 
     def _authorize_create(self, request: Request, resource: Resource, call: Call) -> None:
-        """An apply that finds nothing is a create, and wants the right to it."""
+        """An apply or an update that finds nothing is a create, and wants the right to it."""
         target = request.target
         asked = Attributes(
             verb="create",
@@ -325,8 +312,3 @@ def _patch_media(resource: Resource) -> ApiError:
 def _required_manager() -> ApiError:
     fault = required("fieldManager", "is required for apply patch")
     return invalid("meta.k8s.io", "PatchOptions", "", [fault])
-
-
-def _invalid_by_resource(resource: Resource, name: str, fault: FieldError) -> ApiError:
-    """A refusal that names the resource where others name the kind, as kube-apiserver does for a missing version."""
-    return invalid(resource.group, resource.plural, name, [fault])

@@ -18,7 +18,14 @@ import msgspec
 from ullage.clock import Clock
 from ullage.standalone.apiserver.apply.managers import reset_fields, track_scale, track_update
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.changes import check_preconditions, count_generation, same, validate_changed, validate_new
+from ullage.standalone.apiserver.changes import (
+    check_preconditions,
+    count_generation,
+    is_unversioned,
+    same,
+    validate_changed,
+    validate_new,
+)
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.names import carry_metadata, finalizer_warnings
@@ -105,7 +112,7 @@ class Writer:
     async def insert(self, resource: Resource, obj: Json, call: Call, *, namespace: str) -> Written:
         self._fit_namespace(resource, obj["metadata"], namespace)
         meta = obj["metadata"]
-        if meta.get("resourceVersion"):
+        if not is_unversioned(meta):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._check_place(resource, meta)
         strategy = self._kinds.strategy(resource)
