@@ -8,7 +8,7 @@ import copy
 from typing import Any
 
 from ..kinds import LOOSE, throwaway
-from .case import DEFINITIONS, Case, Check, Json, Step, post
+from .case import DEFINITIONS, MERGE_PATCH, Case, Check, Json, Step, post
 
 GROUP = "{ns}.example.com"
 NAME = "crumbs.{ns}.example.com"
@@ -32,7 +32,61 @@ def version(name: str, **more: Any) -> Json:
     return {"name": name, "served": True, "storage": True, "schema": LOOSE, **more}
 
 
+ESTABLISHED = (
+    post(DEFINITIONS, definition()),
+    Step(
+        "GET",
+        f"{DEFINITIONS}/{NAME}",
+        until={"status.conditions[1].type": "Established", "status.conditions[1].status": "True"},
+        save={"rv": "metadata.resourceVersion"},
+    ),
+)
+ODD: Json = {"status": {"conditions": [{"message": "patched"}]}}
+
 CASES = (
+    Case(
+        "a definition's status is written, and nothing else",
+        "PUT",
+        f"{DEFINITIONS}/{NAME}/status",
+        {
+            "metadata": {"name": NAME, "resourceVersion": "{rv}"},
+            "spec": {"scope": "Galaxy"},
+            "status": {"conditions": [{"type": "Mine", "status": "True"}], "storedVersions": ["v1"]},
+        },
+        setup=ESTABLISHED,
+        cleanup=GONE,
+        has={
+            "spec.scope": "Namespaced",
+            "status.conditions[0]": {"type": "Mine", "status": "True", "lastTransitionTime": None},
+            "status.storedVersions": ["v1"],
+        },
+    ),
+    Case(
+        "a definition's status needs nothing of its spec",
+        "PUT",
+        f"{DEFINITIONS}/{NAME}/status",
+        {"metadata": {"name": NAME, "resourceVersion": "{rv}"}, "status": {"storedVersions": ["v1"]}},
+        setup=ESTABLISHED,
+        cleanup=GONE,
+        has={"spec.names.plural": "crumbs"},
+    ),
+    Case(
+        "a patch of a definition's status takes odd conditions",
+        "PATCH",
+        f"{DEFINITIONS}/{NAME}/status",
+        ODD,
+        headers=MERGE_PATCH,
+        setup=ESTABLISHED,
+        cleanup=GONE,
+        has={"status.conditions[0].type": "", "status.conditions[0].status": "", "status.conditions[0].message": "patched"},
+    ),
+    Case(
+        "a definition with odd conditions can be deleted",
+        "DELETE",
+        f"{DEFINITIONS}/{NAME}",
+        setup=(*ESTABLISHED, Step("PATCH", f"{DEFINITIONS}/{NAME}/status", ODD, headers=MERGE_PATCH)),
+        cleanup=GONE,
+    ),
     Case(
         "a definition is filled in",
         "POST",

@@ -289,3 +289,93 @@ class TestWatches:
 
 async def _all(chunks: AsyncIterator[bytes]) -> bytes:
     return b"".join([chunk async for chunk in chunks])
+
+
+RBAC = "rbac.authorization.k8s.io"
+APPROVED = {"annotations": {"api-approved.kubernetes.io": "unapproved, a test"}}
+
+
+def taken(plural: str, group: str, **spec: Any) -> Json:
+    """A definition with the name of something that the server has of its own."""
+    return definition(plural, "Thing", group=group, scope="Cluster", **spec)
+
+
+class TestBuiltinNames:
+    @pytest.mark.parametrize(
+        ("plural", "group", "served_version"),
+        [
+            pytest.param("clusterroles", RBAC, "v1", id="a kind that is served"),
+            pytest.param("clusterroles", RBAC, "v7", id="a kind that is served, in another version"),
+            pytest.param("tokenreviews", "authentication.k8s.io", "v7", id="a kind that is never stored"),
+            pytest.param("events", "events.k8s.io", "v7", id="a kind that is stored elsewhere"),
+            pytest.param("customresourcedefinitions", "apiextensions.k8s.io", "v7", id="definitions themselves"),
+        ],
+    )
+    async def test_the_name_of_a_built_in_kind_is_refused(self, kit: Kit, plural: str, group: str, served_version: str) -> None:
+        spec = taken(plural, group, versions=[version(served_version)])
+        with pytest.raises(ApiError) as refused:
+            await kit.create(CRDS, f"{plural}.{group}", spec=spec, metadata=APPROVED)
+        assert (refused.value.code, refused.value.reason) == (422, "Invalid")
+        assert f'spec.names.plural: Invalid value: "{plural}": is a kind of the API server itself' in refused.value.message
+
+    async def test_a_group_of_the_server_gets_no_further_kinds(self, kit: Kit) -> None:
+        name = f"things.{RBAC}"
+        await kit.create(CRDS, name, spec=taken("things", RBAC, versions=[version("v7")]), metadata=APPROVED)
+        await eventually(lambda: condition(kit, name, "Established") == "True")
+        assert kit.server.registry.versions(RBAC, "things") == []
+
+    @pytest.mark.parametrize("going", [pytest.param(False, id="as it was"), pytest.param(True, id="that was being deleted")])
+    async def test_a_definition_from_before_harms_nothing(self, tmp_path: Path, going: bool) -> None:
+        """A release that took such names has left one in the data directory. It loads; it is not served; it can go."""
+        name = f"clusterroles.{RBAC}"
+        async with running_kit(tmp_path) as kit:
+            await kit.store.stage(STORAGE, leftover(name, going=going), expect=0)
+        async with running_kit(tmp_path) as kit:
+            roles = {entry.key[1] for entry in kit.store.items(name)}
+            assert "cluster-admin" in roles
+            assert [one.kind for one in kit.server.registry.versions(RBAC, "clusterroles")] == ["ClusterRole"]
+            await kit.create("clusterroles", "mine", rules=[])
+            if not going:
+                await kit.delete(CRDS, name)
+            await eventually(lambda: kit.get(CRDS, name) is None)
+            await quiet(kit.server)
+            assert {entry.key[1] for entry in kit.store.items(name)} == {*roles, "mine"}
+            assert kit.server.registry.find(RBAC, "v1", "clusterroles") is not None
+            await kit.create("clusterroles", "later", rules=[])
+
+    async def test_a_status_cannot_move_the_storage_of_a_definition(self, kit: Kit) -> None:
+        """Whoever may write a definition's status says which names were accepted, and not where objects lie."""
+        crd = {"metadata": {"name": "widgets.example.com"}, "spec": definition()}
+        for names in ({"plural": "gadgets", "kind": "Widget"}, {"plural": "", "kind": "Widget"}):
+            (resource,) = resources_of({**crd, "status": {"acceptedNames": names}})
+            assert (resource.plural, resource.storage) == ("widgets", "widgets.example.com")
+
+    async def test_a_custom_kind_replaces_and_removes_none_of_the_servers(self, kit: Kit) -> None:
+        registry, (custom,) = kit.server.registry, resources_of(custom_secrets())
+        with pytest.raises(ValueError, match="is a kind of the API server itself"):
+            registry.add(custom)
+        registry.remove(RBAC, "roles")
+        assert registry.find(RBAC, "v1", "roles") is not None
+
+
+def custom_secrets() -> Json:
+    """A definition that cannot exist, and would be in the place of the Secrets."""
+    spec = definition("secrets", "Secret", group="", scope="Namespaced")
+    return {"metadata": {"name": "secrets.none.example.com"}, "spec": spec}
+
+
+def leftover(name: str, *, going: bool) -> Json:
+    meta: Json = {"name": name, "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", **APPROVED}
+    if going:
+        meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["customresourcecleanup.apiextensions.k8s.io"]}
+    conditions = [{"type": kind, "status": "True"} for kind in ("NamesAccepted", "Established")]
+    names = {"plural": "clusterroles", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    status = {"conditions": conditions, "acceptedNames": names, "storedVersions": ["v1"]}
+    spec = taken("clusterroles", RBAC)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": meta,
+        "spec": spec,
+        "status": status,
+    }

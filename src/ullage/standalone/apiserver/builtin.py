@@ -7,6 +7,7 @@ line a kind, in the order in which a cluster lists its groups. Everything else a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from ullage.standalone.apiserver import conversion
@@ -186,6 +187,17 @@ def rows() -> Iterator[Row]:
         short_names, categories, subresources = (tuple(cell.split()) for cell in cells[3:6])
         namespaced = scope == "namespace"
         yield Row(group, version, plural, kind, namespaced, short_names, categories, subresources, _verbs(cells[6]))
+
+
+@cache
+def builtin_storages() -> frozenset[str]:
+    """The key spaces of the built-in kinds, those that nothing is stored in included: no other kind may ever have one."""
+    return frozenset({group_resource(row.group, row.plural) for row in rows()} | {one.storage for one in SHARED.values()})
+
+
+@cache
+def builtin_groups() -> frozenset[str]:
+    return frozenset(row.group for row in rows())
 
 
 def _verbs(cell: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ullage.standalone.apiserver import definitions
+from ullage.standalone.apiserver.builtin import builtin_groups, builtin_storages
 from ullage.standalone.apiserver.resources import Column, Resource, Schema, Subresource, dig
 from ullage.standalone.apiserver.schema import OBJECT_META, compile_custom
 from ullage.standalone.apiserver.status import Json, json_string
@@ -17,6 +18,24 @@ VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update
 _SUB_VERBS = ("get", "patch", "update")
 _APPROVAL = "KubernetesAPIApprovalPolicyConformant"
 _ANNOTATION = "api-approved.kubernetes.io"
+
+
+class Reserved(Exception):
+    """A definition whose objects would lie among those of a built-in kind."""
+
+
+def storage_of(crd: Json) -> str:
+    """The key space of a definition's objects. It has the definition's name, and is never that of a built-in kind: a
+    definition that got its name by whatever way has none."""
+    name: str = crd["metadata"]["name"]
+    if name in builtin_storages():
+        raise Reserved(f"{name} is a kind of the API server itself")
+    return name
+
+
+def is_own_group(group: str) -> bool:
+    """Whether the API server answers for all of a group: as with kube-apiserver, definitions add nothing to it."""
+    return group in builtin_groups()
 
 
 def accept(crd: Json, others: Iterable[Json], now: str) -> Json:
@@ -76,7 +95,7 @@ def _conditions(crd: Json, *, reason: str, message: str, now: str) -> list[Json]
             _set(conditions, _APPROVAL, "True", "ApprovedAnnotation", f"approved in {note}", now=now)
     free = reason == "NoConflicts"
     _set(conditions, "NamesAccepted", "True" if free else "False", reason, message, now=now)
-    established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    established = any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
     if free:
         _set(conditions, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now=now)
     elif not established:
@@ -86,8 +105,8 @@ def _conditions(crd: Json, *, reason: str, message: str, now: str) -> list[Json]
 
 def _set(conditions: list[Json], kind: str, status: str, reason: str, message: str, *, now: str) -> None:
     """Puts a condition in its place; its time changes only with its status."""
-    found = next((one for one in conditions if one["type"] == kind), None)
-    since = found["lastTransitionTime"] if found is not None and found["status"] == status else now
+    found = next((one for one in conditions if one.get("type") == kind), None)
+    since = (found.get("lastTransitionTime") if found is not None and found.get("status") == status else None) or now
     value = {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
     if found is None:
         conditions.append(value)
@@ -101,12 +120,13 @@ def resources_of(crd: Json, compile_schema: Callable[[Json], Schema] = compile_c
     spec = crd["spec"]
     held = dig(crd, "status", "acceptedNames") or {}
     names = held if held.get("kind") else spec["names"]
-    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    storage, plural = storage_of(crd), spec["names"]["plural"]
+    stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
     return [
         Resource(
             group=spec["group"],
             version=version["name"],
-            plural=names["plural"],
+            plural=plural,
             singular=names.get("singular", ""),
             kind=names["kind"],
             namespaced=spec["scope"] == "Namespaced",
@@ -114,8 +134,8 @@ def resources_of(crd: Json, compile_schema: Callable[[Json], Schema] = compile_c
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             subresources=_subresources(version.get("subresources") or {}, names["kind"]),
-            storage=f"{names['plural']}.{spec['group']}",
-            storage_version=f"{spec['group']}/{storage}",
+            storage=storage,
+            storage_version=f"{spec['group']}/{stored}",
             schema=compile_schema(version["schema"]["openAPIV3Schema"]),
             raw=version["schema"]["openAPIV3Schema"],
             custom=spec,

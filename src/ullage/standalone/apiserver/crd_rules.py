@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from ullage.standalone.apiserver.builtin import builtin_storages
 from ullage.standalone.apiserver.crd_names import accept, resources_of
 from ullage.standalone.apiserver.crd_schema import schema_errors
 from ullage.standalone.apiserver.resources import dig
@@ -62,7 +63,10 @@ def default_crd(crd: Json) -> None:
         if version.get("storage") and version.get("name") not in stored:
             stored.append(version["name"])
             break
-    status.setdefault("conditions", [])
+    conditions = status.setdefault("conditions", [])
+    for condition in conditions or ():
+        for key, empty in (("type", ""), ("status", ""), ("lastTransitionTime", None)):
+            condition.setdefault(key, empty)
     status.setdefault("acceptedNames", {"plural": "", "kind": ""})
 
 
@@ -72,6 +76,8 @@ def validate_crd(crd: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     if name and name != f"{dig(spec, 'names', 'plural') or ''}.{spec.get('group', '')}":
         errors.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    elif name in builtin_storages() and not dig(crd, "metadata", "deletionTimestamp"):  # else it could never go
+        errors.append(invalid_value("spec.names.plural", spec["names"]["plural"], "is a kind of the API server itself"))
     return [*errors, *_specification(crd), *_stored_versions(crd), *_approval(crd)]
 
 

@@ -31,7 +31,7 @@ def mark_terminating(crd: Json, now: str) -> None:
     if CLEANUP not in (meta.get("finalizers") or ()):
         meta["finalizers"] = [*(meta.get("finalizers") or ()), CLEANUP]
     status = crd.setdefault("status", {})
-    conditions = [c for c in status.get("conditions") or () if c["type"] != "Terminating"]
+    conditions = [c for c in status.get("conditions") or () if c.get("type") != "Terminating"]
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will occur as soon as possible"
     conditions.append(
         {

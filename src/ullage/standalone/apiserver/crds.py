@@ -8,6 +8,8 @@ from dataclasses import replace
 import msgspec
 
 from ullage.standalone.apiserver.auth.users import MASTERS, User
+from ullage.standalone.apiserver.builtin import builtin_storages
+from ullage.standalone.apiserver.crd_names import Reserved, is_own_group, storage_of
 from ullage.standalone.apiserver.crd_rules import accept, is_true, resources_of
 from ullage.standalone.apiserver.crd_strategy import CLEANUP
 from ullage.standalone.apiserver.deletes import Deleter
@@ -67,20 +69,24 @@ class Definitions:
     def _follow(self, crd: Json, *, since: int) -> None:
         """Serves what a definition says, and shuts the door when it goes. The storage has the definition's name."""
         name = crd["metadata"]["name"]
-        if crd["metadata"].get("deletionTimestamp"):
-            self._store.closed.add(name)
-        else:
-            self._store.closed.discard(name)
+        self._close(name, going=bool(crd["metadata"].get("deletionTimestamp")))
         try:
             self._serve(crd, since=since)
         except Exception:  # whatever is wrong with one definition, the others are served, and the server starts
             logger.exception("a definition cannot be served", extra={"definition": name})
 
+    def _close(self, name: str, *, going: bool) -> None:
+        """Lets nothing more into a definition's storage while it goes; never into that of a built-in kind."""
+        if going and name not in builtin_storages():
+            self._store.closed.add(name)
+        else:
+            self._store.closed.discard(name)
+
     def _serve(self, crd: Json, *, since: int) -> None:
         name = crd["metadata"]["name"]
-        if not is_true(crd, "Established"):
+        if not is_true(crd, "Established") or is_own_group(crd["spec"]["group"]):
             return
-        held = {"spec": crd["spec"], "names": crd["status"]["acceptedNames"]}
+        held = {"spec": crd["spec"], "names": dig(crd, "status", "acceptedNames")}
         if self._served.get(name) == held:
             return
         resources = [replace(resource, since=since) for resource in resources_of(crd)]
@@ -93,7 +99,7 @@ class Definitions:
 
     def _withdraw(self, crd: Json) -> None:
         name, spec = crd["metadata"]["name"], crd["spec"]
-        self._store.closed.add(name)  # until it comes again: requests that were let in before may still be on their way
+        self._close(name, going=True)  # until it comes again: requests that were let in before may still be on their way
         if self._served.pop(name, None) is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])
         self._store.wake(name)
@@ -105,6 +111,8 @@ class Definitions:
         crd = entry.obj()
         if crd["metadata"].get("deletionTimestamp"):
             await self._clean(crd)
+            return
+        if name in builtin_storages():  # left by a release that took such names: it is not served, and may be deleted
             return
         others = [other.obj() for other in self._kin(name) if other.key[1] != name]
         now = rfc3339(self._source.now())
@@ -121,10 +129,7 @@ class Definitions:
         name = crd["metadata"]["name"]
         if CLEANUP not in (crd["metadata"].get("finalizers") or ()):
             return
-        failures = await self._deleter.remove_all(self._stored_version(crd), user=CONTROLLER)
-        if failures:
-            raise RuntimeError(f"{name}: {len(failures)} deletions failed, the first: {failures[0]}")
-        if self._store.count(name) or self._store.staged(name):
+        if not await self._empty(crd):
             return  # finalizers hold some, or one slipped in before the door was shut
 
         def change(live: Json) -> Json:
@@ -136,11 +141,22 @@ class Definitions:
 
         await self._modify(name, "", change)
 
+    async def _empty(self, crd: Json) -> bool:
+        """Asks the definition's own objects to go; whether none is left. One that has no storage has no objects."""
+        try:
+            storage = storage_of(crd)
+        except Reserved:
+            return True
+        failures = await self._deleter.remove_all(self._stored_version(crd), user=CONTROLLER)
+        if failures:
+            raise RuntimeError(f"{storage}: {len(failures)} deletions failed, the first: {failures[0]}")
+        return not self._store.count(storage) and not self._store.staged(storage)
+
     def _stored_version(self, crd: Json) -> Resource:
         """The version in which objects are kept. It need not be served, and they have to go nevertheless."""
         spec = crd["spec"]
         found = self._registry.versions(spec["group"], spec["names"]["plural"])
-        kept = next((resource for resource in found if resource.api_version == resource.storage_version), None)
+        kept = next((one for one in found if one.custom is not None and one.api_version == one.storage_version), None)
         if kept is not None:
             return kept
         versions = [{**version, "served": True} for version in spec["versions"] if version.get("storage")]

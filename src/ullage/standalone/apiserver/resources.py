@@ -106,13 +106,18 @@ class Registry:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
+        """Serves a resource. Raises ValueError for a custom one in the place of a built-in one."""
+        held = self._by_path.get((resource.group, resource.version, resource.plural))
+        if resource.custom is not None and held is not None and held.custom is None:
+            raise ValueError(f"{resource.group_resource} is a kind of the API server itself")
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> None:
-        """Takes every version of a resource out of service."""
-        for key in [key for key in self._by_path if key[0] == group and key[2] == plural]:
-            del self._by_path[key]
+        """Takes every version of a custom resource out of service."""
+        for key, held in list(self._by_path.items()):
+            if key[0] == group and key[2] == plural and held.custom is not None:
+                del self._by_path[key]
         self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
