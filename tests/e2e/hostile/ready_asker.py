@@ -1,0 +1,41 @@
+"""Asks for `/readyz` on one connection until it is stopped; a line for each answer: its seconds, `inf` if it was bad."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import sys
+import time
+
+PAUSE = 0.02
+LONGEST = 50.0
+
+
+def ask(connection: http.client.HTTPSConnection) -> float:
+    began = time.monotonic()
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        answer.read()
+    except (OSError, http.client.HTTPException):
+        connection.close()
+        return float("inf")
+    return time.monotonic() - began if answer.status == 200 else float("inf")
+
+
+def main() -> None:
+    host, port, ca_file = sys.argv[1:]
+    connection = http.client.HTTPSConnection(
+        host, int(port), context=ssl.create_default_context(cafile=ca_file), timeout=LONGEST
+    )
+    connection.connect()
+    assert connection.sock is not None
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while True:
+        print(ask(connection), flush=True)
+        time.sleep(PAUSE)
+
+
+if __name__ == "__main__":
+    main()
