@@ -214,6 +214,12 @@ def _deep_message(depth: int) -> bytes:
     return data
 
 
+@cache
+def _labels_message() -> bytes:
+    entries = [_field(11, _field(1, str(number).encode()) + _field(2, b"")) for number in range(100_000)]
+    return _field(1, b"made") + b"".join(entries)
+
+
 PROTOBUF_BODIES: Final = (
     Body("messages in messages", lambda handler: _envelope(handler, _deep_message(20_000)), PROTOBUF),
     Body("metadata a million times", lambda handler: _envelope(handler, _field(1, b"") * ((LIMIT - 200) // 2)), PROTOBUF),
@@ -232,12 +238,6 @@ PROTOBUF_BODIES: Final = (
     Body("only the magic number", _raw(lambda: b"k8s\0"), PROTOBUF),
     Body("zeros as protobuf", _raw(lambda: b"k8s\0" + b"\0" * (LIMIT - 4)), PROTOBUF),
 )
-
-
-@cache
-def _labels_message() -> bytes:
-    entries = [_field(11, _field(1, str(number).encode()) + _field(2, b"")) for number in range(100_000)]
-    return _field(1, b"made") + b"".join(entries)
 
 
 OTHER_BODIES: Final = (

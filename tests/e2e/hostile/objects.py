@@ -23,6 +23,11 @@ class Object:
     def __str__(self) -> str:
         return self.id
 
+    @property
+    def stored(self) -> bool:
+        """Reviews and tokens are answered and forgotten."""
+        return not self.path.endswith(("reviews", "/token"))
+
     def body(self) -> bytes:
         return json.dumps(self.make()).encode()
 

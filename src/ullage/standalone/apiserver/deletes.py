@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ullage.standalone.apiserver.answers import Answer, json_answer
+from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.kinds import Kinds
+from ullage.standalone.apiserver.lists import answer_list
 from ullage.standalone.apiserver.options import META, integer, list_options
 from ullage.standalone.apiserver.reads import Reader, wanted
 from ullage.standalone.apiserver.request import Request, decode_body
@@ -34,7 +35,7 @@ from ullage.standalone.apiserver.status import (
     not_supported,
 )
 from ullage.standalone.apiserver.store import Entry, Key, Stale, Store
-from ullage.standalone.apiserver.views import dump, is_going, rfc3339, view
+from ullage.standalone.apiserver.views import is_going, rfc3339, view
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
 from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.writes import RETRIES, Source
@@ -162,7 +163,7 @@ class Deleter:
         status["details"] = details_of(resource.group, resource.plural, entry.key[1], uid=obj["metadata"]["uid"])
         return json_answer(status)
 
-    async def delete_collection(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def delete_collection(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = replace(delete_options(request), named=False)
         chosen = list_options(request, resource, watch=False)
@@ -180,7 +181,7 @@ class Deleter:
         removed: list[Entry] = []
         for first in range(0, len(entries), _AT_ONCE):
             removed += filter(None, await _together(one(entry) for entry in entries[first : first + _AT_ONCE]))
-        return Answer(200, dump(view(resource).listed(removed, meta), want), want.media)
+        return answer_list(request, resource, removed, meta, want=replace(want, kind=""), now=self._reader.now())
 
     async def remove(
         self, resource: Resource, namespace: str, name: str, *, options: DeleteOptions, user: User, warnings: list[str]

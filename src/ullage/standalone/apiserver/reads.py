@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from ullage.clock import Clock
-from ullage.standalone.apiserver.answers import Answer
+from ullage.standalone.apiserver.answers import Answer, Stream
+from ullage.standalone.apiserver.lists import answer_list, shaped_one
 from ullage.standalone.apiserver.options import ListOptions, Token, list_options, revision, too_large_version
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expired, not_acceptable, not_found
 from ullage.standalone.apiserver.store import Compacted, Entry, Key, Store
-from ullage.standalone.apiserver.tables.negotiate import Want, negotiate, parse_include
-from ullage.standalone.apiserver.tables.table import partial, partial_list, render
+from ullage.standalone.apiserver.tables.negotiate import Want, negotiate
 from ullage.standalone.apiserver.views import dump, view
 
 _EXPIRED_TOKEN = (
@@ -68,29 +67,13 @@ class Reader:
             return Answer(code, dump(view(resource).data(entry.data, entry.rv), want), want.media)
         want.check(resource.kind, is_list=False)
         obj = view(resource).obj(entry.data, entry.rv)
-        return Answer(code, dump(self.shaped(request, resource, [obj], want, {}), want), want.media)
+        return Answer(code, dump(shaped_one(request, resource, obj, want=want, now=self.now()), want), want.media)
 
-    def shaped(self, request: Request, resource: Resource, objects: Sequence[Json], want: Want, meta: Json) -> Json:
-        """A Table of the objects, or their metadata alone."""
-        if want.table:
-            include = parse_include(request.param("includeObject"))
-            if not meta and len(objects) == 1:
-                meta = {"resourceVersion": objects[0]["metadata"].get("resourceVersion", "")}
-            table = render(resource, objects, now=self._clock.now(), include=include, headers=True, list_meta=meta)
-            return table | {"apiVersion": want.api_version}
-        if want.kind == "PartialObjectMetadata":
-            return partial(objects[0]) | {"apiVersion": want.api_version}
-        return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
-
-    async def list_objects(self, request: Request, resource: Resource) -> Answer:
+    async def list_objects(self, request: Request, resource: Resource) -> Answer | Stream:
         want = wanted(request, resource)
         options = list_options(request, resource, watch=False)
         entries, meta = await self.select(resource, options)
-        if not want.kind:
-            return Answer(200, dump(view(resource).listed(entries, meta), want), want.media)
-        want.check(resource.list_kind, is_list=True)
-        objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
-        return Answer(200, dump(self.shaped(request, resource, objects, want, meta), want), want.media)
+        return answer_list(request, resource, entries, meta, want=want, now=self.now())
 
     async def select(self, resource: Resource, options: ListOptions) -> tuple[list[Entry], Json]:
         """The objects that a list shows, and the list's metadata."""

@@ -12,6 +12,8 @@ from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.store import Entry
 from ullage.standalone.apiserver.tables.negotiate import YAML, Want
 
+LONG_YAML = 256 * 1024  # bytes
+
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 
@@ -66,15 +68,19 @@ class View:
 
     def listed(self, entries: Sequence[Entry], meta: Json) -> bytes:
         """The `<Kind>List`. Items of built-in kinds carry no type of their own, as on kube-apiserver."""
+        items = [self.item(entry) for entry in entries]
+        return b"".join((self.list_head(meta)[:-1], b',"items":[', b",".join(items), b"]}"))
+
+    def item(self, entry: Entry) -> bytes:
+        """An object as it stands in a list."""
+        data = self.data(entry.data, entry.rv)
+        return data if self._resource.custom is not None else b"{" + data[len(self._head) :]
+
+    def list_head(self, meta: Json) -> bytes:
+        """The list without its items."""
         resource = self._resource
-        items = [self.data(entry.data, entry.rv) for entry in entries]
-        if resource.custom is None:
-            cut = len(self._head)
-            items = [b"{" + item[cut:] for item in items]
-        head = _encode(
-            {"kind": resource.list_kind or f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta}
-        )
-        return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
+        kind = resource.list_kind or f"{resource.kind}List"
+        return _encode({"kind": kind, "apiVersion": resource.api_version, "metadata": meta})
 
 
 def view(resource: Resource) -> View:
@@ -87,6 +93,8 @@ def view(resource: Resource) -> View:
 
 def dump(body: Json | bytes, want: Want) -> bytes:
     """The answer's bytes: JSON, or YAML where the client prefers it."""
+    if want.media == YAML and isinstance(body, bytes) and len(body) > LONG_YAML:
+        return body  # JSON is YAML; to write a long text in YAML's own form takes seconds
     if want.media == YAML:
         return msgspec.yaml.encode(_decode(body) if isinstance(body, bytes) else body)
     if want.pretty:

@@ -8,7 +8,7 @@ so (410) and starts over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial as bind
 
 import msgspec
@@ -20,20 +20,22 @@ from ullage.standalone.apiserver.reads import wanted
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import Json, expired
-from ullage.standalone.apiserver.store import Compacted, Event, Store
+from ullage.standalone.apiserver.store import Compacted, Entry, Event, Store
 from ullage.standalone.apiserver.tables.negotiate import Want, parse_include
 from ullage.standalone.apiserver.tables.table import partial, render
 from ullage.standalone.apiserver.views import View, view
 
 BOOKMARK_SECONDS = 60.0
 DEFAULT_TIMEOUT = 45 * 60.0  # kube-apiserver picks 30 to 60 minutes
+GATHERED = 64 * 1024  # bytes of events that are sent at once
 CHUNK = 500  # objects that a watch begins with are sent in pieces, between which others get their turn
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 
-Line = Callable[[str, bytes, int], bytes]  # event type, object in the served version, its revision
+Parts = tuple[bytes, ...]  # of a line: a large object stays the one that all watches share, and is copied for none
+Line = Callable[[str, bytes, int], Parts]  # event type, object in the served version, its revision
 Lines = Callable[[Resource], Line]
 
 
@@ -61,11 +63,11 @@ class Watcher:
     def _lines(self, request: Request, want: Want, resource: Resource) -> Line:
         """How one event is written: the object itself, or a Table row, or its metadata."""
         if not want.kind:
-            return lambda kind, data, rv: b'{"type":"' + kind.encode() + b'","object":' + data + b"}\n"
+            return lambda kind, data, rv: (b'{"type":"' + kind.encode() + b'","object":', data, b"}\n")
         include = parse_include(request.param("includeObject")) if want.table else "None"
         first = True
 
-        def shaped(kind: str, data: bytes, rv: int) -> bytes:
+        def shaped(kind: str, data: bytes, rv: int) -> Parts:
             nonlocal first
             obj = _decode(data)
             if want.table:
@@ -77,7 +79,7 @@ class Watcher:
                 body = table | {"apiVersion": want.api_version}
             else:
                 body = partial(obj) | {"apiVersion": want.api_version}
-            return _encode({"type": kind, "object": body}) + b"\n"
+            return (_encode({"type": kind, "object": body}) + b"\n",)
 
         return shaped
 
@@ -89,7 +91,7 @@ class Watcher:
             async for chunk in self._initial(resource, options, line):
                 yield chunk
             if options.initial_events and options.bookmarks:
-                yield line("BOOKMARK", _bookmark(resource, position, INITIAL_END), position)
+                yield b"".join(line("BOOKMARK", _bookmark(resource, position, INITIAL_END), position))
         elif options.rv in ("", "0"):
             position = self._store.revision
         bookmark_at = self._clock.monotonic() + BOOKMARK_SECONDS
@@ -104,8 +106,7 @@ class Watcher:
                 return
             if events:
                 position = events[-1].rv
-                chunk = b"".join(_select(events, options.filter, shown, line))
-                if chunk:
+                for chunk in _gathered(_select(events, options.filter, shown, line)):
                     yield chunk
                 continue
             position = max(position, seen)
@@ -113,49 +114,67 @@ class Watcher:
             if now >= deadline:
                 break
             if options.bookmarks and now >= bookmark_at:
-                yield line("BOOKMARK", _bookmark(resource, position), position)
+                yield b"".join(line("BOOKMARK", _bookmark(resource, position), position))
                 bookmark_at = now + BOOKMARK_SECONDS
             wait = min(deadline, bookmark_at if options.bookmarks else deadline) - now
             await self._store.changed(resource.storage, position, wait)
         if options.bookmarks:
-            yield line("BOOKMARK", _bookmark(resource, position), position)
+            yield b"".join(line("BOOKMARK", _bookmark(resource, position), position))
 
     async def _initial(self, resource: Resource, options: ListOptions, line: Line) -> AsyncIterator[bytes]:
         """The objects as they stand at the call. Entries do not change, so the state is one however long this takes."""
         shown, chosen = view(resource), options.filter
         entries = self._store.items(resource.storage, chosen.namespace)
-        for first in range(0, len(entries), CHUNK):
-            lines = []
-            for entry in entries[first : first + CHUNK]:
+
+        def lines(some: Iterable[Entry]) -> Iterator[Parts]:
+            for entry in some:
                 if chosen.has_key(entry.key):
                     data = shown.data(entry.data, entry.rv)
                     if chosen.matches(data):
-                        lines.append(line("ADDED", data, entry.rv))
-            if lines:
-                yield b"".join(lines)
+                        yield line("ADDED", data, entry.rv)
+
+        for first in range(0, len(entries), CHUNK):
+            for chunk in _gathered(lines(entries[first : first + CHUNK])):
+                yield chunk
             await asyncio.sleep(0)
 
 
-def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> list[bytes]:
+def _gathered(lines: Iterable[Parts]) -> Iterator[bytes]:
+    """What is sent at once: small parts together, a large one alone. None is made before the one ahead of it is sent."""
+    waiting: list[bytes] = []
+    size = 0
+    for parts in lines:
+        for part in parts:
+            if size + len(part) > GATHERED and waiting:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+            if len(part) > GATHERED:
+                yield part
+            else:
+                waiting.append(part)
+                size += len(part)
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> Iterator[Parts]:
     """The events a watch sends: an object that starts or stops matching comes as ADDED or DELETED."""
-    lines = []
     for event in events:
         if not chosen.has_key(event.key):
             continue
         data = shown.data(event.data, event.rv)
         if chosen.trivial:
-            lines.append(line(event.type, data, event.rv))
+            yield line(event.type, data, event.rv)
             continue
         before = shown.data(event.before, event.rv) if event.before is not None else None
         matched = before is not None and chosen.matches(before)
         if event.type == "DELETED":
             if matched:
-                lines.append(line("DELETED", data, event.rv))
+                yield line("DELETED", data, event.rv)
         elif chosen.matches(data):
-            lines.append(line("MODIFIED" if matched else "ADDED", data, event.rv))
+            yield line("MODIFIED" if matched else "ADDED", data, event.rv)
         elif matched and before is not None:
-            lines.append(line("DELETED", _at(before, event.rv), event.rv))
-    return lines
+            yield line("DELETED", _at(before, event.rv), event.rv)
 
 
 def _at(data: bytes, rv: int) -> bytes:

@@ -1,0 +1,101 @@
+"""The answer to a list: whole if it is short; piece by piece if it is long, since a client may be slow to read it, or never do.
+
+A long list goes out as its objects are stored, so that it costs no memory but what a piece takes, however many clients ask
+for it. Tables are made row by row. In YAML long answers are JSON, which is YAML: its own form would hold up everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from ullage.standalone.apiserver.answers import Answer, Stream
+from ullage.standalone.apiserver.request import Request
+from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.store import Entry
+from ullage.standalone.apiserver.tables.negotiate import Want, parse_include
+from ullage.standalone.apiserver.tables.table import partial, partial_list, render
+from ullage.standalone.apiserver.views import View, dump, view
+
+WHOLE: Final = 1 << 20  # bytes up to which a list is one answer
+
+_encode = msgspec.json.encode
+Parts = tuple[bytes, ...]
+
+
+def answer_list(
+    request: Request, resource: Resource, entries: Sequence[Entry], meta: Json, *, want: Want, now: datetime
+) -> Answer | Stream:
+    """The list of the entries in the form that is wanted."""
+    if want.kind:
+        want.check(resource.list_kind, is_list=True)
+    short = sum(len(entry.data) for entry in entries) <= WHOLE
+    if not want.kind:
+        if short:
+            return Answer(200, dump(view(resource).listed(entries, meta), want), want.media)
+        return Stream(_pieces(view(resource).list_head(meta), b'"items":[', _items(resource, entries)), want.media)
+    if short:
+        objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
+        return Answer(200, dump(_shaped(request, resource, objects, meta, want=want, now=now), want), want.media)
+    head = _shaped(request, resource, [], meta, want=want, now=now)
+    rows = b'"rows":[' if want.table else b'"items":['
+    del head["rows" if want.table else "items"]
+    return Stream(_pieces(_encode(head), rows, _rows(request, resource, entries, want=want, now=now)), want.media)
+
+
+def shaped_one(request: Request, resource: Resource, obj: Json, *, want: Want, now: datetime) -> Json:
+    """A Table of one object, or its metadata alone."""
+    if not want.table:
+        return partial(obj) | {"apiVersion": want.api_version}
+    meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+    return _shaped(request, resource, [obj], meta, want=want, now=now)
+
+
+def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta: Json, *, want: Want, now: datetime) -> Json:
+    """A Table of the objects, or a list of their metadata."""
+    if want.table:
+        include = parse_include(request.param("includeObject"))
+        table = render(resource, objects, now=now, include=include, headers=True, list_meta=meta)
+        return table | {"apiVersion": want.api_version}
+    return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
+
+
+async def _pieces(head: bytes, member: bytes, items: Iterator[Parts]) -> AsyncIterator[bytes]:
+    yield head[:-1] + b"," + member
+    between = b""
+    for parts in items:
+        yield between + parts[0]
+        for part in parts[1:]:
+            yield part
+        between = b","
+        await asyncio.sleep(0)  # others get their turn, also where nobody waits for the client
+    yield b"]}"
+
+
+def _items(resource: Resource, entries: Sequence[Entry]) -> Iterator[Parts]:
+    shown: View = view(resource)
+    for entry in entries:
+        yield (shown.item(entry),)
+
+
+def _rows(request: Request, resource: Resource, entries: Sequence[Entry], *, want: Want, now: datetime) -> Iterator[Parts]:
+    """Rows of a Table, or metadata. An object in a row is sent as it is stored, and not encoded again."""
+    shown = view(resource)
+    whole = want.table and parse_include(request.param("includeObject")) == "Object"
+    for entry in entries:
+        obj = shown.obj(entry.data, entry.rv)
+        if not want.table:
+            yield (_encode(partial(obj)),)
+            continue
+        include = "None" if whole else parse_include(request.param("includeObject"))
+        (row,) = render(resource, [obj], now=now, include=include, headers=False, list_meta={})["rows"]
+        if whole:
+            del row["object"]
+            yield _encode(row)[:-1] + b',"object":', shown.data(entry.data, entry.rv), b"}"
+        else:
+            yield (_encode(row),)
