@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
 from ullage.standalone.apiserver.bodies import MAX_BODY, BadNumber, BodyTooLarge
 from ullage.standalone.apiserver.deadlines import Allowance, allowance, ending
+from ullage.standalone.apiserver.pieces import PIECE, pieces
 from ullage.standalone.apiserver.request import Request, decoded_path, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
 from ullage.standalone.apiserver.webhooks.dispatch import warning_headers
@@ -27,7 +28,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Handle = Callable[[Request, bytes | None], Awaitable[Answer | Stream]]
 
-PIECE = 64 * 1024  # bytes of an answer that are handed to the connection at once
 TICK = 0.001  # seconds: the event loop's clock tells nothing less
 DRAINED = 64 * 1024 * 1024  # of a body that is too large: read to its end, so that the client gets to see the answer
 
@@ -131,18 +131,9 @@ async def _send(answer: Answer, warnings: list[str], send: Send, *, head: bool) 
     if len(answer.body) <= PIECE or head:
         await send({"type": "http.response.body", "body": b"" if head else answer.body})
         return
-    for piece in _pieces(answer.body):
+    for piece in pieces((answer.body,)):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-def _pieces(body: bytes) -> Iterator[bytes]:
-    """What is sent at once. Between two pieces the client is waited for: what it does not read is not copied for it."""
-    if len(body) <= PIECE:
-        yield body
-        return
-    for start in range(0, len(body), PIECE):
-        yield body[start : start + PIECE]
 
 
 async def _stream(stream: Stream, warnings: list[str], receive: Receive, send: Send) -> None:
@@ -166,8 +157,7 @@ async def _stream(stream: Stream, warnings: list[str], receive: Receive, send: S
 async def _pump(stream: Stream, send: Send) -> None:
     async for chunk in stream.chunks:
         if chunk:
-            for piece in _pieces(chunk):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -14,18 +14,19 @@ from typing import Final
 import msgspec
 
 from ullage.standalone.apiserver.answers import Answer, Stream
+from ullage.standalone.apiserver.pieces import Part, pieces
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.store import Entry
 from ullage.standalone.apiserver.tables.negotiate import Want, parse_include
 from ullage.standalone.apiserver.tables.table import partial, partial_list, render
-from ullage.standalone.apiserver.views import View, dump, view
+from ullage.standalone.apiserver.views import dump, view
 
 WHOLE: Final = 1 << 20  # bytes up to which a list is one answer
 
 _encode = msgspec.json.encode
-Parts = tuple[bytes, ...]
+Parts = tuple[Part, ...]  # of one item
 
 
 def answer_list(
@@ -66,21 +67,23 @@ def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta:
 
 
 async def _pieces(head: bytes, member: bytes, items: Iterator[Parts]) -> AsyncIterator[bytes]:
-    yield head[:-1] + b"," + member
-    between = b""
-    for parts in items:
-        yield between + parts[0]
-        for part in parts[1:]:
-            yield part
-        between = b","
+    def parts() -> Iterator[Part]:
+        yield head[:-1] + b"," + member
+        for number, item in enumerate(items):
+            if number:
+                yield b","
+            yield from item
+        yield b"]}"
+
+    for piece in pieces(parts()):
+        yield piece
         await asyncio.sleep(0)  # others get their turn, also where nobody waits for the client
-    yield b"]}"
 
 
 def _items(resource: Resource, entries: Sequence[Entry]) -> Iterator[Parts]:
-    shown: View = view(resource)
+    shown = view(resource)
     for entry in entries:
-        yield (shown.item(entry),)
+        yield shown.item(entry)
 
 
 def _rows(request: Request, resource: Resource, entries: Sequence[Entry], *, want: Want, now: datetime) -> Iterator[Parts]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from ullage.standalone.apiserver.pieces import Part
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.store import Entry
@@ -68,13 +69,13 @@ class View:
 
     def listed(self, entries: Sequence[Entry], meta: Json) -> bytes:
         """The `<Kind>List`. Items of built-in kinds carry no type of their own, as on kube-apiserver."""
-        items = [self.item(entry) for entry in entries]
+        items = [b"".join(self.item(entry)) for entry in entries]
         return b"".join((self.list_head(meta)[:-1], b',"items":[', b",".join(items), b"]}"))
 
-    def item(self, entry: Entry) -> bytes:
-        """An object as it stands in a list."""
+    def item(self, entry: Entry) -> tuple[Part, ...]:
+        """An object as it stands in a list, in parts that are not copied."""
         data = self.data(entry.data, entry.rv)
-        return data if self._resource.custom is not None else b"{" + data[len(self._head) :]
+        return (data,) if self._resource.custom is not None else (b"{", memoryview(data)[len(self._head) :])
 
     def list_head(self, meta: Json) -> bytes:
         """The list without its items."""

@@ -16,6 +16,7 @@ import msgspec
 from ullage.clock import Clock
 from ullage.standalone.apiserver.answers import Stream
 from ullage.standalone.apiserver.options import Filter, ListOptions, list_options, revision
+from ullage.standalone.apiserver.pieces import Part, pieces
 from ullage.standalone.apiserver.reads import wanted
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
@@ -27,15 +28,13 @@ from ullage.standalone.apiserver.views import View, view
 
 BOOKMARK_SECONDS = 60.0
 DEFAULT_TIMEOUT = 45 * 60.0  # kube-apiserver picks 30 to 60 minutes
-GATHERED = 64 * 1024  # bytes of events that are sent at once
 CHUNK = 500  # objects that a watch begins with are sent in pieces, between which others get their turn
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 
-Parts = tuple[bytes, ...]  # of a line: a large object stays the one that all watches share, and is copied for none
-Line = Callable[[str, bytes, int], Parts]  # event type, object in the served version, its revision
+Line = Callable[[str, bytes, int], tuple[Part, ...]]  # event type, object in the served version, its revision
 Lines = Callable[[Resource], Line]
 
 
@@ -67,7 +66,7 @@ class Watcher:
         include = parse_include(request.param("includeObject")) if want.table else "None"
         first = True
 
-        def shaped(kind: str, data: bytes, rv: int) -> Parts:
+        def shaped(kind: str, data: bytes, rv: int) -> tuple[Part, ...]:
             nonlocal first
             obj = _decode(data)
             if want.table:
@@ -106,7 +105,7 @@ class Watcher:
                 return
             if events:
                 position = events[-1].rv
-                for chunk in _gathered(_select(events, options.filter, shown, line)):
+                for chunk in pieces(_select(events, options.filter, shown, line)):
                     yield chunk
                 continue
             position = max(position, seen)
@@ -126,55 +125,37 @@ class Watcher:
         shown, chosen = view(resource), options.filter
         entries = self._store.items(resource.storage, chosen.namespace)
 
-        def lines(some: Iterable[Entry]) -> Iterator[Parts]:
+        def lines(some: Iterable[Entry]) -> Iterator[Part]:
             for entry in some:
                 if chosen.has_key(entry.key):
                     data = shown.data(entry.data, entry.rv)
                     if chosen.matches(data):
-                        yield line("ADDED", data, entry.rv)
+                        yield from line("ADDED", data, entry.rv)
 
         for first in range(0, len(entries), CHUNK):
-            for chunk in _gathered(lines(entries[first : first + CHUNK])):
+            for chunk in pieces(lines(entries[first : first + CHUNK])):
                 yield chunk
             await asyncio.sleep(0)
 
 
-def _gathered(lines: Iterable[Parts]) -> Iterator[bytes]:
-    """What is sent at once: small parts together, a large one alone. None is made before the one ahead of it is sent."""
-    waiting: list[bytes] = []
-    size = 0
-    for parts in lines:
-        for part in parts:
-            if size + len(part) > GATHERED and waiting:
-                yield b"".join(waiting)
-                waiting, size = [], 0
-            if len(part) > GATHERED:
-                yield part
-            else:
-                waiting.append(part)
-                size += len(part)
-    if waiting:
-        yield b"".join(waiting)
-
-
-def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> Iterator[Parts]:
+def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> Iterator[Part]:
     """The events a watch sends: an object that starts or stops matching comes as ADDED or DELETED."""
     for event in events:
         if not chosen.has_key(event.key):
             continue
         data = shown.data(event.data, event.rv)
         if chosen.trivial:
-            yield line(event.type, data, event.rv)
+            yield from line(event.type, data, event.rv)
             continue
         before = shown.data(event.before, event.rv) if event.before is not None else None
         matched = before is not None and chosen.matches(before)
         if event.type == "DELETED":
             if matched:
-                yield line("DELETED", data, event.rv)
+                yield from line("DELETED", data, event.rv)
         elif chosen.matches(data):
-            yield line("MODIFIED" if matched else "ADDED", data, event.rv)
+            yield from line("MODIFIED" if matched else "ADDED", data, event.rv)
         elif matched and before is not None:
-            yield line("DELETED", _at(before, event.rv), event.rv)
+            yield from line("DELETED", _at(before, event.rv), event.rv)
 
 
 def _at(data: bytes, rv: int) -> bytes:
