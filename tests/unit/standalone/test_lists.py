@@ -12,6 +12,7 @@ import pytest
 
 from ullage.standalone.apiserver.answers import Answer, Stream
 from ullage.standalone.apiserver.pieces import PIECE, pieces
+from ullage.standalone.apiserver.reads import Reader
 
 from .server_kit import Kit, request, running_kit
 
@@ -62,7 +63,7 @@ async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
 
 async def listed(kit: Kit, query: str = "", accept: str = "application/json") -> Any:
     """A long list, put together again."""
-    reader = kit.server.reader
+    reader = Reader(kit.store, kit.clock)
     answer = await reader.list_objects(request("GET", MAPS + query, accept=accept), kit.resource("configmaps"))
     assert isinstance(answer, Stream)
     found = [piece async for piece in answer.chunks]
@@ -93,7 +94,7 @@ async def test_a_long_table_carries_the_objects(kit: Kit) -> None:
 async def test_metadata_of_a_long_list_is_as_of_a_short_one(kit: Kit, accept: str, member: str) -> None:
     long = await listed(kit, accept=accept)
     asked = request("GET", f"{MAPS}?limit=1", accept=accept)
-    short = await kit.server.reader.list_objects(asked, kit.resource("configmaps"))
+    short = await Reader(kit.store, kit.clock).list_objects(asked, kit.resource("configmaps"))
     assert isinstance(short, Answer)
     one = msgspec.json.decode(short.body)
     assert long[member][:1] == one[member]
