@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ullage.standalone.apiserver import shelf
 from ullage.standalone.apiserver.database import Database
+from ullage.standalone.apiserver.settings import Limits
 from ullage.standalone.apiserver.store import Compacted, Stale, Store
 
 Json = dict[str, Any]
@@ -48,11 +49,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.patch.setattr(shelf, "TAKEN", taken)
         self.patch.setattr("ullage.standalone.apiserver.store.TAKEN", taken)
         self.patch.setattr("ullage.standalone.apiserver.store.COMPACT_STEP", taken)
+        self.patch.setattr("ullage.standalone.apiserver.store.PAGE_BYTES", size // 2)
+        self.patch.setattr("ullage.standalone.apiserver.store.TAKEN_BYTES", size // 2)
+        self.limits = Limits(history=10 * size, recent=5 * size)
         self.open()
 
     def open(self) -> None:
         async def make() -> Store:
-            return Store(Database(self.directory / "state.db", durable=False))
+            return Store(Database(self.directory / "state.db", durable=False), self.limits)
 
         self.store = self.run(make())
 
@@ -162,7 +166,7 @@ class StoreMachine(RuleBasedStateMachine):
                 how = {"at": revision, "namespace": namespace, "start": start}
                 page = await self.store.page(storage, **how, limit=limit)  # type: ignore[arg-type]
                 found += [(entry.key, (entry.rv, entry.obj()["value"])) for entry in page]
-                if not limit or not page:
+                if not page:
                     return found
                 start = page[-1].key
                 left = await self.store.remaining(storage, at=revision, namespace=namespace, start=start)

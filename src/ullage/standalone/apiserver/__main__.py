@@ -20,7 +20,7 @@ import uvloop
 
 from ullage.standalone.apiserver.database import NewerLayout
 from ullage.standalone.apiserver.serve import hold, listen, running
-from ullage.standalone.apiserver.settings import Settings
+from ullage.standalone.apiserver.settings import Limits, Settings
 
 IN_USE = 75  # EX_TEMPFAIL
 
@@ -34,6 +34,8 @@ def main() -> int:
         ephemeral=arguments.ephemeral,
         request_timeout=arguments.request_timeout,
         history=arguments.history,
+        event_ttl=arguments.event_ttl,
+        limits=Limits(live=arguments.quota_bytes, history=arguments.history_bytes),
     )
     try:
         with hold(settings):
@@ -57,6 +59,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ephemeral", action="store_true", help="do not wait for the disk: for data that is thrown away")
     parser.add_argument("--request-timeout", type=float, default=60.0, metavar="SECONDS", help="after which a request fails")
     parser.add_argument("--history", type=float, default=300.0, metavar="SECONDS", help="for which old versions are kept")
+    limits = Limits()
+    parser.add_argument("--history-bytes", type=int, default=limits.history, metavar="BYTES", help="that they take at most")
+    parser.add_argument("--quota-bytes", type=int, default=limits.live, metavar="BYTES", help="that all objects take at most")
+    parser.add_argument("--event-ttl", type=float, default=3600.0, metavar="SECONDS", help="for which Events are kept")
     parser.add_argument("--ready-fd", type=int, help="file descriptor that gets one line of JSON when requests are answered")
     parser.add_argument("--parent-fd", type=int, help="file descriptor whose end of file means that the parent is gone")
     return parser.parse_args()

@@ -102,11 +102,12 @@ class Definitions:
         self._close(name, going=True)  # until it comes again: requests that were let in before may still be on their way
         if self._served.pop(name, None) is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])
-        self._store.wake(name)
+        self._store.forget(name)
 
     async def _process(self, name: str) -> None:
         entry = self._store.get(STORAGE, "", name)
         if entry is None:
+            self._store.forget(name)
             return
         crd = entry.obj()
         if crd["metadata"].get("deletionTimestamp"):

@@ -2,7 +2,8 @@
 
 Every write is a new row; the newest row of a key is its present state. History is what lets a watch resume after a restart
 and a paged list stay at one revision. Compaction drops rows that were already superseded at a given revision, never a
-row that an event above it still needs as its "before".
+row that an event above it still needs as its "before". The space goes back to the file system in slices (`vacuum`), and
+the journal is cut when everything in it has reached the file (`checkpoint`): each call is short, because writers wait for it.
 
 This module blocks. Writes run on the one writer thread, reads of history on reader threads of their own.
 """
@@ -23,7 +24,10 @@ CREATE TABLE IF NOT EXISTS revisions (
     prev INTEGER NOT NULL, deleted INTEGER NOT NULL, data BLOB NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS by_key ON revisions (storage, namespace, name, rv);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS marks (rv INTEGER PRIMARY KEY, second INTEGER NOT NULL) STRICT;
 """
+_JOURNAL_BYTES = 8 << 20  # the journal's file is cut to this when it is begun anew after a burst
+_BUSY_SECONDS = 30
 _LAYOUT = 1  # PRAGMA user_version: a later layout migrates, an older program refuses
 
 
@@ -71,11 +75,12 @@ class Database:
         self._reader = self._connect()
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30)
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
         if self._durable:  # on macOS, fsync alone leaves data in the disk's cache; elsewhere these do nothing
             connection.execute("PRAGMA fullfsync=1")
             connection.execute("PRAGMA checkpoint_fullfsync=1")
+        connection.execute(f"PRAGMA journal_size_limit={_JOURNAL_BYTES}")
         connection.execute("PRAGMA cache_size=-4096")  # KiB; the objects are held in memory already
         return connection
 
@@ -90,12 +95,23 @@ class Database:
     def newest(self) -> int:
         return int(self._writer.execute("SELECT coalesce(max(rv), 0) FROM revisions").fetchone()[0])
 
-    def current(self) -> list[Row]:
-        """The present state of every key, in key order."""
+    def current(self) -> Iterator[Row]:
+        """The present state of every key. Of older revisions only the index is read."""
         found = self._writer.execute(
-            "SELECT max(rv), storage, namespace, name, prev, deleted, data FROM revisions GROUP BY storage, namespace, name"
+            "SELECT rv, storage, namespace, name, prev, deleted, data FROM revisions"
+            " WHERE rv IN (SELECT max(rv) FROM revisions GROUP BY storage, namespace, name)"
+            " AND NOT deleted"
         )
-        return [row for row in map(Row._make, found) if not row.deleted]
+        return map(Row._make, found)
+
+    def superseded(self, after: int) -> Iterator[tuple[int, int]]:
+        """Each revision above one that replaced or removed something, and the bytes that compaction drops with it."""
+        found = self._writer.execute(
+            "SELECT n.rv, coalesce(length(p.data), 0) + n.deleted * length(n.data) FROM revisions n"
+            " LEFT JOIN revisions p ON p.rv = n.prev WHERE n.rv > ? AND n.prev > 0 ORDER BY n.rv",
+            (after,),
+        )
+        return ((int(rv), int(size)) for rv, size in found)
 
     def append(self, rows: Sequence[Row]) -> None:
         """All of them, durably, or none."""
@@ -111,12 +127,56 @@ class Database:
             )
             self._writer.execute("DELETE FROM revisions WHERE rv > ? AND rv <= ? AND deleted", (after, upto))
             self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('compacted', ?)", (upto,))
-        self._writer.execute("PRAGMA incremental_vacuum(256)").fetchall()
+
+    def vacuum(self, pages: int) -> int:
+        """Gives up to so many free pages back to the file system. How many are free then."""
+        self._end_transaction()
+        # A script runs the statement to its end. `execute` would stop at its first row: one page.
+        self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
+        return self.free_pages()
+
+    def free_pages(self) -> int:
+        return int(self._writer.execute("PRAGMA freelist_count").fetchone()[0])
+
+    def checkpoint(self) -> bool:
+        """Brings the journal into the file and empties it. False where a reader is in the way: nobody waits for that."""
+        self._end_transaction()
+        self._writer.execute("PRAGMA busy_timeout=0")
+        try:
+            busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            self._writer.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+        return not busy
+
+    def journal_bytes(self) -> int:
+        """The size of the journal's file."""
+        try:
+            return os.stat(f"{self._path}-wal").st_size
+        except FileNotFoundError:
+            return 0
+
+    def marks(self) -> list[tuple[int, int]]:
+        """Revisions and the second in which each was the newest, oldest first."""
+        return [(int(rv), int(second)) for rv, second in self._writer.execute("SELECT rv, second FROM marks ORDER BY rv")]
+
+    def mark(self, rv: int, second: int, keep: int) -> None:
+        with self._transaction():
+            self._writer.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (rv, second))
+            self._writer.execute("DELETE FROM marks WHERE rv < (SELECT max(rv) FROM marks WHERE second < ?)", (keep,))
+
+    def probe(self) -> None:
+        """Writes something that says nothing: whether the disk takes writes again."""
+        with self._transaction():
+            self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('probe', 1)")
+
+    def _end_transaction(self) -> None:
+        """Of one that failed so badly that it could not be rolled back then."""
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if self._writer.in_transaction:  # one that failed so badly that it could not be rolled back then
-            self._writer.execute("ROLLBACK")
+        self._end_transaction()
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -126,40 +186,66 @@ class Database:
                 self._writer.execute("ROLLBACK")
             raise
 
-    def changes(self, storage: str, *, after: int, limit: int) -> list[Change]:
-        """The next revisions of one storage, oldest first, from the history on disk."""
+    def changes(self, storage: str, *, after: int, limit: int, most: int, before: bool) -> list[Change]:
+        """The next revisions of one storage, oldest first: one, and further ones up to `limit` and `most` bytes.
+
+        What each replaced is read only where `before` says so: it doubles what has to be held.
+        """
         found = self._reader.execute(
-            "SELECT r.rv, r.storage, r.namespace, r.name, r.prev, r.deleted, r.data, p.data FROM revisions r"
-            " LEFT JOIN revisions p ON p.rv = r.prev WHERE r.rv > ? AND r.storage = ? ORDER BY r.rv LIMIT ?",
+            f"SELECT r.rv, r.storage, r.namespace, r.name, r.prev, r.deleted, r.data, {'p.data' if before else 'NULL'}"
+            " FROM revisions r LEFT JOIN revisions p ON p.rv = r.prev"
+            " WHERE r.rv > ? AND r.storage = ? ORDER BY r.rv LIMIT ?",
             (after, storage, limit),
         )
-        return [Change(Row._make(row[:7]), row[7]) for row in found]
+        changes, size = [], 0
+        for row in found:
+            changes.append(Change(Row._make(row[:7]), row[7]))
+            size += len(row[6]) + len(row[7] or b"")
+            if size >= most:
+                break
+        found.close()  # a statement that is not at its end would hold the journal
+        return changes
 
-    def page(self, storage: str, *, at: int, namespace: str, start: tuple[str, str], limit: int) -> list[Row]:
-        """Objects behind the key `start` as they stood at revision `at`, in key order. `limit` 0 is no limit."""
-        found = self._reader.execute(
-            f"SELECT max(rv), storage, namespace, name, prev, deleted, data {_AT} ORDER BY namespace, name LIMIT :limit",
-            {**_place(storage, at, namespace, start), "limit": limit or -1},
-        )
-        return list(map(Row._make, found))
+    def page(self, storage: str, *, at: int, namespace: str, start: tuple[str, str], limit: int, most: int) -> list[Row]:
+        """Objects behind the key `start` as they stood at revision `at`, in key order: one, and further ones up to `limit`
+        (0 is no limit) and `most` bytes."""
+        keys = self._reader.execute(f"SELECT max(rv) {_at(namespace)}", _place(storage, at, namespace, start))
+        rows: list[Row] = []
+        size = 0
+        for (rv,) in keys:
+            found = self._reader.execute(
+                "SELECT rv, storage, namespace, name, prev, deleted, data FROM revisions WHERE rv = ? AND NOT deleted", (rv,)
+            ).fetchone()
+            if found is None:
+                continue
+            rows.append(Row._make(found))
+            size += len(found[6])
+            if len(rows) == limit or size >= most:
+                break
+        keys.close()
+        return rows
 
     def count(self, storage: str, *, at: int, namespace: str, start: tuple[str, str]) -> int:
-        """How many objects `page` would return without a limit."""
+        """How many objects there are in all pages behind a key."""
         found = self._reader.execute(
-            f"SELECT count(*) FROM (SELECT max(rv), deleted {_AT})", _place(storage, at, namespace, start)
+            f"SELECT count(*) FROM (SELECT max(rv) AS newest {_at(namespace)}) JOIN revisions ON rv = newest WHERE NOT deleted",
+            _place(storage, at, namespace, start),
         )
         return int(found.fetchone()[0])
 
 
-# The state of a storage at a revision: of each key the newest row up to it, unless that is a delete.
-_AT = (
-    "FROM revisions WHERE storage = :storage AND rv <= :at AND (namespace, name) > (:start_ns, :start_name)"
-    " AND (:namespace = '' OR namespace = :namespace) GROUP BY storage, namespace, name HAVING NOT deleted"
-)
+def _at(namespace: str) -> str:
+    """The newest revision of each key up to one revision, in key order. The index alone answers it."""
+    only = "AND namespace = :namespace" if namespace else ""
+    return (
+        f"FROM revisions WHERE storage = :storage {only} AND rv <= :at AND (namespace, name) > (:start_ns, :start_name)"
+        " GROUP BY storage, namespace, name"
+    )
 
 
 def _place(storage: str, at: int, namespace: str, start: tuple[str, str]) -> dict[str, str | int]:
-    return {"storage": storage, "at": at, "start_ns": start[0], "start_name": start[1], "namespace": namespace}
+    place: dict[str, str | int] = {"storage": storage, "at": at, "start_ns": start[0], "start_name": start[1]}
+    return place | {"namespace": namespace} if namespace else place
 
 
 def _make_private(path: Path) -> None:

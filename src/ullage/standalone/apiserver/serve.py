@@ -36,6 +36,7 @@ from ullage.standalone.apiserver.database import Database
 from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.discovery import Discovery
 from ullage.standalone.apiserver.edits import Editor
+from ullage.standalone.apiserver.expiry import Expiry
 from ullage.standalone.apiserver.garbage import Garbage
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.namespaces import Namespaces
@@ -51,6 +52,7 @@ from ullage.standalone.apiserver.settings import Settings
 from ullage.standalone.apiserver.status import ApiError, Json
 from ullage.standalone.apiserver.store import Store
 from ullage.standalone.apiserver.subresources import Subresources
+from ullage.standalone.apiserver.upkeep import Upkeep
 from ullage.standalone.apiserver.watches import Watcher
 from ullage.standalone.apiserver.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.writes import Call, Source, Writer
@@ -65,7 +67,6 @@ STOP_SECONDS = 5
 GOODBYE_SECONDS = 0.5
 LONG_URL = 32_000
 MOST_HEADERS = 1 << 20  # bytes, as in Go
-MOST_HISTORY = 100_000  # revisions, however young: the disk is somebody's laptop
 
 
 @dataclass(slots=True)
@@ -80,30 +81,14 @@ class Server:
     writer: Writer
     app: App
     controllers: tuple[Definitions, Garbage, Namespaces, Aggregation]
+    upkeep: Upkeep
     clock: Clock
 
     async def work(self) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(controller.queue.run())
-            group.create_task(self._forget())
-
-    async def _forget(self) -> None:
-        """Drops history that is older than it has to be."""
-        period = max(self.settings.history / 5, 0.1)
-        marks = [(self.clock.monotonic(), self.store.revision)]
-        while True:
-            await asyncio.sleep(min(period, 10.0))
-            now = self.clock.monotonic()
-            marks.append((now, self.store.revision))
-            due = self.store.revision - MOST_HISTORY
-            while marks and marks[0][0] < now - self.settings.history:
-                due = max(due, marks.pop(0)[1])
-            if due > self.store.compacted:
-                try:
-                    await self.store.compact(due)
-                except Exception:  # a full disk, say: history stays a little longer, and nothing else may suffer from it
-                    logger.exception("history could not be dropped", extra={"upto": due})
+            group.create_task(self.upkeep.run())
 
     async def bootstrap(self, port: int) -> None:
         """Creates what every cluster starts with; policy that lacks something is completed."""
@@ -166,7 +151,8 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
         Aggregation(store, registry=registry, writer=writer, source=source),
     )
     app = App(router.handle, request_timeout=settings.request_timeout)
-    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, clock)
+    upkeep = Upkeep(store, clock, history=settings.history, expiry=Expiry(store, clock, seconds=settings.event_ttl))
+    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, upkeep, clock)
 
 
 def _suffix() -> str:
@@ -266,7 +252,7 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
     port = sock.getsockname()[1]
     credentials = prepare(settings.pki, clock.now())
     async with contextlib.AsyncExitStack() as stack:
-        store = Store(Database(settings.database, durable=not settings.ephemeral))
+        store = Store(Database(settings.database, durable=not settings.ephemeral), settings.limits)
         stack.push_async_callback(store.close)
         server = compose(settings, credentials, store, clock, address=f"127.0.0.1:{port}")
         stack.push_async_callback(server.webhooks.close)

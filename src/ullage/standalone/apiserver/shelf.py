@@ -15,6 +15,8 @@ Key = tuple[str, str]  # namespace ("" for cluster-scoped), name
 RECENT = 2_000  # events a storage keeps in memory for its watches; older ones are read from disk
 RECENT_BYTES = 8 << 20  # and not more than this, once it has twice as much: objects may be large
 TAKEN = 500  # events a watch takes at once
+TAKEN_BYTES = 256 << 10  # and not more than this, or one event: it holds them until its client has taken them
+EVENT_BYTES = 256  # what an event takes beside its objects
 
 
 class Entry:
@@ -45,6 +47,11 @@ class Event:
         self.data = data
         self.before = before
 
+    @property
+    def size(self) -> int:
+        """The memory that it may hold alone. Its objects may be held by others, too; that is not looked into."""
+        return len(self.data) + len(self.before or b"") + EVENT_BYTES
+
 
 class Shelf:
     """One storage: its objects, and its recent events."""
@@ -54,7 +61,7 @@ class Shelf:
     def __init__(self, floor: int) -> None:
         self.objects: dict[Key, Entry] = {}
         self.events: list[Event] = []
-        self.weight = 0  # bytes of the objects in `events`
+        self.weight = 0  # bytes of `events`
         self.floor = floor  # every event above it is in `events`
         self.touched = floor
         self.waiters: set[asyncio.Future[None]] = set()
@@ -76,17 +83,17 @@ class Shelf:
             self.objects[event.key] = Entry(event.key, event.rv, event.data)
         self.touched = event.rv
         self.events.append(event)
-        self.weight += len(event.data)
+        self.weight += event.size
         if len(self.events) > 2 * RECENT or self.weight > 2 * RECENT_BYTES:
-            self._trim()
+            self.trim(RECENT_BYTES)
 
-    def _trim(self) -> None:
-        """Forgets the oldest events; the last one always stays, however large."""
-        first = len(self.events) - 1
-        kept = len(self.events[first].data)
-        while first > 0 and len(self.events) - first < RECENT and kept + len(self.events[first - 1].data) <= RECENT_BYTES:
+    def trim(self, most: int) -> None:
+        """Forgets the oldest events, so that the others are within so many bytes: all of them if the last is larger."""
+        first = len(self.events)
+        kept = 0
+        while first > 0 and len(self.events) - first < RECENT and kept + self.events[first - 1].size <= most:
             first -= 1
-            kept += len(self.events[first].data)
+            kept += self.events[first].size
         if first:
             self.floor = self.events[first - 1].rv
             del self.events[:first]
@@ -94,7 +101,13 @@ class Shelf:
 
     def after(self, revision: int) -> list[Event]:
         first = bisect_right(self.events, revision, key=attrgetter("rv"))
-        return self.events[first : first + TAKEN]
+        last = min(first + TAKEN, len(self.events))
+        size = 0
+        for index in range(first, last):
+            size += self.events[index].size
+            if size >= TAKEN_BYTES:
+                return self.events[first : index + 1]
+        return self.events[first:last]
 
     def wake(self) -> None:
         for waiter in self.waiters:

@@ -6,6 +6,9 @@
 Reads see what is durable; the check of a write sees what is staged, so two writers of one object cannot both win. Whoever
 answers by what is staged without staging anything (a conflict, a change that changes nothing) waits for `settled` first.
 Writes that arrive while a commit is on its way to disk form the next batch: one fsync for all of them.
+
+Everything has a bound in bytes (`Limits`): one object, all objects, recent events in memory, old versions on disk. Whoever
+writes more history than is kept waits while the oldest goes.
 """
 
 from __future__ import annotations
@@ -15,14 +18,19 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from operator import attrgetter
 from sys import intern
 from typing import TypeVar
 
 import msgspec
 
 from ullage.standalone.apiserver.database import Change, Database, Row
-from ullage.standalone.apiserver.shelf import TAKEN, Entry, Event, Key, Shelf
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.history import History
+from ullage.standalone.apiserver.settings import Limits
+from ullage.standalone.apiserver.shelf import TAKEN, TAKEN_BYTES, Entry, Event, Key, Shelf
+from ullage.standalone.apiserver.sizes import OBJECT_BYTES, check_size, growth
+from ullage.standalone.apiserver.status import Json, internal_error
 
 __all__ = ["Compacted", "Entry", "Event", "Key", "Stale", "Store"]
 
@@ -31,6 +39,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMPACT_STEP = 2_000  # revisions a compaction transaction covers, so that writers never wait long
+COMPACT_BYTES = 8 << 20  # and bytes that it frees
+BATCH_BYTES = 8 << 20  # that one commit takes: the next compaction has its turn soon
+PAGE_BYTES = 8 << 20  # that one read of a list in the past brings into memory
+JOURNAL_LEFT = 1 << 20  # bytes of journal that are not worth the trouble
 
 _encode = msgspec.json.encode
 
@@ -44,36 +56,46 @@ class Compacted(Exception):
 
 
 class _Staged:
-    """A write on its way to disk. `entry` is the object after it, None after a delete."""
+    """A write on its way to disk. `entry` is the object after it, None after a delete; `growth` is in bytes of all objects."""
 
-    __slots__ = ("entry", "event", "future", "row")
+    __slots__ = ("entry", "event", "future", "growth", "row")
 
     def __init__(self, event: Event, row: Row, future: asyncio.Future[Entry]) -> None:
         self.event = event
         self.row = row
         self.future = future
         self.entry = None if row.deleted else Entry(event.key, event.rv, event.data)
+        self.growth = growth(event)
 
 
 class Store:
     """The state of the API server. All methods run on the event loop; the disk is on threads behind it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, limits: Limits | None = None) -> None:
         self._database = database
+        self._limits = limits or Limits()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
         self._shelves: dict[str, Shelf] = {}
         self._heads: dict[tuple[str, Key], _Staged] = {}  # the newest write of each key that is not durable yet
         self._batch: list[_Staged] = []
         self._committing: asyncio.Task[None] | None = None
+        self._compacting = asyncio.Lock()
         self._next = self.revision = database.newest()
         self.compacted = database.compacted()
+        self.history = History()
+        self.size = 0  # bytes of all objects, what is staged included
+        self.recent = 0  # bytes of the events in memory
+        self.broken = ""  # why the last write to the disk failed; empty when the disk takes them
         self.listeners: list[Callable[[str, Event], None]] = []
         self.closed: set[str] = set()  # storages in which nothing may come into being: their kind is on its way out
         for row in database.current():
             shelf = self._shelf(row.storage)
             key = (intern(row.namespace), row.name)
             shelf.objects[key] = Entry(key, row.rv, row.data)
+            self.size += len(row.data) + OBJECT_BYTES
+        for rv, size in database.superseded(self.compacted):
+            self.history.add(rv, size)
 
     def _shelf(self, storage: str) -> Shelf:
         shelf = self._shelves.get(storage)
@@ -108,12 +130,16 @@ class Store:
         return [name for name, shelf in self._shelves.items() if shelf.objects]
 
     async def page(self, storage: str, *, at: int, namespace: str, start: Key, limit: int) -> list[Entry]:
-        """Up to `limit` objects (0: all) behind the key `start`, as they stood at revision `at`. Raises `Compacted`."""
+        """Some objects behind the key `start`, up to `limit` (0: no limit), as they stood at revision `at`.
+
+        Less than `limit` does not mean that there are no more, none does: the disk is read in pieces. Raises `Compacted`.
+        """
         if self._is_present(storage, at):
             keys = self._keys_now(storage, namespace, start)
             objects = self._shelf(storage).objects
             return [objects[key] for key in (keys[:limit] if limit else keys)]
-        rows = await self._read(at, lambda: self._database.page(storage, at=at, namespace=namespace, start=start, limit=limit))
+        read = partial(self._database.page, storage, at=at, namespace=namespace, start=start, limit=limit, most=PAGE_BYTES)
+        rows = await self._read(at, read)
         return [Entry((row.namespace, row.name), row.rv, row.data) for row in rows]
 
     async def remaining(self, storage: str, *, at: int, namespace: str, start: Key) -> int:
@@ -174,9 +200,9 @@ class Store:
         before = self.head(storage, *key)
         if (before.rv if before else 0) != expect:
             raise Stale
-        rv = self._take(obj)
-        data = _encode(obj)
+        rv, data = self._numbered(obj)
         event = Event("MODIFIED" if before else "ADDED", key, rv, data, before.data if before else None)
+        check_size(event, obj, used=self.size, limits=self._limits)
         return self._enqueue(storage, event, prev=before.rv if before else 0)
 
     def stage_delete(self, storage: str, obj: Json, *, expect: int) -> asyncio.Future[Entry]:
@@ -186,19 +212,21 @@ class Store:
         before = self.head(storage, *key)
         if before is None or before.rv != expect:
             raise Stale
-        rv = self._take(obj)
-        return self._enqueue(storage, Event("DELETED", key, rv, _encode(obj), before.data), prev=before.rv)
+        rv, data = self._numbered(obj)
+        return self._enqueue(storage, Event("DELETED", key, rv, data, before.data), prev=before.rv)
 
-    def _take(self, obj: Json) -> int:
-        self._next += 1
-        obj["metadata"]["resourceVersion"] = str(self._next)
-        return self._next
+    def _numbered(self, obj: Json) -> tuple[int, bytes]:
+        rv = self._next + 1
+        obj["metadata"]["resourceVersion"] = str(rv)
+        return rv, _encode(obj)
 
     def _enqueue(self, storage: str, event: Event, *, prev: int) -> asyncio.Future[Entry]:
         loop = asyncio.get_running_loop()
         row = Row(event.rv, intern(storage), *event.key, prev, int(event.type == "DELETED"), event.data)
         staged = self._heads[storage, event.key] = _Staged(event, row, loop.create_future())
         self._batch.append(staged)
+        self._next = event.rv
+        self.size += staged.growth
         if self._committing is None:
             self._committing = loop.create_task(self._commit())
         # Shielded: the write is on its way, whatever becomes of the request that waits for it.
@@ -208,7 +236,7 @@ class Store:
         loop = asyncio.get_running_loop()
         try:
             while self._batch:
-                batch, self._batch = self._batch, []
+                batch = self._next_batch()
                 rows = [staged.row for staged in batch]
                 try:
                     await loop.run_in_executor(self._writer, self._database.append, rows)
@@ -217,26 +245,53 @@ class Store:
                     self._fail(batch, error)
                 else:
                     self._publish(batch)
+                    await self._shorten()
         finally:
             self._committing = None
 
+    def _next_batch(self) -> list[_Staged]:
+        size = count = 0
+        for staged in self._batch:
+            size += len(staged.event.data)
+            if count and size > BATCH_BYTES:
+                break
+            count += 1
+        batch, self._batch = self._batch[:count], self._batch[count:]
+        return batch
+
+    async def _shorten(self) -> None:
+        """Drops the oldest history where there is more than its bound. The next commit waits for it: it cannot be outrun."""
+        upto = self.history.reach(self.history.size - self._limits.history)
+        if upto:
+            try:
+                await self.compact(upto)
+            except Exception:  # a full disk, say: there is a little more history, and nothing else may suffer from it
+                logger.exception("history could not be dropped", extra={"upto": upto})
+
     def _fail(self, batch: list[_Staged], error: Exception) -> None:
         """Everything staged since stands on writes that did not happen: all of it fails."""
+        self.broken = str(error) or type(error).__name__
         batch += self._batch
         self._batch = []
         self._heads.clear()
         for staged in batch:
+            self.size -= staged.growth
             if not staged.future.done():
-                staged.future.set_exception(error)
+                staged.future.set_exception(_unwritten(self.broken))
                 staged.future.exception()  # a request that went away does not fetch it
 
     def _publish(self, batch: list[_Staged]) -> None:
         woken: dict[str, Shelf] = {}
+        self.broken = ""
         for staged in batch:
             event, storage = staged.event, staged.row.storage
             shelf = self._shelf(storage)
+            self.recent -= shelf.weight
             shelf.apply(event)
+            self.recent += shelf.weight
             woken[storage] = shelf
+            if event.before is not None:
+                self.history.add(event.rv, len(event.before) + (len(event.data) if event.type == "DELETED" else 0))
             self.revision = event.rv
             if self._heads.get((storage, event.key)) is staged:  # nothing newer is staged
                 del self._heads[storage, event.key]
@@ -245,6 +300,18 @@ class Store:
                 staged.future.set_result(Entry(event.key, event.rv, event.data))
         for shelf in woken.values():
             shelf.wake()
+        if self.recent > 2 * self._limits.recent:
+            self._trim()
+
+    def _trim(self) -> None:
+        """Brings the events in memory within their bound: kinds with few keep theirs, the others share what is left."""
+        left, shelves = self._limits.recent, sorted(self._shelves.values(), key=attrgetter("weight"))
+        for number, shelf in enumerate(shelves):
+            share = left // (len(shelves) - number)
+            if shelf.weight > share:
+                shelf.trim(share)
+            left -= shelf.weight
+        self.recent = self._limits.recent - left
 
     def _tell(self, storage: str, event: Event) -> None:
         """What is durable is published, whatever a listener makes of it."""
@@ -256,15 +323,17 @@ class Store:
 
     # --- watches ---
 
-    async def changes(self, storage: str, after: int) -> list[Event]:
-        """Some events above a revision, oldest first and without a gap. Raises `Compacted`.
+    async def changes(self, storage: str, after: int, *, before: bool = True) -> list[Event]:
+        """Some events above a revision, oldest first and without a gap. Raises `Compacted`. Those that come from disk carry
+        what was before only if it is asked for.
 
         None means that there was none up to the revision at which the store was when it was asked.
         """
         shelf = self._shelf(storage)
         if after >= shelf.floor:
             return shelf.after(after)
-        found = await self._read(after, lambda: self._database.changes(storage, after=after, limit=TAKEN))
+        read = partial(self._database.changes, storage, after=after, limit=TAKEN, most=TAKEN_BYTES, before=before)
+        found = await self._read(after, read)
         # Rows that are on disk but not yet published wait for their turn: nobody sees a change before its writer does.
         return [_event(change) for change in found if change.row.rv <= self.revision]
 
@@ -289,16 +358,63 @@ class Store:
 
     async def compact(self, upto: int) -> None:
         """Forgets history at and below a revision. The newest revision always stays: it carries the counter."""
-        loop = asyncio.get_running_loop()
         upto = min(upto, self.revision - 1)
-        while self.compacted < upto:
-            # Readers are told before anything is gone; where it failed, nothing is.
-            after, self.compacted = self.compacted, min(self.compacted + COMPACT_STEP, upto)
-            try:
-                await loop.run_in_executor(self._writer, self._database.compact, after, self.compacted)
-            except Exception:
-                self.compacted = after
-                raise
+        async with self._compacting:
+            while self.compacted < upto:
+                # Readers are told before anything is gone; where it failed, nothing is.
+                after, self.compacted = self.compacted, self._step(upto)
+                try:
+                    await self._work(partial(self._database.compact, after, self.compacted))
+                except Exception:
+                    self.compacted = after
+                    raise
+                self.history.forget(self.compacted)
+
+    def _step(self, upto: int) -> int:
+        """How far one transaction goes."""
+        return min(self.compacted + COMPACT_STEP, upto, self.history.reach(COMPACT_BYTES) or upto)
+
+    async def tidy(self, *, pages: int, slack: int) -> bool:
+        """Gives one slice of free space back to the file system, or empties the journal when the slices are done. Whether
+        there is more to do."""
+        free = await self._work(self._database.free_pages)
+        if free > slack:
+            await self._work(partial(self._database.vacuum, min(pages, free - slack)))
+            return True
+        if self._committing is None and self._database.journal_bytes() > JOURNAL_LEFT:
+            await self._work(self._database.checkpoint)
+        return False
+
+    def marks(self) -> list[tuple[int, int]]:
+        """Revisions, and the second in which each was the newest."""
+        return self._database.marks()
+
+    async def mark(self, second: int, *, keep: int) -> None:
+        """Notes which revision is the newest. Of the marks before the second `keep`, the last one stays."""
+        await self._work(partial(self._database.mark, self.revision, second, keep))
+
+    async def probe(self) -> None:
+        """Whether a disk that failed takes writes again: whoever waits for that does not write himself."""
+        try:
+            await self._work(self._database.probe)
+        except Exception as error:
+            self.broken = str(error) or type(error).__name__
+        else:
+            self.broken = ""
+
+    async def _work(self, work: Callable[[], T]) -> T:
+        """Something on the writer's thread, after what is there already."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+
+    def forget(self, storage: str) -> None:
+        """Drops the memory of a storage whose kind is gone and that nothing is left in. Its watches are woken."""
+        shelf = self._shelves.get(storage)
+        if shelf is None:
+            return
+        if not shelf.objects and not any(place == storage for place, _ in self._heads):
+            del self._shelves[storage]
+            self.recent -= shelf.weight
+        shelf.wake()
 
     async def close(self) -> None:
         while self._committing is not None:
@@ -306,6 +422,10 @@ class Store:
         self._writer.shutdown()
         self._reader.shutdown()
         self._database.close()
+
+
+def _unwritten(reason: str) -> Exception:
+    return internal_error(f"the database cannot be written: {reason}")
 
 
 def _event(change: Change) -> Event:

@@ -1,22 +1,23 @@
 """watch: a position in a storage's history, moving forward.
 
-A watch holds no queue. It remembers the revision it has sent, takes whatever came after it, sends that in one chunk and
-waits for the client to take it. However slow a client is, it costs nobody anything; if it falls behind what is kept, it is told
-so (410) and starts over.
+A watch holds no queue. It remembers the revision it has sent, takes some of what came after it, sends that in pieces and
+waits for the client to take them. However slow a client is, it costs nobody anything; if it falls behind what is kept, it is
+told so (410) and starts over.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial as bind
 
 import msgspec
 
 from ullage.clock import Clock
 from ullage.standalone.apiserver.answers import Stream
+from ullage.standalone.apiserver.deliveries import Deliveries, in_time
 from ullage.standalone.apiserver.options import Filter, ListOptions, list_options, revision
-from ullage.standalone.apiserver.pieces import Part, pieces
+from ullage.standalone.apiserver.pieces import Part
 from ullage.standalone.apiserver.reads import wanted
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
@@ -28,7 +29,9 @@ from ullage.standalone.apiserver.views import View, view
 
 BOOKMARK_SECONDS = 60.0
 DEFAULT_TIMEOUT = 45 * 60.0  # kube-apiserver picks 30 to 60 minutes
-CHUNK = 500  # objects that a watch begins with are sent in pieces, between which others get their turn
+CHUNK = 500  # objects that a watch begins with are looked at in steps, between which others get their turn
+CHUNK_BYTES = 256 << 10  # and not more than this, or one object
+SMALL = 4 << 10  # bytes up to which copying an object is cheaper than sending its event in parts
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 _encode = msgspec.json.encode
@@ -43,6 +46,7 @@ class Watcher:
         self._store = store
         self._clock = clock
         self._current = current  # a watch outlives a change of its kind's schema, not the kind
+        self._deliveries = Deliveries()
         self._closing = False
 
     def close(self) -> None:
@@ -62,7 +66,7 @@ class Watcher:
     def _lines(self, request: Request, want: Want, resource: Resource) -> Line:
         """How one event is written: the object itself, or a Table row, or its metadata."""
         if not want.kind:
-            return lambda kind, data, rv: (b'{"type":"' + kind.encode() + b'","object":', data, b"}\n")
+            return _line
         include = parse_include(request.param("includeObject")) if want.table else "None"
         first = True
 
@@ -78,7 +82,7 @@ class Watcher:
                 body = table | {"apiVersion": want.api_version}
             else:
                 body = partial(obj) | {"apiVersion": want.api_version}
-            return (_encode({"type": kind, "object": body}) + b"\n",)
+            return (_encode({"type": kind, "object": body}), b"\n")
 
         return shaped
 
@@ -99,14 +103,15 @@ class Watcher:
                 resource, line, shown = served, lines(served), view(served)
             seen = self._store.revision
             try:
-                events = await self._store.changes(resource.storage, position)
+                events = await self._store.changes(resource.storage, position, before=not options.filter.trivial)
             except Compacted:
                 yield _error(expired(f"too old resource version: {position} ({self._store.compacted})").status())
                 return
             if events:
                 position = events[-1].rv
-                for chunk in pieces(_select(events, options.filter, shown, line)):
-                    yield chunk
+                size = sum(event.size for event in events)
+                async for piece in self._deliveries.send(_select(events, options.filter, shown, line), size):
+                    yield piece
                 continue
             position = max(position, seen)
             now = self._clock.monotonic()
@@ -122,20 +127,32 @@ class Watcher:
 
     async def _initial(self, resource: Resource, options: ListOptions, line: Line) -> AsyncIterator[bytes]:
         """The objects as they stand at the call. Entries do not change, so the state is one however long this takes."""
-        shown, chosen = view(resource), options.filter
-        entries = self._store.items(resource.storage, chosen.namespace)
-
-        def lines(some: Iterable[Entry]) -> Iterator[Part]:
-            for entry in some:
-                if chosen.has_key(entry.key):
-                    data = shown.data(entry.data, entry.rv)
-                    if chosen.matches(data):
-                        yield from line("ADDED", data, entry.rv)
-
-        for first in range(0, len(entries), CHUNK):
-            for chunk in pieces(lines(entries[first : first + CHUNK])):
-                yield chunk
+        entries = self._store.items(resource.storage, options.filter.namespace)
+        entries.reverse()
+        while entries:
+            some: list[Entry] = []
+            size = 0
+            while entries and len(some) < CHUNK and size < CHUNK_BYTES:
+                some.append(entries.pop())  # and what is sent is held no longer
+                size += len(some[-1].data)
+            async for piece in in_time(self._deliveries.send(_added(some, options.filter, view(resource), line), size)):
+                yield piece
             await asyncio.sleep(0)
+
+
+def _line(kind: str, data: bytes, rv: int) -> tuple[Part, ...]:
+    """An event with the object as it is."""
+    parts = (b'{"type":"' + kind.encode() + b'","object":', data, b"}\n")
+    return (b"".join(parts),) if len(data) < SMALL else parts
+
+
+def _added(entries: list[Entry], chosen: Filter, shown: View, line: Line) -> Iterator[Part]:
+    """The objects that a watch begins with."""
+    for entry in entries:
+        if chosen.has_key(entry.key):
+            data = shown.data(entry.data, entry.rv)
+            if chosen.matches(data):
+                yield from line("ADDED", data, entry.rv)
 
 
 def _select(events: list[Event], chosen: Filter, shown: View, line: Line) -> Iterator[Part]:
