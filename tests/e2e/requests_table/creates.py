@@ -543,4 +543,21 @@ CASES = (
         message='configmaps "b" is forbidden: unable to create new content in namespace {ns} because it is being terminated',
         causes=(("metadata.namespace", "NamespaceTerminating"),),
     ),
+    Case(
+        "an object that is larger than etcd takes in one request",
+        "POST",
+        GAUGES,
+        gauge("a", extra={"padding": "x" * (1600 << 10)}),
+        expect=(500, ""),
+        message="etcdserver: request is too large",
+        then=(Check(f"{GAUGES}/a", 404),),
+    ),
+    Case(
+        "an object that is nearly as large",
+        "POST",
+        GAUGES,
+        gauge("a", extra={"padding": "x" * (1500 << 10)}),
+        expect=(201, ""),
+        then=(Check(f"{GAUGES}/a", 200),),
+    ),
 )

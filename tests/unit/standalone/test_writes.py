@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +98,7 @@ class TestAnswersRestOnWhatIsDurable:
         kit.database.failing.append("database or disk is full")
         kit.database.gate.set()
         for task in (writing, asked):
-            with pytest.raises(sqlite3.OperationalError):
+            with pytest.raises(ApiError, match="the database cannot be written"):
                 await task
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from ullage.standalone.apiserver.answers import Answer, Stream
+from ullage.standalone.apiserver.deliveries import in_time
 from ullage.standalone.apiserver.pieces import Part, pieces
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
@@ -39,14 +40,16 @@ def answer_list(
     if not want.kind:
         if short:
             return Answer(200, dump(view(resource).listed(entries, meta), want), want.media)
-        return Stream(_pieces(view(resource).list_head(meta), b'"items":[', _items(resource, entries)), want.media)
+        chunks = _pieces(view(resource).list_head(meta), b'"items":[', _items(resource, entries))
+        return Stream(in_time(chunks), want.media)
     if short:
         objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
         return Answer(200, dump(_shaped(request, resource, objects, meta, want=want, now=now), want), want.media)
     head = _shaped(request, resource, [], meta, want=want, now=now)
     rows = b'"rows":[' if want.table else b'"items":['
     del head["rows" if want.table else "items"]
-    return Stream(_pieces(_encode(head), rows, _rows(request, resource, entries, want=want, now=now)), want.media)
+    chunks = _pieces(_encode(head), rows, _rows(request, resource, entries, want=want, now=now))
+    return Stream(in_time(chunks), want.media)
 
 
 def shaped_one(request: Request, resource: Resource, obj: Json, *, want: Want, now: datetime) -> Json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ullage.clock import Clock
@@ -14,6 +16,8 @@ from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expi
 from ullage.standalone.apiserver.store import Compacted, Entry, Key, Store
 from ullage.standalone.apiserver.tables.negotiate import Want, negotiate
 from ullage.standalone.apiserver.views import dump, view
+
+TURN_BYTES = 512 << 10  # that are decoded before others have their turn
 
 _EXPIRED_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -82,7 +86,7 @@ class Reader:
         limit = 0 if options.rv == "0" and not options.token else options.limit
         trivial = options.filter.trivial and not options.filter.name
         if not limit and at == self._store.revision and start == ("", ""):
-            entries = self._all(resource, options)
+            entries = await self._all(resource, options)
             return entries, {"resourceVersion": str(at)}
         found = await self._page(resource, options, at=at, start=start, want=limit + 1 if limit else 0)
         more = bool(limit) and len(found) > limit
@@ -94,7 +98,7 @@ class Reader:
             meta["remainingItemCount"] = await self._rest(resource, options, at=at, start=found[-1].key)
         return found, meta
 
-    def _all(self, resource: Resource, options: ListOptions) -> list[Entry]:
+    async def _all(self, resource: Resource, options: ListOptions) -> list[Entry]:
         chosen = options.filter
         if chosen.name and (chosen.namespace or not resource.namespaced):
             entry = self._store.get(resource.storage, chosen.namespace, chosen.name)
@@ -103,8 +107,11 @@ class Reader:
             entries = self._store.items(resource.storage, chosen.namespace)
         if chosen.trivial:
             return entries
-        shown = view(resource)
-        return [e for e in entries if chosen.has_key(e.key) and chosen.matches(shown.data(e.data, e.rv))]
+        shown, found = view(resource), []
+        for some in _batches(entries):
+            found += [e for e in some if chosen.has_key(e.key) and chosen.matches(shown.data(e.data, e.rv))]
+            await asyncio.sleep(0)
+        return found
 
     def _position(self, options: ListOptions) -> tuple[int, Key]:
         """Revision and key from which the list reads."""
@@ -129,15 +136,15 @@ class Reader:
         found: list[Entry] = []
         shown = view(resource)
         while True:
-            missing = want - len(found) if want else 0
-            batch = await self._fetch(resource, options, at=at, start=start, limit=max(missing, 500) if missing else 0)
-            for entry in batch:
-                if options.filter.has_key(entry.key) and options.filter.matches(shown.data(entry.data, entry.rv)):
-                    found.append(entry)
-                    if want and len(found) == want:
-                        return found
-            if not missing or len(batch) < max(missing, 500):
+            limit = max(want - len(found), 500) if want else 0
+            batch = await self._fetch(resource, options, at=at, start=start, limit=limit)
+            if not batch:
                 return found
+            for some in _batches(batch):
+                found += [e for e in some if options.filter.has_key(e.key) and options.filter.matches(shown.data(e.data, e.rv))]
+                if want and len(found) >= want:
+                    return found[:want]
+                await asyncio.sleep(0)
             start = batch[-1].key
 
     async def _rest(self, resource: Resource, options: ListOptions, *, at: int, start: Key) -> int:
@@ -153,6 +160,18 @@ class Reader:
             if options.token is None:
                 raise expired("The resourceVersion for the provided list is too old.") from None
             raise _expired_token(start) from None
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries, some at a time: what is decoded while others wait."""
+    first = size = 0
+    for index, entry in enumerate(entries):
+        size += len(entry.data)
+        if size >= TURN_BYTES:
+            yield entries[first : index + 1]
+            first, size = index + 1, 0
+    if first < len(entries):
+        yield entries[first:]
 
 
 def _expired_token(start: Key) -> ApiError:

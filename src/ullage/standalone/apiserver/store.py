@@ -140,7 +140,10 @@ class Store:
             return [objects[key] for key in (keys[:limit] if limit else keys)]
         read = partial(self._database.page, storage, at=at, namespace=namespace, start=start, limit=limit, most=PAGE_BYTES)
         rows = await self._read(at, read)
-        return [Entry((row.namespace, row.name), row.rv, row.data) for row in rows]
+        objects = self._shelf(storage).objects
+        found = [Entry((row.namespace, row.name), row.rv, row.data) for row in rows]
+        # What is still as it was is held once: the rest is history, and that has a bound.
+        return [now if (now := objects.get(old.key)) and now.rv == old.rv else old for old in found]
 
     async def remaining(self, storage: str, *, at: int, namespace: str, start: Key) -> int:
         """How many objects there are behind a key at a revision."""
