@@ -1,32 +1,12 @@
-"""Long answers in pieces: the same bytes, little in hand; a client that takes nothing ends when others need the room."""
+"""Clients that take nothing: they wait while there is room, and end when others need it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
-import pytest
-
-from ullage.standalone.apiserver import deliveries
-from ullage.standalone.apiserver.deliveries import Deliveries, in_time, pieces
-
-PIECE = deliveries.PIECE
-
-
-@pytest.mark.parametrize(
-    ("parts", "lengths"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param([b"a", b"b", b"c"], [3], id="small parts are joined"),
-        pytest.param([b"a" * PIECE, b"b"], [PIECE, 1], id="no piece is too large"),
-        pytest.param([b"a", b"b" * (2 * PIECE + 5), b"c"], [1, PIECE, PIECE, 6], id="large parts are cut"),
-        pytest.param([b"a" * (PIECE - 1), b"b" * 2, b"c" * (PIECE - 2)], [PIECE - 1, PIECE], id="a full piece is sent"),
-    ],
-)
-def test_pieces_are_the_same_bytes(parts: list[bytes], lengths: list[int]) -> None:
-    found = list(pieces(iter(parts)))
-    assert b"".join(found) == b"".join(parts)
-    assert [len(piece) for piece in found] == lengths
+from ullage.standalone.apiserver.deliveries import Deliveries, in_time
+from ullage.standalone.apiserver.pieces import PIECE
 
 
 async def stuck(all_of_them: Deliveries, size: int, taken: list[bytes]) -> None:
