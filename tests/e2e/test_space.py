@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -152,7 +153,30 @@ def test_when_the_quota_is_reached_writes_are_refused_and_deletes_make_room(star
     assert (refused.code, refused.message) == (500, "etcdserver: mvcc: database space exceeded")
     assert refused.obj["status"] == "Failure"
     assert api.get(f"{MAPS}/big-0").code == 200
-    held = {"metadata": {"finalizers": ["example.com/hold"]}}
-    assert api.call("PATCH", f"{MAPS}/big-1", held, headers={"Content-Type": "application/merge-patch+json"}).code in {200, 500}
     assert api.call("DELETE", f"{MAPS}/big-0").code == 200
     assert api.call("POST", MAPS, config_map("again", MIB - 4096)).code == 201
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limits of another process can be set on Linux alone")
+def test_when_the_disk_is_full_reads_go_on_and_writes_do_when_there_is_room_again(start: Start) -> None:
+    """A bound on the size of a file is as near to a full disk as a test comes without a disk of its own."""
+    server = start()
+    api = Api(server.control_plane())
+    made = api.create(MAPS, config_map("a", 100))
+    largest = max(path.stat().st_size for path in server.data_dir.rglob("*") if path.is_file())
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
+    refused = next(
+        answer
+        for number in range(20)
+        if (answer := api.call("POST", MAPS, config_map(f"big-{number}", MIB - 1024))).code != 201
+    )
+    assert (refused.code, refused.reason) == (500, "InternalError")
+    assert "the database cannot be written" in refused.message
+    assert api.get(f"{MAPS}/a").obj == made
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    later = api.create(MAPS, config_map("b", MIB - 1024))
+    server.kill()
+    server.start()
+    api = Api(server.control_plane())
+    assert api.get(f"{MAPS}/a").obj == made
+    assert api.get(f"{MAPS}/b").obj == later
