@@ -16,26 +16,21 @@ from typing import Any, Final
 from prometheus_client import Counter, Histogram, generate_latest
 
 from ullage.admission import wire
+from ullage.admission.intake import Intake, Receive, Refused, declared_length
 from ullage.admission.metrics import Metrics
 from ullage.clock import Clock
 from ullage.errors import BadInput, Retryable
-from ullage.kube.review import Decision, Hook, Review, Unreadable
+from ullage.kube.review import Decision, Hook, Request, Review, Unreadable
 
 logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Check = Callable[[], bool]
 
-LARGEST_BODY: Final = 16 * 1024 * 1024  # two objects of 3 MiB, which may grow in encoding, and room
 READY_POLL: Final = 0.05  # seconds
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
-
-
-class TooLarge(Exception):
-    """A body that no API server would send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +73,7 @@ class Endpoint:
             if path_of(hook) in self._served:
                 raise ValueError(f"two hooks are named {hook.name}")
             self._served[path_of(hook)] = Served.of(hook, metrics)
+        self._intake = Intake()
         self.draining = False
         self._was_ready = False
         self._running = 0
@@ -98,11 +94,14 @@ class Endpoint:
     async def _reviewed(self, served: Served, scope: Scope, receive: Receive) -> Page:
         began = self._clock.monotonic()
         try:
-            request = wire.decode(await _body(receive))
-        except TooLarge:
-            return Page(413, f"a review has at most {LARGEST_BODY} bytes\n".encode())
+            async with self._intake.body(receive, declared=declared_length(scope.get("headers", []))) as body:
+                return await self._answered(served, scope, wire.decode(body), began)
+        except Refused as error:
+            return Page(error.code, f"{error}\n".encode())
         except BadInput as error:
             return Page(400, f"{error}\n".encode())
+
+    async def _answered(self, served: Served, scope: Scope, request: Request, began: float) -> Page:
         budget = wire.budget(wire.asked_timeout(scope["query_string"], served.hook.timeout))
         review = Review(request, began + budget)
         self._running += 1
@@ -183,18 +182,3 @@ class Endpoint:
 
 def path_of(hook: Hook) -> str:
     return f"/hooks/{hook.name}"
-
-
-async def _body(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
-        message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST_BODY:
-            raise TooLarge
-    return b"".join(parts)

@@ -17,6 +17,7 @@ import uvicorn
 from ullage import pki
 from ullage.admission.endpoint import Endpoint
 from ullage.errors import Retryable
+from ullage.http1 import BoundedProtocol
 from ullage.pki import Pair
 
 KEEP_ALIVE: Final = 180  # longer than Go's clients keep an idle connection: they close first, and never write into a closed one
@@ -78,7 +79,7 @@ async def serving(
     server = _Uvicorn(
         uvicorn.Config(
             endpoint,
-            http="httptools",
+            http=BoundedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

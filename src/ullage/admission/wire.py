@@ -15,6 +15,7 @@ from ullage.kube.review import Decision, Request, Review
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 LONGEST_WARNING: Final = 256  # characters; the API server cuts longer ones where it likes
+LONGEST_NAME: Final = 253  # characters of a kind that are repeated in a refusal
 SECONDS: Final = re.compile(r"(?:^|&)timeout=(\d{1,3})s(?:&|$)")
 
 
@@ -34,10 +35,16 @@ def decode(body: bytes) -> Request:
     """Raises BadInput for everything that is not a review of ours to answer."""
     try:
         envelope = _envelopes.decode(body)
+    except RecursionError as error:
+        raise BadInput("body", f"of {len(body)} bytes", "nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput("body", f"of {len(body)} bytes", f"not an {KIND} of {API_VERSION}: {error}") from error
     if (envelope.api_version, envelope.kind) != (API_VERSION, KIND):
-        raise BadInput("kind", f"{envelope.kind} of {envelope.api_version}", f"only {KIND} of {API_VERSION} is answered")
+        raise BadInput(
+            "kind",
+            f"{envelope.kind[:LONGEST_NAME]} of {envelope.api_version[:LONGEST_NAME]}",
+            f"only {KIND} of {API_VERSION} is answered",
+        )
     return envelope.request
 
 

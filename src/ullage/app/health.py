@@ -13,6 +13,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry, generate_latest
 
 from ullage.errors import Retryable
+from ullage.http1 import BoundedProtocol
 
 Message = MutableMapping[str, Any]
 STOP_SECONDS: Final = 1
@@ -69,6 +70,7 @@ async def serving(health: Health, *, host: str, port: int) -> AsyncIterator[int]
     with contextlib.closing(_listen(host, port)) as sock:
         config = uvicorn.Config(
             health,
+            http=BoundedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

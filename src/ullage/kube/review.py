@@ -177,6 +177,8 @@ class Review:
             return _decoder(kind.type).decode(raw)
         except msgspec.ValidationError as error:
             raise _unreadable(error) from error
+        except RecursionError as error:
+            raise Unreadable("", "it is nested too deeply") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,10 @@ def _decoder(wanted: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def _json(raw: msgspec.Raw) -> Json:
-    found = msgspec.json.decode(raw)
+    try:
+        found = msgspec.json.decode(raw)
+    except RecursionError as error:
+        raise Unreadable("", "it is nested too deeply") from error
     return found if isinstance(found, dict) else {}
 
 

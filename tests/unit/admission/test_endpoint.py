@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.admission.builders import review_body, review_json
 from ullage.admission import endpoint as module
-from ullage.admission import wire
+from ullage.admission import intake, wire
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.clock import SystemClock
@@ -244,7 +244,7 @@ async def test_what_is_not_a_review_is_refused(body: bytes, code: int) -> None:
 
 
 async def test_a_body_larger_than_any_review_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST_BODY", 100)
+    monkeypatch.setattr(intake, "LARGEST_BODY", 100)
 
     assert (await Served(says(Decision.allow())).ask(review_body(), b" "))[0] == 413
 

@@ -84,6 +84,13 @@ class TestTokens:
             pytest.param(encoded(rv=0), "incorrect encoded start resourceVersion (version meta.k8s.io/v1)", id="no version"),
             pytest.param(encoded(start=""), "encoded start key empty (version meta.k8s.io/v1)", id="no key"),
             pytest.param(encoded(start="../x"), "../x", id="a key that climbs"),
+            pytest.param(encoded(rv=1e300), "json: cannot unmarshal the token", id="a version that is no integer"),
+            pytest.param(encoded(rv="7" * 5_000), "json: cannot unmarshal the token", id="a version of many digits"),
+            pytest.param(
+                base64.urlsafe_b64encode(b'{"v":' + b"[" * 100_000).rstrip(b"=").decode(),
+                "json: cannot unmarshal the token",
+                id="a token that nests",
+            ),
         ],
     )
     def test_bad_ones_are_refused(self, text: str, why: str) -> None:

@@ -139,8 +139,10 @@ class Token:
             raise _bad_token(f"invalid character {go_char(raw[:1].decode('latin-1'))} looking for beginning of value")
         try:
             body = msgspec.json.decode(raw)
-            version, rv, start = body["v"], int(body["rv"]), str(body["start"])
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+            version, rv, start = body["v"], body["rv"], str(body["start"])
+            if not isinstance(rv, int) or abs(rv) > MAX_INT64:
+                raise ValueError(rv)
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
             raise _bad_token("json: cannot unmarshal the token") from None
         if version != "meta.k8s.io/v1":
             raise _bad_token(f"server does not recognize this encoded version {version}")
