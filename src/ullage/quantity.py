@@ -120,8 +120,8 @@ ZERO = Quantity(0)
 
 
 def wire(text: str) -> str:
-    """The text that kube-apiserver stores for a text. Spaces around it are forgiven, and some texts that are canonical but
-    for a sign or leading zeros stay as they are (`+1`, `1.500`)."""
+    """The text that kube-apiserver stores for a text. Spaces around it are forgiven, though no other blanks, which JSON
+    escapes; and some texts that are canonical but for a sign or leading zeros stay as they are (`+1`, `1.500`)."""
     return _wire(text)
 
 
@@ -193,7 +193,7 @@ def _decimal(nanos: int, format: Format) -> str:
 
 @lru_cache(maxsize=4096)
 def _wire(text: str) -> str:
-    text = text.strip(" \t\n\r")
+    text = text.strip(" ")
     quantity = _parse(text)
     return text if quantity.nanos and _kept(text) else str(quantity)
 

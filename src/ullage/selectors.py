@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from json import dumps
 from typing import Any
 
-_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)", re.ASCII)
+_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
 _SYMBOLS = frozenset({"=", "==", "!=", "!", "(", ")", ",", "<", ">"})
 _OPERATORS = frozenset({"=", "==", "!=", "in", "notin", "<", ">"})
 _INTEGER = re.compile(r"[+-]?[0-9]+")

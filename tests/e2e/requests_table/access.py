@@ -32,6 +32,10 @@ ROBOT = (
 )
 ROBOT_USER = "system:serviceaccount:{ns}:robot"
 REVIEWS = "/apis/authorization.k8s.io/v1"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+ACCEPTED = (
+    "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/a"
 LEASE_GROUP = "coordination.k8s.io"
 AS_ROBOT = {"Impersonate-User": ROBOT_USER}
@@ -576,5 +580,54 @@ CASES = (
         token="{token}",
         setup=allowed({"apiGroups": ["e2e.example.com"], "resources": ["gauges"], "verbs": ["create"]}),
         expect=(201, ""),
+    ),
+    *(
+        Case(
+            f"{title} has no table",
+            "POST",
+            path,
+            body,
+            headers=TABLE,
+            setup=ROBOT,
+            expect=(406, "NotAcceptable"),
+            message=ACCEPTED,
+        )
+        for title, path, body in (
+            ("a review of one's own access", f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": ASKS}}),
+            (
+                "a review of somebody's access",
+                f"{REVIEWS}/subjectaccessreviews",
+                {"spec": {"user": "x", "resourceAttributes": ASKS}},
+            ),
+            (
+                "a review within a namespace",
+                f"{REVIEWS}/namespaces/{{ns}}/localsubjectaccessreviews",
+                {"spec": {"user": "x", "resourceAttributes": ASKS}},
+            ),
+            ("a review of one's own rules", f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "{ns}"}}),
+            ("a review of a token", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "x"}}),
+            ("a review of oneself", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}),
+            ("a token", f"{ACCOUNTS}/robot/token", {}),
+            ("an eviction", f"{NAMESPACE}/pods/p/eviction", {"metadata": {"name": "p"}}),
+            ("a binding", f"{NAMESPACE}/pods/p/binding", {"metadata": {"name": "p"}, "target": {"name": "n"}}),
+        )
+    ),
+    Case(
+        "a review in another shape where a table is only the first wish",
+        "POST",
+        f"{REVIEWS}/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": ASKS}},
+        headers={"Accept": f"{TABLE['Accept']},application/json"},
+        expect=(201, ""),
+        has={"kind": "SelfSubjectAccessReview"},
+    ),
+    Case(
+        "the metadata of a review",
+        "POST",
+        f"{REVIEWS}/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": ASKS}},
+        headers={"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"},
+        expect=(201, ""),
+        has={"kind": "PartialObjectMetadata", "spec": None},
     ),
 )

@@ -5,9 +5,37 @@
 from __future__ import annotations
 
 from ..kinds import configmap, gauge, pod
-from .case import CONFIGMAPS, GAUGES, NAMESPACE, PODS, SECRETS, TANKS, Case, Check, Step, post
+from .case import CLAIMS, CONFIGMAPS, GAUGES, NAMESPACE, PODS, SECRETS, TANKS, Case, Check, Step, post
 
 CASES = (
+    *(
+        Case(
+            f"a quantity with {what} is {'accepted' if code == 201 else 'refused'}",
+            "POST",
+            CLAIMS,
+            {
+                "metadata": {"name": "a"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": text}}},
+            },
+            expect=(code, "" if code == 201 else "BadRequest"),
+        )
+        for what, text, code in (
+            ("a line end behind it", "1Gi\n", 400),
+            ("a carriage return behind it", "1Gi\r", 400),
+            ("a tab before it", "\t1Gi", 400),
+            ("a space behind it", "1Gi ", 201),
+            ("a digit of another script", "\u0661Gi", 400),
+        )
+    ),
+    Case(
+        "who does not say which program it is, is unknown",
+        "POST",
+        CONFIGMAPS,
+        configmap("a", {"k": "v"}),
+        headers={"User-Agent": ""},
+        expect=(201, ""),
+        has={"metadata.managedFields[0].manager": "unknown"},
+    ),
     Case(
         "a new object may say that it has the version 0",
         "POST",

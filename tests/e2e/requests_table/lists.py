@@ -7,11 +7,36 @@ from __future__ import annotations
 import base64
 
 from ..kinds import configmap, gauge, pod
-from .case import CONFIGMAPS, GAUGES, LEASES, PODS, Case, Step, post
+from .case import CONFIGMAPS, GAUGES, LEASES, NAMESPACE, PODS, SECRETS, SERVICES, Case, Json, Step, post
 
 THREE = tuple(post(CONFIGMAPS, configmap(name, labels={"tier": name, "all": "yes"})) for name in ("a", "b", "c"))
 BAD_TOKEN = base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":"x","start":"a"}').decode()
 OLD_TOKEN_VERSION = base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v9","rv":5,"start":"a"}').decode().rstrip("=")
+
+JOBS = "/apis/batch/v1/namespaces/{ns}/jobs"
+CONTROLLERS = f"{NAMESPACE}/replicationcontrollers"
+EVENTS = f"{NAMESPACE}/events"
+TEMPLATE: Json = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+ONCE: Json = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+UNNODED = (Step("DELETE", "/api/v1/nodes/{ns}"),)
+SELECTED = (
+    post("/api/v1/nodes", {"metadata": {"name": "{ns}"}}),
+    post(PODS, {**TEMPLATE, "metadata": {"name": "{ns}"}}),
+    post(JOBS, {"metadata": {"name": "{ns}"}, "spec": {"template": ONCE}}),
+    post(CONTROLLERS, {"metadata": {"name": "{ns}"}, "spec": {"selector": {"a": "b"}, "template": TEMPLATE}}),
+    post(SECRETS, {"metadata": {"name": "{ns}"}}),
+    post(SERVICES, {"metadata": {"name": "{ns}"}, "spec": {"ports": [{"port": 80}]}}),
+    post(
+        EVENTS,
+        {
+            "metadata": {"name": "{ns}"},
+            "involvedObject": {"kind": "Pod", "namespace": "{ns}", "name": "my-source"},
+            "reportingComponent": "ctl",
+            "reportingInstance": "x",
+            "reason": "source",
+        },
+    ),
+)
 
 CASES = (
     Case(
@@ -196,6 +221,69 @@ CASES = (
         expect=(400, "BadRequest"),
         message="unable to parse requirement: found '', expected: ',' or ')'",
     ),
+    *(
+        Case(
+            f"{title} is selected",
+            "GET",
+            f"{path}?fieldSelector={selector}",
+            setup=SELECTED,
+            cleanup=UNNODED,
+            has={"items.#": 1, "items[0].metadata.name": "{ns}"},
+        )
+        for title, path, selector in (
+            ("a node that nobody took out of service", "/api/v1/nodes", "spec.unschedulable%3Dfalse,metadata.name%3D{ns}"),
+            ("a node that was not taken out", "/api/v1/nodes", "spec.unschedulable!%3Dtrue,metadata.name%3D{ns}"),
+            ("a pod with a network of its own", PODS, "spec.hostNetwork%3Dfalse"),
+            ("a pod without a node", PODS, "spec.nodeName%3D"),
+            ("a pod without an address", PODS, "status.podIP%3D,status.podIPs%3D,status.nominatedNodeName%3D"),
+            ("a pod by its defaults", PODS, "spec.restartPolicy%3DAlways,spec.schedulerName%3Ddefault-scheduler"),
+            ("a job without a success", JOBS, "status.successful%3D0"),
+            ("a controller without replicas", CONTROLLERS, "status.replicas%3D0"),
+            ("a secret by its default type", SECRETS, "type%3DOpaque"),
+            ("a service by its default type", SERVICES, "spec.type%3DClusterIP"),
+            ("an event about something called source", EVENTS, "involvedObject.name%3Dmy-source"),
+            ("an event of one source about another", EVENTS, "involvedObject.name%3Dmy-source,source%3Dctl,reason%3Dsource"),
+            ("an event for the reason source", EVENTS, "reason%3Dsource"),
+            ("an event by who reports it", EVENTS, "source%3Dctl"),
+            ("an event without a type", EVENTS, "involvedObject.uid%3D,involvedObject.fieldPath%3D"),
+        )
+    ),
+    *(
+        Case(
+            f"{title} is not selected",
+            "GET",
+            f"{path}?fieldSelector={selector}",
+            setup=SELECTED,
+            cleanup=UNNODED,
+            has={"items.#": 0},
+        )
+        for title, path, selector in (
+            ("a node of which nothing is said", "/api/v1/nodes", "spec.unschedulable%3D,metadata.name%3D{ns}"),
+            ("a node that nobody took out of service", "/api/v1/nodes", "spec.unschedulable!%3Dfalse,metadata.name%3D{ns}"),
+            ("a job of which nothing is said", JOBS, "status.successful%3D"),
+            ("an event without a source", EVENTS, "source%3D"),
+        )
+    ),
+    *(
+        Case(
+            f"{kind} cannot be selected by {label}",
+            "GET",
+            f"{path}?fieldSelector={label}%3D0",
+            expect=(400, "BadRequest"),
+            message=message,
+        )
+        for kind, path, label, message in (
+            (
+                "a replica set",
+                "/apis/apps/v1/namespaces/{ns}/replicasets",
+                "status.replicas",
+                '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"',
+            ),
+            ("a job", JOBS, "status.succeeded", 'field label "status.succeeded" not supported for Job'),
+            ("a new event", "/apis/events.k8s.io/v1/namespaces/{ns}/events", "source", "field label not supported: source"),
+        )
+    ),
+    Case("a vertical tab is no blank in a selector", "GET", f"{PODS}?labelSelector=a%3Db%0B", expect=(400, "BadRequest")),
     Case(
         "a field selects by name",
         "GET",

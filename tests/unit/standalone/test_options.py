@@ -139,6 +139,20 @@ class TestWrites:
         unnamed = write_options(request("POST", "/api/v1/pods", user_agent="kubectl/v1.36 (linux)"), "CreateOptions")
         assert (named.manager, unnamed.manager) == ("me", "kubectl")
 
+    @pytest.mark.parametrize(
+        ("agent", "manager"),
+        [
+            pytest.param(None, "unknown", id="no header"),
+            pytest.param("", "unknown", id="an empty one"),
+            pytest.param("/1.0", "unknown", id="a version of nothing"),
+            pytest.param("a\tb/1", "ab", id="without what cannot be printed"),
+            pytest.param("\u00e9" * 100, "\u00e9" * 64, id="128 bytes, and no half character"),
+        ],
+    )
+    def test_a_program_that_does_not_say_its_name(self, agent: str | None, manager: str) -> None:
+        asked = request("POST", "/api/v1/pods") if agent is None else request("POST", "/api/v1/pods", user_agent=agent)
+        assert write_options(asked, "CreateOptions").manager == manager
+
     @pytest.mark.parametrize("query", ["dryRun=Some", "fieldValidation=Maybe", "fieldManager=" + "x" * 129])
     def test_bad_ones_are_refused_by_the_name_of_the_options(self, query: str) -> None:
         code, message = refused(write_options, request("POST", f"/api/v1/pods?{query}"), "CreateOptions")

@@ -13,7 +13,6 @@ import pytest
 
 from tests.unit.standalone.server_kit import USER, Kit, eventually, quiet, request, running_kit
 from ullage.standalone.apiserver.deprecations import deprecation
-from ullage.standalone.apiserver.health import health
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import ApiError, Json
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
@@ -214,22 +213,3 @@ async def test_the_policies_are_asked_on_the_way_of_a_write(tmp_path: Path) -> N
 def test_a_version_warns_of_itself(versions: list[Json], text: str) -> None:
     spec = {"versions": versions}
     assert deprecation(Resource("example.com", "v1", "widgets", "widget", "Widget", namespaced=True, custom=spec)) == text
-
-
-def test_health_names_its_checks_on_demand() -> None:
-    def said(path: str, *excluded: str) -> str:
-        answer = health(path, verbose=True, excluded=excluded)
-        assert answer is not None
-        return answer.body.decode()
-
-    assert said("/readyz").startswith("[+]ping ok\n[+]log ok\n[+]etcd ok\n")
-    assert said("/readyz").endswith("[+]shutdown ok\nreadyz check passed\n")
-    assert "[+]etcd excluded: ok\n" in said("/livez", "etcd")
-    warning = 'warn: some health checks cannot be excluded: no matches for "nope"\nlivez check passed\n'
-    assert said("/livez", "nope").endswith(warning)
-    assert said("/livez/ping") == "ok"
-
-
-@pytest.mark.parametrize("path", ["/livez/", "/livez/nope", "/health", "/readyz/ping/x"])
-def test_health_knows_no_other_checks(path: str) -> None:
-    assert health(path, verbose=False, excluded=()) is None

@@ -74,7 +74,11 @@ def _semver_part(place: int) -> Callable[[Boxed], int]:
 
 def _semver_key(boxed: Boxed) -> tuple[Any, ...]:
     numbers, dash, before = boxed["semver"].partition("-")
-    labels = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in before.split(".")] if dash else []
+    labels = (
+        [(0, int(part), "") if part.isascii() and part.isdecimal() else (1, 0, part) for part in before.split(".")]
+        if dash
+        else []
+    )
     return ([int(part) for part in numbers.split(".")], not dash, labels)
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ullage.selectors import FieldSelector, LabelSelector, SelectorError
+from ullage.selectors import FieldSelector, LabelSelector, SelectorError, field_text
 from ullage.standalone.apiserver.bodies import go_char
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
+    Json,
     bad_request,
     forbidden_field,
     invalid,
@@ -48,7 +49,6 @@ FIELD_LABELS: dict[str, tuple[str, ...]] = {
     "secrets": ("type",),
     "services": ("spec.clusterIP", "spec.type"),
     "replicationcontrollers": ("status.replicas",),
-    "replicasets.apps": ("status.replicas",),
     "jobs.batch": ("status.successful",),
     "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
     "events": (
@@ -60,10 +60,19 @@ FIELD_LABELS: dict[str, tuple[str, ...]] = {
     ),
     "events.events.k8s.io": (*(f"regarding.{field}" for field in _EVENT), "reason", "reportingController", "type"),
 }
-# Kinds whose refusal of a field names no alternatives.
-_TYPED = frozenset(FIELD_LABELS) - {"events.events.k8s.io"}
-# Fields that are not where their label says.
-_ELSEWHERE = {("jobs.batch", "status.successful"): "status.succeeded", ("events", "source"): "source.component"}
+# Where the value of a label is, where that is not what the label says; the first place that has one counts.
+_PLACES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("jobs.batch", "status.successful"): ("status.succeeded",),
+    ("events", "source"): ("source.component", "reportingComponent"),
+    ("pods", "status.podIPs"): (),  # may be asked for, and is never there
+}
+# What an absent field counts as: a number or a truth value is never absent to kube-apiserver. Others are empty.
+_ABSENT = {
+    ("jobs.batch", "status.successful"): "0",
+    ("nodes", "spec.unschedulable"): "false",
+    ("pods", "spec.hostNetwork"): "false",
+    ("replicationcontrollers", "status.replicas"): "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ class Filter:
     name: str
     labels: LabelSelector
     fields: FieldSelector
+    of: str = ""  # the resource, as messages name it: the same label may be read from another place in another kind
 
     @property
     def trivial(self) -> bool:
@@ -89,7 +99,15 @@ class Filter:
         if not self.fields:
             return self.labels.matches(_labels.decode(data).metadata.labels)
         obj = msgspec.json.decode(data)
-        return self.labels.matches(obj["metadata"].get("labels")) and self.fields.matches_object(obj)
+        return self.labels.matches(obj["metadata"].get("labels")) and self.fields.matches(
+            lambda label: _selected(self.of, label, obj)
+        )
+
+
+def _selected(resource: str, label: str, obj: Json) -> str:
+    """The value that a field selector compares."""
+    places = _PLACES.get((resource, label), (label,))
+    return next(filter(None, (field_text(obj, place) for place in places)), _ABSENT.get((resource, label), ""))
 
 
 class _Meta(msgspec.Struct):
@@ -232,9 +250,8 @@ def _filter(request: Request, resource: Resource) -> Filter:
         raise bad_request(str(error)) from None
     check_field_labels(fields, resource)
     namespace = request.target.namespace if resource.namespaced else ""
-    fields = _where_stored(fields, resource)
     name = request.target.name or fields.exact("metadata.name") or ""
-    return Filter(namespace, name, labels, fields)
+    return Filter(namespace, name, labels, fields, resource.group_resource)
 
 
 def check_field_labels(fields: FieldSelector, resource: Resource) -> None:
@@ -245,7 +262,9 @@ def check_field_labels(fields: FieldSelector, resource: Resource) -> None:
             continue
         if field in own or field in selectable:
             continue
-        if resource.group_resource in _TYPED or selectable:
+        if resource.group_resource == "jobs.batch":
+            raise bad_request(f"field label {json_string(field)} not supported for Job")
+        if own or selectable:
             raise bad_request(f"field label not supported: {field}")
         known = ['"metadata.name"', *(['"metadata.namespace"'] if resource.namespaced or not resource.custom else [])]
         raise bad_request(f"{json_string(field)} is not a known field selector: only {', '.join(known)}")
@@ -257,16 +276,6 @@ def _selectable(resource: Resource) -> list[str]:
         return []
     version = next(v for v in resource.custom["versions"] if v["name"] == resource.version)
     return [item["jsonPath"].removeprefix(".") for item in version.get("selectableFields") or ()]
-
-
-def _where_stored(fields: FieldSelector, resource: Resource) -> FieldSelector:
-    if not any((resource.group_resource, field) in _ELSEWHERE for field in fields.fields):
-        return fields
-    text = str(fields)
-    for (owner, label), path in _ELSEWHERE.items():
-        if owner == resource.group_resource:
-            text = text.replace(label, path)
-    return FieldSelector.parse(text)
 
 
 def integer(request: Request, name: str) -> int:
@@ -328,7 +337,7 @@ def write_options(request: Request, kind: str) -> WriteOptions:
         if value and value != "All"
     ][:1]
     manager = request.param("fieldManager")
-    if len(manager) > 128:
+    if len(manager.encode()) > 128:
         errors.append(FieldError("FieldValueTooLong", "fieldManager", "Too long: may not be more than 128 bytes"))
     if any(not char.isprintable() for char in manager):
         errors.append(invalid_value("fieldManager", manager, "should only contain printable characters"))
@@ -339,7 +348,13 @@ def write_options(request: Request, kind: str) -> WriteOptions:
         raise invalid(META, kind, "", errors)
     return WriteOptions(
         dry_run=bool(request.param("dryRun")),
-        manager=manager or request.headers.get("user-agent", "").partition("/")[0][:128],
+        manager=manager or _agent(request.headers.get("user-agent", "")),
         validation=validation,
         force=request.flag("force") if "force" in request.query else None,
     )
+
+
+def _agent(header: str) -> str:
+    """The program behind a User-Agent, as the manager of the fields it writes. Who does not say is unknown."""
+    printable = "".join(filter(str.isprintable, header.partition("/")[0]))
+    return printable.encode()[:128].decode(errors="ignore") or "unknown"

@@ -14,7 +14,8 @@ from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expired, not_acceptable, not_found
 from ullage.standalone.apiserver.store import Compacted, Entry, Key, Store
-from ullage.standalone.apiserver.tables.negotiate import Want, negotiate
+from ullage.standalone.apiserver.tables.negotiate import CONVERSIONS, NO_TABLE, Want, negotiate
+from ullage.standalone.apiserver.tables.table import partial
 from ullage.standalone.apiserver.views import dump, view
 
 TURN_BYTES = 512 << 10  # that are decoded before others have their turn
@@ -27,11 +28,11 @@ _EXPIRED_TOKEN = (
 )
 
 
-def wanted(request: Request, resource: Resource, *, watch: bool = False) -> Want:
-    """The shape in which the client wants its answer. Raises 406 before anything is done."""
+def wanted(request: Request, resource: Resource, *, watch: bool = False, virtual: bool = False) -> Want:
+    """The shape in which the client wants its answer; `virtual` ones are never stored. Raises 406 before anything is done."""
     accept = request.headers.get("accept", "")
     try:
-        return negotiate(accept, watch=watch)
+        return negotiate(accept, watch=watch, conversions=NO_TABLE if virtual else CONVERSIONS)
     except ApiError:
         if resource.custom is not None:
             raise
@@ -41,6 +42,14 @@ def wanted(request: Request, resource: Resource, *, watch: bool = False) -> Want
         medias += ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]
         text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(medias)}"
         raise ApiError(406, "NotAcceptable", text, details={}) from None
+
+
+def virtual_answer(obj: Json, want: Want) -> Answer:
+    """What a create answers that stores nothing."""
+    if want.kind:
+        want.check(obj["kind"], is_list=False)
+        obj = partial(obj, api_version=want.api_version)
+    return Answer(201, dump(obj, want), want.media)
 
 
 class Reader:

@@ -19,11 +19,11 @@ from ullage.standalone.apiserver.deprecations import deprecation
 from ullage.standalone.apiserver.discovery import Discovery, root_paths, version_info
 from ullage.standalone.apiserver.document import Document
 from ullage.standalone.apiserver.edits import Editor
-from ullage.standalone.apiserver.health import health
+from ullage.standalone.apiserver.health import Health
 from ullage.standalone.apiserver.names import path_segment
 from ullage.standalone.apiserver.openapi.documents import OpenApi
 from ullage.standalone.apiserver.protobuf import Expected
-from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.reads import Reader, virtual_answer, wanted
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource
 from ullage.standalone.apiserver.routes import fits_scope, verbs_at
@@ -60,6 +60,7 @@ class Router:
         discovery: Discovery,
         openapi: OpenApi,
         documents: Mapping[str, Document],
+        health: Health,
     ) -> None:
         self._registry = registry
         self._handlers = handlers
@@ -67,6 +68,7 @@ class Router:
         self._tokens = tokens
         self._discovery = discovery
         self._openapi = openapi
+        self._health = health
         self._documents = documents  # path to what never changes
 
     async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream:
@@ -154,14 +156,15 @@ class Router:
         raise wrong_method()
 
     def _review(self, request: Request, resource: Resource, user: User) -> Answer:
+        want = wanted(request, resource, virtual=True)
         body = decode_body(request, Expected(resource.api_version, resource.kind))
         asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
-        return json_answer(reviews.REVIEWS[resource.group, resource.plural](body, asked), 201)
+        return virtual_answer(reviews.REVIEWS[resource.group, resource.plural](body, asked), want)
 
     # --- everything else ---
 
     def _path(self, request: Request) -> Answer:
-        probe = health(request.path, verbose="verbose" in request.query, excluded=request.query.get("exclude", ()))
+        probe = self._health.answer(request.path, verbose="verbose" in request.query, excluded=request.query.get("exclude", ()))
         if probe is not None:
             return probe
         path = request.path.rstrip("/") or "/"

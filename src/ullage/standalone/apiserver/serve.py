@@ -38,6 +38,7 @@ from ullage.standalone.apiserver.discovery import Discovery
 from ullage.standalone.apiserver.edits import Editor
 from ullage.standalone.apiserver.expiry import Expiry
 from ullage.standalone.apiserver.garbage import Garbage
+from ullage.standalone.apiserver.health import Health
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.namespaces import Namespaces
 from ullage.standalone.apiserver.openapi.documents import OpenApi
@@ -83,8 +84,10 @@ class Server:
     controllers: tuple[Definitions, Garbage, Namespaces, Aggregation]
     upkeep: Upkeep
     clock: Clock
+    health: Health
 
     async def work(self) -> None:
+        self.health.started = True
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(controller.queue.run())
@@ -117,6 +120,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     kinds_known = definitions.load()
     registry = Registry(builtin_resources(kinds_known, lambda name: compile_builtin(kinds_known, name)))
     authorizer = Authorizer(store)
+    health = Health(lambda: bool(store.broken))
     source = Source(clock, lambda: str(uuid.uuid4()), _suffix)
     webhooks = _webhooks(store, registry)
     kinds = Kinds(store, Escalation(authorizer), ServiceAddresses(store))
@@ -143,6 +147,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
         discovery=Discovery(registry, address),
         openapi=OpenApi(registry, kinds_known),
         documents=openid_documents(credentials.signing, address),
+        health=health,
     )
     controllers = (
         Definitions(store, registry=registry, writer=writer, deleter=deleter, source=source),
@@ -152,7 +157,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     )
     app = App(router.handle, request_timeout=settings.request_timeout)
     upkeep = Upkeep(store, clock, history=settings.history, expiry=Expiry(store, clock, seconds=settings.event_ttl))
-    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, upkeep, clock)
+    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, upkeep, clock, health)
 
 
 def _suffix() -> str:
@@ -290,6 +295,7 @@ def _http(app: App, credentials: Credentials, settings: Settings) -> uvicorn.Con
 async def _stop(server: Server, http: uvicorn.Server, serving: asyncio.Task[None]) -> None:
     """Watches end first: uvicorn waits for every answer. It also waits for every client to say goodbye, which one that only
     keeps a connection for later does not do: after a moment those are hung up on."""
+    server.health.stopping = True
     server.watcher.close()
     http.should_exit = True
     await asyncio.wait({serving}, timeout=GOODBYE_SECONDS)

@@ -18,7 +18,7 @@ from ullage.standalone.apiserver.options import write_options
 from ullage.standalone.apiserver.patch.json_patch import json_patch
 from ullage.standalone.apiserver.patch.merge import merge_patch
 from ullage.standalone.apiserver.protobuf import Expected
-from ullage.standalone.apiserver.reads import Reader
+from ullage.standalone.apiserver.reads import Reader, virtual_answer, wanted
 from ullage.standalone.apiserver.request import Request, decode_body, decode_json
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.scale import check_scale, scale_of, scaled
@@ -39,6 +39,8 @@ _TOKEN_REQUEST = Expected("authentication.k8s.io/v1", "TokenRequest")
 _EVICTION = Expected("policy/v1", "Eviction")
 _BINDING = Expected("v1", "Binding")
 
+_NOTHING_RUNS = "nothing runs here, since this API server has no kubelets"
+_DONE: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 BINDINGS = "bindings"  # the older address of `pods/binding`: it names the pod in its body
 SPECIAL = frozenset({"scale", "token", "eviction", "binding"}) | CONNECT
 
@@ -70,7 +72,7 @@ class Subresources:
             case "scale":
                 return await self._scale(request, resource, user)
             case "token":
-                return self._token(request)
+                return self._token(request, resource)
             case "eviction":
                 return await self._evict(request, resource, user)
             case "binding":
@@ -106,8 +108,8 @@ class Subresources:
             return lambda scale: merge_patch(scale, patch)
         raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, STRATEGIC])
 
-    def _token(self, request: Request) -> Answer:
-        target = request.target
+    def _token(self, request: Request, resource: Resource) -> Answer:
+        want, target = wanted(request, resource, virtual=True), request.target
         asked = decode_body(request, _TOKEN_REQUEST)
         found = answer_token(
             asked,
@@ -117,7 +119,7 @@ class Subresources:
             lookup=self.lookup,
             issuing=Issuing(self._source.now(), self._source.new_uid()),
         )
-        return json_answer(found, 201)
+        return virtual_answer(found, want)
 
     def lookup(self, storage: str, namespace: str, name: str) -> Json | None:
         """An object by name, for whoever has to know whether it still exists."""
@@ -126,15 +128,18 @@ class Subresources:
 
     async def _evict(self, request: Request, resource: Resource, user: User) -> Answer:
         """An eviction is a delete; there are no disruption budgets to ask, since nothing here counts healthy pods."""
+        want = wanted(request, resource, virtual=True)
         body = decode_body(request, _EVICTION)
         target = request.target
         _check_name(body, request, "Eviction")
         asked = checked_options(body.get("deleteOptions") or {})
         await self._deleter.remove(resource, target.namespace, target.name, options=asked, user=user, warnings=request.warnings)
-        return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+        return virtual_answer(_DONE, want)
 
     async def _bind(self, request: Request, user: User) -> Answer:
         """The scheduler's word: this pod runs on that node."""
+        pods = self._registry.need("", "v1", "pods")
+        want = wanted(request, pods, virtual=True)
         body = decode_body(request, _BINDING)
         node, target = dig(body, "target", "name"), request.target
         if target.subresource:
@@ -158,21 +163,21 @@ class Subresources:
 
         kind = "CreateOptions"
         call = Call(user, write_options(request, kind), kind, subresource="binding", warnings=request.warnings)
-        pods = self._registry.need("", "v1", "pods")
         await self._writer.modify(pods, change, call, namespace=target.namespace, name=name)
-        return json_answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+        return virtual_answer(_DONE, want)
 
     def _connect(self, request: Request, resource: Resource) -> Answer:
-        """Streams to a kubelet that does not exist: answered as for a pod that no node has taken."""
+        """Streams to a kubelet that does not exist: whoever asks for one is told so."""
         name, kind = request.target.name, request.target.subresource
-        self._reader.find(resource, request.target.namespace, name)
+        live = self._reader.find(resource, request.target.namespace, name).obj()
         if resource.group_resource != "pods":
-            raise ApiError(503, "ServiceUnavailable", f"{resource.singular} {name} cannot be reached: nothing runs behind it")
-        if kind == "log":
-            return Answer(204, b"", "text/plain")
+            raise ApiError(503, "ServiceUnavailable", f"{resource.singular} {name} cannot be reached: {_NOTHING_RUNS}")
         if kind == "proxy":
-            raise bad_request("address not allowed")
-        raise bad_request(f"pod {name} does not have a host assigned")
+            raise bad_request(f"address not allowed: {_NOTHING_RUNS}")
+        if kind == "log":
+            raise bad_request(f"pod {name} has no log: {_NOTHING_RUNS}")
+        fault = "cannot be reached" if dig(live, "spec", "nodeName") else "does not have a host assigned"
+        raise bad_request(f"pod {name} {fault}: {_NOTHING_RUNS}")
 
 
 def _check_name(body: Json, request: Request, kind: str) -> None:

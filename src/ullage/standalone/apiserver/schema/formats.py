@@ -78,7 +78,7 @@ def is_ipv6(text: str) -> bool:
 
 def is_cidr(text: str) -> bool:
     address, slash, bits = text.partition("/")
-    if not slash or not bits.isdecimal() or "%" in address:
+    if not slash or not (bits.isascii() and bits.isdecimal()) or "%" in address:
         return False
     try:
         ipaddress.ip_interface(text)

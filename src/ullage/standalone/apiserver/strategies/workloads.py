@@ -93,7 +93,7 @@ def _daemon_create(obj: Json) -> None:
 def _daemon_update(new: Json, old: Json) -> None:
     """The server counts templates in an annotation that only it writes."""
     count = part(old, "metadata", "annotations").get(TEMPLATE_GENERATION, "1")
-    if part(new, "spec", "template") != part(old, "spec", "template") and count.isdigit():
+    if part(new, "spec", "template") != part(old, "spec", "template") and count.isascii() and count.isdigit():
         count = str(int(count) + 1)
     new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = count
 

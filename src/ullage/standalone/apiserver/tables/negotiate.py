@@ -23,6 +23,9 @@ CONVERSIONS: frozenset[Conversion] = frozenset(
     for version in ("v1", "v1beta1")
 )
 
+# What is answered and not stored (reviews, tokens, evictions) has no columns.
+NO_TABLE = frozenset(conversion for conversion in CONVERSIONS if conversion[0] != "Table")
+
 
 @dataclass(frozen=True, slots=True)
 class Want:

@@ -90,7 +90,11 @@ class Caller:
             async with session.post(target, data=body, headers=headers, server_hostname=server_name) as answer:
                 found = await _read(answer)
                 wait = answer.headers.get("Retry-After", "")
-                again = (answer.status == HTTPStatus.TOO_MANY_REQUESTS or answer.status >= 500) and wait.isdigit()
+                again = (
+                    (answer.status == HTTPStatus.TOO_MANY_REQUESTS or answer.status >= 500)
+                    and wait.isascii()
+                    and wait.isdigit()
+                )
                 if not again or tries == MOST_TRIES:
                     _check(answer, found)
                     return found
