@@ -41,6 +41,7 @@ class Kubectl:
 
     def __init__(self, plane: ControlPlane, *, namespace: str, home: Path) -> None:
         self.namespace = namespace
+        self.embedded = plane.embedded
         self.home = home
         self._base = [str(plane.kubectl), "--kubeconfig", str(plane.kubeconfig), "--cache-dir", str(home / "cache")]
 

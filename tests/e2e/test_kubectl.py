@@ -613,3 +613,38 @@ def test_unknown_fields_of_built_ins_are_refused_before_anything_is_stored(kubec
     assert 'strict decoding error: unknown field "colour"' in error
     warned = kubectl("apply", "--validate=warn", "-f", "-", stdin={**configmap("a"), "colour": "red"})
     assert 'Warning: unknown field "colour"' in warned.err
+
+
+# --- what nothing runs for ---------------------------------------------------------------------------------------------
+
+NOTHING_RUNS = "nothing runs here, since this API server has no kubelets"
+
+
+@pytest.mark.parametrize(
+    ("node", "command", "sentence"),
+    [
+        pytest.param("", ("logs", "web"), "pod web has no log", id="logs"),
+        pytest.param("n", ("logs", "web"), "pod web has no log", id="logs of a pod on a node"),
+        pytest.param("", ("logs", "-f", "web"), "pod web has no log", id="logs that are followed"),
+        pytest.param("", ("exec", "web", "--", "ls"), "pod web does not have a host assigned", id="exec"),
+        pytest.param("n", ("exec", "web", "--", "ls"), "pod web cannot be reached", id="exec in a pod on a node"),
+        pytest.param("", ("attach", "web"), "pod web does not have a host assigned", id="attach"),
+        pytest.param("", ("cp", "web:/etc/hosts", "hosts"), "pod web does not have a host assigned", id="cp"),
+    ],
+)
+def test_what_needs_a_kubelet_says_that_nothing_runs(
+    kubectl: Kubectl, node: str, command: tuple[str, ...], sentence: str
+) -> None:
+    if not kubectl.embedded:
+        pytest.skip("a cluster runs what it is given")
+    made = pod("web")
+    if node:
+        made["spec"]["nodeName"] = node
+    kubectl("create", "-f", "-", stdin=made)
+    ran = kubectl.run(*command)
+    assert ran.code != 0
+    assert f"{sentence}: {NOTHING_RUNS}" in ran.err
+
+
+def test_top_says_that_there_are_no_metrics(kubectl: Kubectl) -> None:
+    assert kubectl.run("top", "pods").err == "error: Metrics API not available\n"

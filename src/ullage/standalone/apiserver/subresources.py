@@ -175,7 +175,8 @@ class Subresources:
         if kind == "proxy":
             raise bad_request(f"address not allowed: {_NOTHING_RUNS}")
         if kind == "log":
-            raise bad_request(f"pod {name} has no log: {_NOTHING_RUNS}")
+            # Not a bad request: on that, `kubectl logs -f` asks again for as long as it has patience.
+            raise ApiError(405, "MethodNotAllowed", f"pod {name} has no log: {_NOTHING_RUNS}")
         fault = "cannot be reached" if dig(live, "spec", "nodeName") else "does not have a host assigned"
         raise bad_request(f"pod {name} {fault}: {_NOTHING_RUNS}")
 
