@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from tests.unit.standalone.server_kit import Kit, quiet, running_kit
 from ullage.standalone.apiserver.health import Health
+from ullage.standalone.apiserver.status import ApiError
 
 
 def working(*, broken: bool = False, stopping: bool = False, started: bool = True) -> Health:
@@ -75,7 +75,7 @@ async def test_a_server_whose_disk_fails_is_not_ready_until_it_stores_again(tmp_
         await quiet(kit.server)
         assert said(kit.server.health, "/readyz") == (200, "ok")
         kit.database.failing.append("database or disk is full")
-        with pytest.raises(sqlite3.OperationalError):
+        with pytest.raises(ApiError, match="cannot be written"):
             await write(kit, "lost")
         assert said(kit.server.health, "/readyz")[0] == 500
         await write(kit, "kept")
