@@ -173,6 +173,17 @@ class TestEnd:
         await eventually(lambda: kit.get(CRDS, name) is None)
         assert (kit.store.count(name), served(kit)) == (0, [])
 
+    async def test_nothing_of_it_is_left_in_memory(self, kit: Kit) -> None:
+        """Else every kind that ever was would keep its last events."""
+        name = await establish(kit)
+        await kit.create("widgets", "x", namespace="default", spec={"size": 7})
+        assert kit.store._shelves[name].weight > 0
+        await kit.delete(CRDS, name)
+        await eventually(lambda: kit.get(CRDS, name) is None)
+        await quiet(kit.server)
+        assert name not in kit.store._shelves
+        assert kit.store.recent == sum(shelf.weight for shelf in kit.store._shelves.values())
+
     async def test_objects_of_a_version_that_is_not_served_go_as_well(self, kit: Kit) -> None:
         """Else they would be there again when the definition comes back."""
         name = await establish(kit)
@@ -265,6 +276,20 @@ class TestWatches:
         await eventually(lambda: bool(kit.store._shelf(name).waiters))
         await change(kit, name)
         assert await asyncio.wait_for(reading, 5) == b""
+
+    async def test_a_watch_that_slept_through_the_end_of_its_kind_does_not_go_on_in_the_next_of_that_name(
+        self, kit: Kit
+    ) -> None:
+        name = await establish(kit)
+        await kit.create("widgets", "x", namespace="default")
+        stream = kit.server.watcher.watch(request("GET", "/apis/example.com/v1/widgets?watch=1"), kit.resource("widgets"))
+        chunks = aiter(stream.chunks)
+        assert b'"name":"x"' in await anext(chunks)  # and then its client takes nothing
+        await kit.delete(CRDS, name)
+        await eventually(lambda: kit.get(CRDS, name) is None)
+        await establish(kit)
+        await kit.create("widgets", "y", namespace="default")
+        assert await asyncio.wait_for(_all(chunks), 5) == b""
 
     async def test_a_watch_outlives_a_change_of_the_schema_and_shows_the_new_fields(self, kit: Kit) -> None:
         spec = definition(versions=[version("v1", storage=False), version("v2")])

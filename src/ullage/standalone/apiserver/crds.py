@@ -89,7 +89,8 @@ class Definitions:
         held = {"spec": crd["spec"], "names": dig(crd, "status", "acceptedNames")}
         if self._served.get(name) == held:
             return
-        resources = [replace(resource, since=since) for resource in resources_of(crd)]
+        uid = crd["metadata"]["uid"]
+        resources = [replace(resource, since=since, definition=uid) for resource in resources_of(crd)]
         if name in self._served:
             self._registry.remove(crd["spec"]["group"], crd["spec"]["names"]["plural"])
         for resource in resources:

@@ -77,6 +77,7 @@ class Resource:
     to_storage: Callable[[Json], Json] | None = None  # where the versions differ in more than their name
     from_storage: Callable[[Json], Json] | None = None
     list_kind: str = ""
+    definition: str = ""  # the CustomResourceDefinition's uid: a later one of the same name is another kind
     since: int = 0  # the revision at which this schema came: older objects may lack its defaults
     memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # what is made once from it, and goes with it
 

@@ -98,7 +98,7 @@ class Watcher:
         elif options.rv in ("", "0"):
             position = self._store.revision
         bookmark_at = self._clock.monotonic() + BOOKMARK_SECONDS
-        while (served := self._current(resource)) is not None and not self._closing:
+        while (served := self._served(resource)) is not None:
             if served is not resource:
                 resource, line, shown = served, lines(served), view(served)
             seen = self._store.revision
@@ -124,6 +124,12 @@ class Watcher:
             await self._store.changed(resource.storage, position, wait)
         if options.bookmarks:
             yield b"".join(line("BOOKMARK", _bookmark(resource, position), position))
+
+    def _served(self, resource: Resource) -> Resource | None:
+        """The kind as it is served now; None when the watch has to end."""
+        served = self._current(resource)
+        same = served is not None and served.definition == resource.definition
+        return served if same and not self._closing else None
 
     async def _initial(self, resource: Resource, options: ListOptions, line: Line) -> AsyncIterator[bytes]:
         """The objects as they stand at the call. Entries do not change, so the state is one however long this takes."""
