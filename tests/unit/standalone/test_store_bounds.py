@@ -115,6 +115,26 @@ class TestHistory:
         assert [upto for _, upto in steps[:-1]] == [after for after, _ in steps[1:]]
         await kept.close()
 
+    async def test_what_an_earlier_run_left_goes_step_by_step_and_holds_nobody_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "COMPACT_BYTES", MIB)
+        first = Store(Database(tmp_path / "state.db", durable=False))
+        for _ in range(30):
+            await put(first, "x", MIB)
+        await first.close()
+        kept = Store(Database(tmp_path / "state.db", durable=False), Limits(history=4 * MIB))
+        began = kept.compacted
+        await put(kept, "x")
+        await kept.shorten()
+        assert 0 < kept.compacted - began <= 6
+        clock = FakeClock()
+        upkeep = Upkeep(kept, clock, history=300, expiry=Expiry(kept, clock, seconds=3600))
+        for _ in range(20):
+            await upkeep.forget()
+        assert kept.history.size <= 4 * MIB
+        await kept.close()
+
     async def test_a_commit_takes_a_bounded_number_of_bytes(self, kept: Store, disk: GatedDatabase) -> None:
         disk.gate.clear()
         writing = [kept.stage(THINGS, thing(f"x{number}", MIB), expect=0) for number in range(12)]

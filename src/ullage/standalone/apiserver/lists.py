@@ -7,7 +7,7 @@ for it. Tables are made row by row. In YAML long answers are JSON, which is YAML
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -24,6 +24,7 @@ from ullage.standalone.apiserver.tables.negotiate import Want, parse_include
 from ullage.standalone.apiserver.tables.table import partial, partial_list, render
 from ullage.standalone.apiserver.views import dump, view
 
+TURN: Final = 512 * 1024  # bytes of objects that are decoded before others have their turn
 WHOLE: Final = 1 << 20  # bytes up to which a list is one answer
 
 _encode = msgspec.json.encode
@@ -40,7 +41,8 @@ def answer_list(
     if not want.kind:
         if short:
             return Answer(200, dump(view(resource).listed(entries, meta), want), want.media)
-        chunks = _pieces(view(resource).list_head(meta), b'"items":[', _items(resource, entries))
+        groups = (_items(resource, some) for some in batches(entries))
+        chunks = _pieces(view(resource).list_head(meta), b'"items":[', groups)
         return Stream(in_time(chunks), want.media)
     if short:
         objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
@@ -48,7 +50,8 @@ def answer_list(
     head = _shaped(request, resource, [], meta, want=want, now=now)
     rows = b'"rows":[' if want.table else b'"items":['
     del head["rows" if want.table else "items"]
-    chunks = _pieces(_encode(head), rows, _rows(request, resource, entries, want=want, now=now))
+    groups = (_rows(request, resource, some, want=want, now=now) for some in batches(entries))
+    chunks = _pieces(_encode(head), rows, groups)
     return Stream(in_time(chunks), want.media)
 
 
@@ -69,18 +72,34 @@ def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta:
     return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
 
 
-async def _pieces(head: bytes, member: bytes, items: Iterator[Parts]) -> AsyncIterator[bytes]:
-    def parts() -> Iterator[Part]:
-        yield head[:-1] + b"," + member
-        for number, item in enumerate(items):
-            if number:
-                yield b","
-            yield from item
-        yield b"]}"
-
-    for piece in pieces(parts()):
-        yield piece
+async def _pieces(head: bytes, member: bytes, groups: Iterable[Iterator[Parts]]) -> AsyncIterator[bytes]:
+    yield head[:-1] + b"," + member
+    between: Parts = ()
+    for group in groups:
+        for piece in pieces(_joined(group, between)):
+            yield piece
         await asyncio.sleep(0)  # others get their turn, also where nobody waits for the client
+        between = (b",",)
+    yield b"]}"
+
+
+def _joined(items: Iterator[Parts], between: Parts) -> Iterator[Part]:
+    for item in items:
+        yield from between
+        yield from item
+        between = (b",",)
+
+
+def batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries, some at a time: what is decoded while others wait."""
+    first = size = 0
+    for index, entry in enumerate(entries):
+        size += len(entry.data)
+        if size >= TURN:
+            yield entries[first : index + 1]
+            first, size = index + 1, 0
+    if first < len(entries):
+        yield entries[first:]
 
 
 def _items(resource: Resource, entries: Sequence[Entry]) -> Iterator[Parts]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ullage.clock import Clock
 from ullage.standalone.apiserver.answers import Answer, Stream
-from ullage.standalone.apiserver.lists import answer_list, shaped_one
+from ullage.standalone.apiserver.lists import answer_list, batches, shaped_one
 from ullage.standalone.apiserver.options import ListOptions, Token, list_options, revision, too_large_version
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
@@ -17,8 +16,6 @@ from ullage.standalone.apiserver.store import Compacted, Entry, Key, Store
 from ullage.standalone.apiserver.tables.negotiate import CONVERSIONS, NO_TABLE, Want, negotiate
 from ullage.standalone.apiserver.tables.table import partial
 from ullage.standalone.apiserver.views import dump, view
-
-TURN_BYTES = 512 << 10  # that are decoded before others have their turn
 
 _EXPIRED_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -117,7 +114,7 @@ class Reader:
         if chosen.trivial:
             return entries
         shown, found = view(resource), []
-        for some in _batches(entries):
+        for some in batches(entries):
             found += [e for e in some if chosen.has_key(e.key) and chosen.matches(shown.data(e.data, e.rv))]
             await asyncio.sleep(0)
         return found
@@ -149,7 +146,7 @@ class Reader:
             batch = await self._fetch(resource, options, at=at, start=start, limit=limit)
             if not batch:
                 return found
-            for some in _batches(batch):
+            for some in batches(batch):
                 found += [e for e in some if options.filter.has_key(e.key) and options.filter.matches(shown.data(e.data, e.rv))]
                 if want and len(found) >= want:
                     return found[:want]
@@ -169,18 +166,6 @@ class Reader:
             if options.token is None:
                 raise expired("The resourceVersion for the provided list is too old.") from None
             raise _expired_token(start) from None
-
-
-def _batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """The entries, some at a time: what is decoded while others wait."""
-    first = size = 0
-    for index, entry in enumerate(entries):
-        size += len(entry.data)
-        if size >= TURN_BYTES:
-            yield entries[first : index + 1]
-            first, size = index + 1, 0
-    if first < len(entries):
-        yield entries[first:]
 
 
 def _expired_token(start: Key) -> ApiError:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -248,7 +249,7 @@ class Store:
                     self._fail(batch, error)
                 else:
                     self._publish(batch)
-                    await self._shorten()
+                    await self.shorten()  # the next commit waits for it: history cannot be outrun
         finally:
             self._committing = None
 
@@ -262,12 +263,12 @@ class Store:
         batch, self._batch = self._batch[:count], self._batch[count:]
         return batch
 
-    async def _shorten(self) -> None:
-        """Drops the oldest history where there is more than its bound. The next commit waits for it: it cannot be outrun."""
+    async def shorten(self) -> None:
+        """Drops some of the oldest history where there is more than its bound: as much as one commit can have made."""
         upto = self.history.reach(self.history.size - self._limits.history)
         if upto:
             try:
-                await self.compact(upto)
+                await self.compact(upto, steps=2)
             except Exception:  # a full disk, say: there is a little more history, and nothing else may suffer from it
                 logger.exception("history could not be dropped", extra={"upto": upto})
 
@@ -359,13 +360,17 @@ class Store:
 
     # --- upkeep ---
 
-    async def compact(self, upto: int) -> None:
-        """Forgets history at and below a revision. The newest revision always stays: it carries the counter."""
+    async def compact(self, upto: int, *, steps: int = sys.maxsize) -> None:
+        """Forgets history at and below a revision, or as much of it as goes in so many steps.
+
+        The newest revision always stays: it carries the counter.
+        """
         upto = min(upto, self.revision - 1)
-        async with self._compacting:
-            while self.compacted < upto:
+        while self.compacted < upto and steps:
+            steps -= 1
+            async with self._compacting:
                 # Readers are told before anything is gone; where it failed, nothing is.
-                after, self.compacted = self.compacted, self._step(upto)
+                after, self.compacted = self.compacted, max(self._step(upto), self.compacted)
                 try:
                     await self._work(partial(self._database.compact, after, self.compacted))
                 except Exception:

@@ -47,6 +47,7 @@ class Upkeep:
             due = max(due, self._marks.popleft()[1])
         if due > self._store.compacted:
             await self._store.compact(due)
+        await self._store.shorten()  # what an earlier run has left
 
     async def tidy(self) -> None:
         """Returns free space, slice by slice; writers have their turn between two."""
