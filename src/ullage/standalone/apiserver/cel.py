@@ -7,7 +7,7 @@ An expression is checked once with the types of its variables, then compiled a s
 checker can be taught that numbers of all types have one order. The library has no types for objects: to the checker, too,
 they are maps of DYN. Whoever knows an object's schema checks its fields' names with `undefined_field` and stands
 typed variables in for its scalar fields (see `schema.cel_values.typed`); what comes out of lists of objects stays DYN, so
-that a wrong type there shows only when the rule runs. The cost of a rule is not estimated.
+that a wrong type there shows only when the rule runs. The cost of a rule is not estimated, but counted (see `cel_loops`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,20 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 from ullage.standalone.apiserver.cel_library import extension
+from ullage.standalone.apiserver.cel_loops import (
+    CALL,
+    LIGHT_CHARS,
+    TOO_MANY_STEPS,
+    Budget,
+    Exhausted,
+    LoopError,
+    Part,
+    Run,
+    called,
+    running,
+    take_apart,
+    weigh,
+)  # fmt: skip
 from ullage.standalone.apiserver.regexp import in_go_words
 
 TYPES: dict[str, Any] = {
@@ -73,6 +87,10 @@ RESERVED = frozenset(
 )
 
 
+_LIGHT_VALUES = 1_000  # so few that it is quick to hand them to the library
+_Fields = Mapping[str, Any] | None
+
+
 class CelError(ValueError):
     """An expression that does not compile; the text is the compiler's, with the place marked."""
 
@@ -84,6 +102,9 @@ class Failure:
     message: str
 
 
+OUT_OF_BUDGET = Failure("operation cancelled: actual cost limit exceeded")
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """One compiled expression."""
@@ -91,16 +112,84 @@ class Program:
     source: str
     result: str  # the type that it is known to have: BOOL, STRING, DYN, ...
     _run: Any
+    _parts: Part
+    _compile: Callable[[str, tuple[str, ...]], Any]  # a part of it, with the names of the variables that loops add
 
-    def evaluate(self, variables: Mapping[str, Any]) -> Any:
-        """The plain value, or a `Failure`. Variables that the expression does not name may be left out."""
+    def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """The plain value, or a `Failure`. Variables that the expression does not name may be left out.
+
+        Of objects only what the expression reads is handed over. What it costs is taken from the budget, if one is given.
+        """
+        budget = budget or Budget()
+        data = {name: _pruned(value, self._fields(name)) for name, value in variables.items()}
         try:
-            found = self._run(data=variables)
-            if found.type() == cel.Type.ERROR:
-                return Failure(reword(str(found.value())))
-            return found.plain_value()
-        except (RuntimeError, TypeError, ValueError) as error:
-            return Failure(reword(str(error)))
+            values, chars = weigh(data)
+            if self._parts.loops and (values > _LIGHT_VALUES or chars > LIGHT_CHARS):
+                return self._in_parts(data, budget)
+            budget.charge(values + chars // 1_000 + 5)
+            try:
+                return _plain(self._run, data)
+            except LoopError as error:
+                if TOO_MANY_STEPS not in str(error):
+                    return Failure(reword(str(error)))
+                return self._in_parts(data, budget)
+        except Exhausted:
+            return OUT_OF_BUDGET
+
+    def _in_parts(self, data: Mapping[str, Any], budget: Budget) -> Any:
+        def call(text: str, used: Mapping[str, Any]) -> Any:
+            added = tuple(sorted(name for name in used if name not in data))
+            return _plain(self._compile(text, added), used)
+
+        run = Run(budget, call, lambda source, name, value: _pruned(value, _fields_of(source, name)))
+        try:
+            found = running(run, lambda: run.evaluate(self._parts, data))
+        except LoopError as error:
+            found = Failure(reword(str(error)))
+        return OUT_OF_BUDGET if run.exhausted else found
+
+    def _fields(self, variable: str) -> _Fields:
+        return _fields_of(self.source, variable)
+
+
+def _plain(run: Any, data: Mapping[str, Any]) -> Any:
+    """The result of a compiled expression as Python's own value. Raises `LoopError`."""
+    try:
+        found = run(data=data)
+        if found.type() == cel.Type.ERROR:
+            raise LoopError(str(found.value()))
+        return found.plain_value()
+    except LoopError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise LoopError(str(error)) from error
+
+
+def _pruned(value: Any, fields: _Fields) -> Any:
+    """What is read of a value. Only maps have fields that can be left out."""
+    if fields is None or type(value) is not dict:
+        return value
+    return {name: _pruned(value[name], below) for name, below in fields.items() if name in value}
+
+
+@lru_cache(maxsize=1024)
+def _fields_of(expression: str, variable: str) -> _Fields:
+    """The fields that an expression reads of a variable, and of them; None where it may read the whole."""
+    if variable == _OLD:
+        return None
+    found: dict[str, Any] = {}
+    for _, steps in chains(expression, variable):
+        if not steps:
+            return None
+        here = found
+        for place, step in enumerate(steps, 1):
+            below = here.setdefault(step.name, {})
+            if below is None:
+                break
+            if place == len(steps):
+                here[step.name] = None
+            here = below
+    return found
 
 
 def reword(text: str) -> str:
@@ -115,13 +204,19 @@ def reword(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _environment(variables: tuple[tuple[str, str], ...], *, checking: bool) -> Any:
+def _environment(variables: tuple[tuple[str, str], ...], *, checking: bool, loops: bool = False) -> Any:
     extensions = [ext_strings.ExtStrings(2), ext_optional.ExtOptional()]  # as in Kubernetes: no `math`, no `reverse`
     if any(name == _OLD for name, _ in variables):
         extensions.append(ext_bindings.ExtBindings())  # users' rules may not have `cel.bind`; our wrapping of them needs it
     declared = {name: TYPES[kind] for name, kind in variables}
-    added = [extension(), _comparisons()] if checking else [extension()]
+    added = [extension(), _comparisons()] if checking else [extension(), _calls()] if loops else [extension()]
     return cel.NewEnv(variables=declared, extensions=[*extensions, *added])
+
+
+def _calls() -> Any:
+    """The function that stands in for a loop (see `cel_loops`)."""
+    overload = cel.Overload(CALL, cel.Type.DYN, [cel.Type.INT, TYPES["list"]], False, called)
+    return cel.CelExtension("loops", [cel.FunctionDecl(CALL, [overload])])
 
 
 def _comparisons() -> Any:
@@ -138,9 +233,9 @@ def _comparisons() -> Any:
     )
 
 
-def _compiled(expression: str, variables: Mapping[str, str], *, checking: bool = False) -> Any:
+def _compiled(expression: str, variables: Mapping[str, str], *, checking: bool = False, loops: bool = False) -> Any:
     try:
-        return _environment(tuple(variables.items()), checking=checking).compile(expression)
+        return _environment(tuple(variables.items()), checking=checking, loops=loops).compile(expression)
     except RuntimeError as error:
         text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
         for pattern, words in _COMPILER_WORDING:
@@ -155,15 +250,28 @@ def check(expression: str, variables: Mapping[str, str]) -> str:
 
 def compile_rule(expression: str, variables: Mapping[str, str]) -> Program:
     """An expression over variables of the kinds in `TYPES`. Raises `CelError`."""
-    result = check(expression, variables)
-    return Program(expression, result, _compiled(expression, _loose(variables)).eval)
+    return _program(expression, check(expression, variables), _loose(variables), wrap="({}\n)")
 
 
 def compile_optional_old(expression: str, variables: Mapping[str, str]) -> Program:
     """A rule whose `oldSelf` is an optional: evaluate it with `optional_old(...)` among the variables."""
     result = check(expression, {**variables, "oldSelf": "dyn"})  # the message must not show the wrapping below
-    found = _compiled(f"cel.bind(oldSelf, {_OLD}.?value, ({expression}\n))", {**_loose(variables), _OLD: "map"})
-    return Program(expression, result, found.eval)
+    return _program(expression, result, {**_loose(variables), _OLD: "map"}, wrap=f"cel.bind(oldSelf, {_OLD}.?value, ({{}}\n))")
+
+
+def _program(expression: str, result: str, variables: Mapping[str, str], *, wrap: str) -> Program:
+    def wrapped(text: str) -> str:
+        before, _, behind = wrap.partition("{}")
+        return f"{before}{text}{behind}"
+
+    @lru_cache(maxsize=64)
+    def compile_part(text: str, added: tuple[str, ...]) -> Any:
+        try:
+            return _compiled(wrapped(text), {**variables, **dict.fromkeys(added, "dyn")}, loops=True).eval
+        except CelError as error:  # the whole compiled: what is wrong can only be a type, which no longer shows
+            raise LoopError(f"No matching overloads found: {error}") from error
+
+    return Program(expression, result, _compiled(wrapped(expression), variables).eval, take_apart(expression), compile_part)
 
 
 def _loose(variables: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from ullage.quantity import Quantity
 from ullage.standalone.apiserver import regexp
 
 Boxed = dict[str, str]
+_LONGEST_RANGE = 10_000
 _MAP = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
 _LIST = cel.Type.List(cel.Type.DYN)
 _STRING = cel.Type.STRING
@@ -187,11 +188,23 @@ def _last_index(values: list[Any], wanted: Any) -> int:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    found: dict[Any, Any] = {}
     for value in values:
-        if value not in found:
-            found.append(value)
-    return found
+        found.setdefault(_mark(value), value)
+    return list(found.values())
+
+
+def _mark(value: Any) -> Any:
+    """Equal for equal values, and hashable."""
+    if isinstance(value, list):
+        return ("list", tuple(map(_mark, value)))
+    if isinstance(value, dict):
+        return ("map", frozenset((key, _mark(item)) for key, item in value.items()))
+    return (isinstance(value, bool), value)
+
+
+def _has_all(values: list[Any], wanted: list[Any]) -> bool:
+    return set(map(_mark, wanted)) <= set(map(_mark, values))
 
 
 def _flatten(values: list[Any]) -> list[Any]:
@@ -202,6 +215,12 @@ def _slice(values: list[Any], start: int, end: int) -> list[Any]:
     if not 0 <= start <= end <= len(values):
         raise ValueError(f"cannot slice({start}, {end}), list is length {len(values)}")
     return values[start:end]
+
+
+def _range(count: int) -> list[int]:
+    if count > _LONGEST_RANGE:
+        raise ValueError(f"lists.range({count}) is longer than {_LONGEST_RANGE}")
+    return list(range(count))
 
 
 def _accepts(make: Callable[[str], object]) -> Callable[[str], bool]:
@@ -248,10 +267,10 @@ _GLOBAL: dict[str, _Overloads] = {
     "url": [(_MAP, (_STRING,), _url)],
     "isURL": [(_BOOL, (_STRING,), _accepts(_url))],
     "string": [(_STRING, (_MAP,), lambda boxed: boxed.get("ip") or boxed["cidr"])],
-    "sets.contains": [(_BOOL, (_LIST, _LIST), lambda a, b: all(value in a for value in b))],
-    "sets.intersects": [(_BOOL, (_LIST, _LIST), lambda a, b: any(value in a for value in b))],
-    "sets.equivalent": [(_BOOL, (_LIST, _LIST), lambda a, b: all(v in a for v in b) and all(v in b for v in a))],
-    "lists.range": [(_LIST, (_INT,), lambda count: list(range(count)))],
+    "sets.contains": [(_BOOL, (_LIST, _LIST), _has_all)],
+    "sets.intersects": [(_BOOL, (_LIST, _LIST), lambda a, b: not set(map(_mark, a)).isdisjoint(map(_mark, b)))],
+    "sets.equivalent": [(_BOOL, (_LIST, _LIST), lambda a, b: _has_all(a, b) and _has_all(b, a))],
+    "lists.range": [(_LIST, (_INT,), _range)],
 }
 _MEMBER: dict[str, _Overloads] = {
     "isInteger": [(_BOOL, (_MAP,), _is_integer)],

@@ -6,10 +6,11 @@ type is not judged further.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from ullage.standalone.apiserver.schema import scalars
-from ullage.standalone.apiserver.schema.faults import Check, Fault, bad_somewhere, bad_value
+from ullage.standalone.apiserver.schema.faults import Check, Fault, Faults, TooManyFaults, bad_somewhere, bad_value
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
 from ullage.standalone.apiserver.status import Json, required, too_many
@@ -105,8 +106,9 @@ def _quantors(raw: Json) -> Check | None:
 
 
 def _outcome(branch: Check, value: Any, place: Place) -> list[Fault]:
-    found: list[Fault] = []
-    branch(value, place, found)
+    found = Faults()
+    with suppress(TooManyFaults):
+        branch(value, place, found)
     return found
 
 

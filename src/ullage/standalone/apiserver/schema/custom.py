@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from ullage.standalone.apiserver import definitions
 from ullage.standalone.apiserver.schema import lists, ratchet, rules
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.check import compile_check
-from ullage.standalone.apiserver.schema.faults import Fault
+from ullage.standalone.apiserver.schema.faults import Fault, Faults, TooManyFaults
 from ullage.standalone.apiserver.schema.node import Node, build, fill
 from ullage.standalone.apiserver.schema.prune import prune, spell
 from ullage.standalone.apiserver.status import FieldError, Json
@@ -56,10 +57,13 @@ class CustomSchema:
         return unknown
 
     def validate(self, obj: Any, old: Json | None = None, *, blocked: bool = False) -> list[FieldError]:
-        faults: list[Fault] = []
-        self._check(obj, None, faults)
-        if self._embedded is not None:
-            self._embedded(obj, None, faults)
+        faults: list[Fault] = Faults()
+        try:
+            self._check(obj, None, faults)
+            if self._embedded is not None:
+                self._embedded(obj, None, faults)
+        except TooManyFaults:  # nothing is forgiven where not everything was looked at
+            return [fault.error for fault in faults]
         if faults and old is not None:
             faults = ratchet.still_wrong(self.node, obj, old=old, faults=faults)
         faults += self._duplicates(obj, old)
@@ -84,23 +88,27 @@ class CustomSchema:
 
     def _duplicates(self, obj: Json, old: Json | None) -> list[Fault]:
         """Duplicates in lists that forbid them, unless the old object had some: then nobody is made to mend them."""
-        faults: list[Fault] = []
-        if self._lists is not None:
+        if self._lists is None:
+            return []
+        faults, before = Faults(), Faults()
+        with suppress(TooManyFaults):
             self._lists(obj, None, faults)
-            if faults and old is not None:
-                before: list[Fault] = []
+        if faults and old is not None:
+            with suppress(TooManyFaults):
                 self._lists(old, None, before)
-                return [] if before else faults
-        return faults
+        return [] if before else faults
 
     def _broken_rules(self, obj: Json, old: Json | None) -> list[Fault]:
-        faults: list[Fault] = []
+        faults = Faults()
         if self._rules is None:
             return faults
-        if old is None:
-            rules.run(self._rules, obj, faults=faults)
+        try:
+            if old is None:
+                rules.run_all(self._rules, obj, faults=faults)
+                return faults
+            rules.run_all(self._rules, obj, old=old, faults=faults)
+        except TooManyFaults:
             return faults
-        rules.run(self._rules, obj, old=old, faults=faults)
         return ratchet.still_wrong(self.node, obj, old=old, faults=faults) if faults else faults
 
 

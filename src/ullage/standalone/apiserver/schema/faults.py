@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
@@ -21,6 +21,24 @@ class Fault:
 
 
 Check = Callable[[Any, Place, list[Fault]], None]
+MOST_FAULTS: Final = 10_000  # of one object; an answer tells fewer still
+
+
+class TooManyFaults(Exception):
+    """An object so wrong that nobody wants to know the rest."""
+
+
+class Faults(list[Fault]):
+    """What was found so far. Ends the search with `TooManyFaults`: a body of 3 MiB has room for a million."""
+
+    def append(self, fault: Fault) -> None:
+        super().append(fault)
+        if len(self) >= MOST_FAULTS:
+            raise TooManyFaults
+
+    def extend(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            self.append(fault)
 
 
 def bad_value(place: Place, shown: str, detail: str) -> Fault:

@@ -84,16 +84,16 @@ def fill(node: Node, value: Any) -> None:
         for key, make in node.defaults:
             if key not in value:
                 value[key] = make()
-        nulls = None
+        nulls: list[str] = []
         properties, additional = node.properties, node.additional
         for key, item in value.items():
             if item is None:
-                nulls = [*(nulls or ()), key]
+                nulls.append(key)
             elif type(item) is dict or type(item) is list:
                 child = properties.get(key) or additional
                 if child is not None:
                     fill(child, item)
-        if nulls is not None:
+        if nulls:
             _settle(node, value, nulls)
     elif type(value) is list and node.items is not None:
         items = node.items

@@ -45,7 +45,8 @@ def prune(
             if type(item) is dict or type(item) is list:
                 prune(items, item, (place, index), unknown, metadata=metadata)
         return
-    properties, additional, unnamed = node.properties, node.additional, None
+    properties, additional = node.properties, node.additional
+    unnamed: list[str] = []
     whole = root or node.embedded
     for key, item in value.items():
         if whole and key in RESOURCE_FIELDS:
@@ -55,11 +56,11 @@ def prune(
         child = properties.get(key) or additional
         if child is None:
             if not node.open:
-                unnamed = [*(unnamed or ()), key]
+                unnamed.append(key)
         elif type(item) is dict or type(item) is list:
             prune(child, item, (place, key), unknown, metadata=metadata)
         elif type(item) is float and item.is_integer() and abs(item) < 1e21 and child.type in _NUMERIC:
             value[key] = int(item)
-    for key in unnamed or ():
+    for key in unnamed:
         del value[key]
         unknown.append(spell((place, key)))

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ullage.standalone.apiserver import cel
+from ullage.standalone.apiserver.cel_loops import Budget, Exhausted
 from ullage.standalone.apiserver.schema.cel_values import Convert, kind_of, names_field, typed, variable_maker, with_times
 from ullage.standalone.apiserver.schema.faults import Fault
 from ullage.standalone.apiserver.schema.node import Node, Place
 from ullage.standalone.apiserver.schema.prune import MapKey, spell
-from ullage.standalone.apiserver.schema.ratchet import find_counterpart
+from ullage.standalone.apiserver.schema.ratchet import Counterparts
 from ullage.standalone.apiserver.status import FieldError, Json, show
 
 _NOTHING: Any = object()  # no old value, which is not the same as an old null
+_SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 _PREFIX = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
 
 
@@ -113,36 +116,51 @@ def _check_types(node: Node, source: str, variables: dict[str, str], *, known: t
         raise cel.CelError(text) from None
 
 
-def run(place_rules: RuleNode, value: Any, *, old: Any = _NOTHING, place: Place = None, faults: list[Fault]) -> None:
-    """Runs the rules over an object (and the old one, on an update), appending what fails."""
+def run_all(rules: RuleNode, value: Any, *, old: Any = _NOTHING, faults: list[Fault]) -> None:
+    """Runs the rules over an object (and the old one, on an update), appending what fails, until the budget is spent."""
+    with suppress(Exhausted):  # the last fault says so
+        run(rules, value, old=old, faults=faults, budget=Budget())
+
+
+def run(
+    place_rules: RuleNode, value: Any, *, old: Any = _NOTHING, place: Place = None, faults: list[Fault], budget: Budget
+) -> None:
+    """The same at and below a place. Raises `Exhausted`."""
     if value is None:
         return
     for rule in place_rules.rules:
         if rule.on_change and not rule.optional_old and (old is _NOTHING or old is None):
             continue
-        fault = _judge(rule, place_rules.node, value=value, old=old, place=place)
+        fault = _judge(rule, place_rules.node, value=value, old=old, place=place, budget=budget)
         if fault is not None:
             faults.append(fault)
+            if budget.left < 0:
+                raise Exhausted
     if type(value) is dict:
         before = old if type(old) is dict else {}
         for key, below in place_rules.properties.items():
             if key in value:
-                run(below, value[key], old=before.get(key, _NOTHING), place=(place, key), faults=faults)
+                run(below, value[key], old=before.get(key, _NOTHING), place=(place, key), faults=faults, budget=budget)
         if place_rules.additional is not None:
             for key, item in value.items():
-                run(place_rules.additional, item, old=before.get(key, _NOTHING), place=(place, MapKey(key)), faults=faults)
+                known = before.get(key, _NOTHING)
+                run(place_rules.additional, item, old=known, place=(place, MapKey(key)), faults=faults, budget=budget)
     elif type(value) is list and place_rules.items is not None:
+        counterparts = Counterparts(place_rules.node, old) if type(old) is list else None
         for index, item in enumerate(value):
-            counterpart = find_counterpart(place_rules.node, item, old) if type(old) is list else None
+            counterpart = counterparts.find(item) if counterparts is not None else None
             known = _NOTHING if counterpart is None else counterpart
-            run(place_rules.items, item, old=known, place=(place, index), faults=faults)
+            run(place_rules.items, item, old=known, place=(place, index), faults=faults, budget=budget)
 
 
-def _judge(rule: Rule, node: Node, *, value: Any, old: Any, place: Place) -> Fault | None:
+def _judge(rule: Rule, node: Node, *, value: Any, old: Any, place: Place, budget: Budget) -> Fault | None:
     variables = rule.variables(value, old)
-    outcome = rule.program.evaluate(variables)
+    outcome = rule.program.evaluate(variables, budget)
     if outcome is True:
         return None
+    if outcome == cel.OUT_OF_BUDGET:
+        text = f'Invalid value: "{_type_name(node, value)}": {_SPENT}'
+        return Fault(place, FieldError("FieldValueInvalid", spell(place) or "<nil>", text), ratchets=False)
     path = spell(place) + rule.field or "<nil>"
     if isinstance(outcome, cel.Failure):
         error = FieldError("FieldValueInvalid", path, f'Invalid value: "{_type_name(node, value)}": {_blame(rule, outcome)}')
