@@ -5,7 +5,22 @@
 from __future__ import annotations
 
 from ..kinds import configmap, deployment, gauge, pod
-from .case import ACCOUNTS, CONFIGMAPS, DEPLOYMENTS, GAUGES, JSON_PATCH, MERGE_PATCH, NAMESPACE, PODS, TANKS, Case, Check, post
+from .case import (
+    ACCOUNTS,
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    GAUGES,
+    JSON_PATCH,
+    MERGE_PATCH,
+    NAMESPACE,
+    PODS,
+    STRATEGIC,
+    TANKS,
+    Case,
+    Check,
+    Step,
+    post,
+)
 
 GAUGE = (post(GAUGES, gauge("a", replicas=3), rv="metadata.resourceVersion"),)
 DEPLOYMENT = (post(DEPLOYMENTS, deployment("a"), rv="metadata.resourceVersion"),)
@@ -283,5 +298,52 @@ CASES = (
         expect=(422, "Invalid"),
         message='TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 10 minutes',
         causes=(("spec.expirationSeconds", "FieldValueInvalid"),),
+    ),
+    Case(
+        "an ephemeral container is added, and nothing else changes",
+        "PATCH",
+        f"{PODS}/a/ephemeralcontainers",
+        {
+            "metadata": {"labels": {"taken": "over"}, "finalizers": ["example.com/hold"]},
+            "spec": {"activeDeadlineSeconds": 5, "ephemeralContainers": [{"name": "e", "image": "i"}]},
+        },
+        headers=STRATEGIC,
+        setup=(post(PODS, pod("a")),),
+        has={
+            "spec.ephemeralContainers[0].name": "e",
+            "spec.activeDeadlineSeconds": None,
+            "metadata.labels.taken": None,
+            "metadata.finalizers": None,
+        },
+    ),
+    Case(
+        "an ephemeral container stays",
+        "PATCH",
+        f"{PODS}/a/ephemeralcontainers",
+        {"spec": {"ephemeralContainers": None}},
+        headers=MERGE_PATCH,
+        setup=(
+            post(PODS, pod("a")),
+            Step(
+                "PATCH",
+                f"{PODS}/a/ephemeralcontainers",
+                {"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}},
+                headers=STRATEGIC,
+            ),
+        ),
+        expect=(422, "Invalid"),
+        causes=(("spec.ephemeralContainers", "FieldValueForbidden"),),
+    ),
+    Case(
+        "a resize changes nothing but resources",
+        "PATCH",
+        f"{PODS}/a/resize",
+        {
+            "metadata": {"labels": {"taken": "over"}, "finalizers": ["example.com/hold"]},
+            "spec": {"activeDeadlineSeconds": 5, "containers": [{"name": "main", "image": "other"}]},
+        },
+        headers=STRATEGIC,
+        setup=(post(PODS, pod("a")),),
+        has={"spec.activeDeadlineSeconds": None, "metadata.labels.taken": None, "metadata.finalizers": None},
     ),
 )

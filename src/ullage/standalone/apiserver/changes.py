@@ -8,7 +8,16 @@ from ullage.standalone.apiserver.names import IMMUTABLE, validate_metadata, vali
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.scale import with_replica_faults
 from ullage.standalone.apiserver.schema.custom import BLOCKING
-from ullage.standalone.apiserver.status import ApiError, FieldError, Json, conflict, invalid, invalid_value
+from ullage.standalone.apiserver.status import (
+    ApiError,
+    FieldError,
+    Json,
+    conflict,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    json_string,
+)
 from ullage.standalone.apiserver.strategies.base import Strategy
 
 # Kinds beside the custom ones whose update must name the version it replaces.
@@ -105,7 +114,9 @@ def validate_changed(resource: Resource, strategy: Strategy, *, new: Json, live:
     if resource.custom is None:
         errors += errors  # kube-apiserver checks them in two places, and tells them twice
     errors += strategy.validate(new)
-    if subresource != "binding":  # it sets what nobody else may
+    if subresource == "ephemeralcontainers":
+        errors += _ephemeral_faults(new, live)
+    elif subresource not in ("binding", "resize"):  # these set what nobody else may
         errors += strategy.validate_update(new, live)
     if resource.schema is not None:
         errors += resource.schema.validate(new, live, blocked=any(error.kind in BLOCKING for error in errors))
@@ -115,6 +126,20 @@ def validate_changed(resource: Resource, strategy: Strategy, *, new: Json, live:
         errors = with_replica_faults(resource, new, errors)
     if errors:
         raise invalid(resource.group, resource.kind, live["metadata"]["name"], errors)
+
+
+def _ephemeral_faults(new: Json, live: Json) -> list[FieldError]:
+    """Ephemeral containers are added, and stay as they are."""
+    place = "spec.ephemeralContainers"
+    found = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or ()}
+    faults: list[FieldError] = []
+    for old in live["spec"].get("ephemeralContainers") or ():
+        name = old["name"]
+        if name not in found:
+            faults.append(forbidden_field(place, f"existing ephemeral containers {json_string(name)} may not be removed\n"))
+        elif found[name] != old:
+            faults.append(forbidden_field(place, f"existing ephemeral containers {json_string(name)} may not be changed\n"))
+    return faults
 
 
 def _within_status(error: FieldError) -> FieldError:

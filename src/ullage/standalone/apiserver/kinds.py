@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ullage.standalone.apiserver.auth import signing_requests
 from ullage.standalone.apiserver.auth.escalation import Escalation
 from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
 from ullage.standalone.apiserver.crd_strategy import CRD_STRATEGY, mark_terminating
@@ -28,8 +29,11 @@ _CUSTOM_WITH_STATUS = replace(GENERIC, generation=True, unstored_status=True)
 
 
 class Kinds:
-    def __init__(self, store: Store, escalation: Escalation, addresses: ServiceAddresses) -> None:
+    def __init__(
+        self, store: Store, escalation: Escalation, addresses: ServiceAddresses, signing: signing_requests.SigningRequests
+    ) -> None:
         self._store = store
+        self._signing = signing
         self._escalation = escalation
         self._addresses = addresses
 
@@ -44,7 +48,13 @@ class Kinds:
         """The API server's own admission: it may refuse, and may fill in the object."""
         if attrs.resource.custom is not None and attrs.operation == "CREATE":
             self._check_living(attrs)
+        self._identify(attrs)
         admit_builtin(attrs, self._store)
+
+    def _identify(self, attrs: Attributes) -> None:
+        """Who asks for a certificate is the server's to say."""
+        if attrs.resource.group_resource == signing_requests.RESOURCE and attrs.operation == "CREATE" and attrs.object:
+            signing_requests.identify(attrs.object, attrs.user)
 
     def _check_living(self, attrs: Attributes) -> None:
         """Nothing comes into being of a kind that is going."""
@@ -64,7 +74,14 @@ class Kinds:
     def guard(self, attrs: Attributes) -> None:
         """The last word before the validating webhooks: nobody hands out rights that they do not have."""
         judge(attrs, self._store)
-        if attrs.resource.group != RBAC or attrs.object is None:
+        if attrs.object is None:
+            return
+        if attrs.resource.group_resource == signing_requests.RESOURCE:
+            self._identify(attrs)  # once more: webhooks have had their say
+            refusal = self._signing.check(attrs.user, attrs.subresource, new=attrs.object, old=attrs.old)
+            if refusal is not None:
+                raise refusal
+        if attrs.resource.group != RBAC:
             return
         refusal = self._escalation.check(
             attrs.user, attrs.resource.plural, new=attrs.object, old=attrs.old, namespace=attrs.namespace
@@ -95,6 +112,8 @@ class Kinds:
 
 
 def _main_only(resource: Resource, new: Json, live: Json) -> Json:
+    if resource.group_resource == signing_requests.RESOURCE:  # what was asked for, and by whom, is settled
+        new = {**new, "spec": live.get("spec", {})}
     if not resource.has("status"):
         return new
     if "status" in live:
@@ -107,6 +126,9 @@ def _status_only(resource: Resource, new: Json, live: Json) -> Json:
     found.pop("status", None)
     if "status" in new:
         found["status"] = new["status"]
+    if resource.group_resource == signing_requests.RESOURCE:
+        asked, held = new.get("status") or {}, live.get("status") or {}
+        found["status"] = signing_requests.keep_decisions(asked, held, name=live["metadata"]["name"])
     meta, sent = found["metadata"], new["metadata"]
     meta.pop("managedFields", None)
     if "managedFields" in sent:
@@ -130,10 +152,44 @@ def _approval(resource: Resource, new: Json, live: Json) -> Json:
     return {**live, "status": {**live.get("status", {}), "conditions": conditions}}
 
 
+def _ephemeral_containers(resource: Resource, new: Json, live: Json) -> Json:
+    spec = {key: value for key, value in live.get("spec", {}).items() if key != "ephemeralContainers"}
+    if added := dig(new, "spec", "ephemeralContainers"):
+        spec["ephemeralContainers"] = added
+    return {**_with_fields(new, live), "spec": spec}
+
+
+def _resources(resource: Resource, new: Json, live: Json) -> Json:
+    """What the endpoint `resize` may write: the resources of containers. Others than those that are there are refused later."""
+    spec = dict(live.get("spec", {}))
+    for name in ("containers", "initContainers"):
+        wanted, held = dig(new, "spec", name) or [], spec.get(name) or []
+        if [one.get("name") for one in wanted] != [one.get("name") for one in held]:
+            return {**_with_fields(new, live), "spec": {**spec, name: wanted}}
+        if held:
+            spec[name] = [_resized(old, one) for old, one in zip(held, wanted, strict=True)]
+    return {**_with_fields(new, live), "spec": spec}
+
+
+def _resized(container: Json, wanted: Json) -> Json:
+    kept = {key: value for key, value in container.items() if key not in ("resources", "resizePolicy")}
+    return kept | {key: wanted[key] for key in ("resources", "resizePolicy") if key in wanted}
+
+
+def _with_fields(new: Json, live: Json) -> Json:
+    """The live object, with who owns its fields from now on."""
+    meta = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
+    if "managedFields" in new["metadata"]:
+        meta["managedFields"] = new["metadata"]["managedFields"]
+    return {**live, "metadata": meta}
+
+
 _ENDPOINTS: dict[str, Callable[[Resource, Json, Json], Json]] = {
     "": _main_only,
     "scale": _main_only,
     "status": _status_only,
     "finalize": _finalizers_only,
     "approval": _approval,
+    "ephemeralcontainers": _ephemeral_containers,
+    "resize": _resources,
 }

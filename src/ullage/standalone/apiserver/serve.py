@@ -27,6 +27,7 @@ from ullage.standalone.apiserver.auth.bootstrap import bootstrap_objects, reconc
 from ullage.standalone.apiserver.auth.escalation import Escalation
 from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
 from ullage.standalone.apiserver.auth.rbac import Authorizer
+from ullage.standalone.apiserver.auth.signing_requests import SigningRequests
 from ullage.standalone.apiserver.auth.tokens import Tokens, openid_documents
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.builtin import builtin_resources
@@ -123,7 +124,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     health = Health(lambda: bool(store.broken))
     source = Source(clock, lambda: str(uuid.uuid4()), _suffix)
     webhooks = _webhooks(store, registry)
-    kinds = Kinds(store, Escalation(authorizer), ServiceAddresses(store))
+    kinds = Kinds(store, Escalation(authorizer), ServiceAddresses(store), SigningRequests(authorizer))
     reader = Reader(store, clock)
     writer = Writer(store, webhooks=webhooks, kinds=kinds, source=source)
     deleter = Deleter(store, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
