@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 
 from ullage.standalone.apiserver.accept import check_type
 from ullage.standalone.apiserver.answers import Answer, json_answer
@@ -133,6 +134,8 @@ class Subresources:
         target = request.target
         _check_name(body, request, "Eviction")
         asked = checked_options(body.get("deleteOptions") or {})
+        if write_options(request, "CreateOptions").dry_run:
+            asked = replace(asked, dry_run=True)
         await self._deleter.remove(resource, target.namespace, target.name, options=asked, user=user, warnings=request.warnings)
         return virtual_answer(_DONE, want)
 
