@@ -148,6 +148,14 @@ CASES = (
         message='strconv.ParseUint: parsing "old": invalid syntax',
     ),
     Case(
+        "an update of a missing object in another namespace is refused",
+        "PUT",
+        f"{CONFIGMAPS}/missing",
+        configmap("missing", namespace="default"),
+        expect=(400, "BadRequest"),
+        message="the namespace of the provided object does not match the namespace sent on the request",
+    ),
+    Case(
         "an update of a missing object is not found",
         "PUT",
         f"{CONFIGMAPS}/missing",

@@ -97,6 +97,8 @@ class Editor:
         accept_fields(obj, resource, options, request.warnings, sent=sent_text(request))
         target = request.target
         self._check_name(obj, request)
+        if resource.namespaced and obj["metadata"].get("namespace") not in (None, "", target.namespace):
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings)
         where = target.namespace if resource.namespaced else ""
         if self._store.head(resource.storage, where, target.name) is None and self._may_create(resource, target.subresource):
