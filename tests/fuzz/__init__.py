@@ -1,0 +1,1 @@
+"""Fuzz targets: random requests to the embedded API server, `make test-slow` runs each for some seconds (`FUZZ_SECONDS`)."""
