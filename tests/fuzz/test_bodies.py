@@ -13,6 +13,7 @@ from .harness import Server, for_a_while
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 Sent = tuple[str, bytes]
 
 places = st.sampled_from(sorted(PLACES))
@@ -127,6 +128,45 @@ def test_reviews(api: Server) -> None:
         return st.tuples(st.just(f"/apis/{version}/{plural}"), changed(body).map(lambda found: json.dumps(found).encode()))
 
     for_a_while(st.sampled_from(REVIEWS).flatmap(review), lambda sent: api.ask("POST", *sent))
+
+
+SUBRESOURCES: tuple[tuple[str, str, Json], ...] = (
+    (
+        "POST",
+        "/api/v1/namespaces/default/serviceaccounts/fuzz/token",
+        {
+            "spec": {"audiences": ["a"], "expirationSeconds": 600, "boundObjectRef": {"kind": "Pod", "name": "a"}},
+            "metadata": {},
+        },
+    ),
+    ("POST", "/api/v1/namespaces/default/pods/absent/eviction", {"metadata": {"name": "absent"}, "deleteOptions": {}}),
+    ("POST", "/api/v1/namespaces/default/pods/absent/binding", {"metadata": {"name": "absent"}, "target": {"name": "node"}}),
+    ("POST", "/api/v1/namespaces/default/bindings", {"metadata": {"name": "absent"}, "target": {"name": "node"}}),
+    ("PUT", "/apis/apps/v1/namespaces/default/deployments/fuzz/scale", {"metadata": {"name": "fuzz"}, "spec": {"replicas": 1}}),
+    (
+        "PATCH",
+        "/apis/apps/v1/namespaces/default/deployments/fuzz/scale",
+        {"metadata": {"name": "fuzz"}, "spec": {"replicas": 1}},
+    ),
+    ("PUT", "/apis/apps/v1/namespaces/default/deployments/fuzz/status", PLACES[DEPLOYMENTS]() | {"status": {"replicas": 1}}),
+)
+
+
+def test_subresources(api: Server) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "fuzz"}}
+    api.ask("POST", "/api/v1/namespaces/default/serviceaccounts", json.dumps(account).encode())
+    assert api.ask("POST", DEPLOYMENTS, json.dumps(PLACES[DEPLOYMENTS]()).encode()).accepted
+    asked = st.sampled_from(SUBRESOURCES).flatmap(lambda one: st.tuples(st.just(one), st.one_of(changed(one[2]), values)))
+
+    def check(sent: tuple[tuple[str, str, Json], object]) -> None:
+        (method, path, _), body = sent
+        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        api.ask(method, path, json.dumps(body).encode("utf-8", "replace"), media)
+
+    try:
+        for_a_while(asked, check)
+    finally:
+        assert api.ask("DELETE", f"{DEPLOYMENTS}/fuzz").accepted
 
 
 def test_options_of_a_deletion(api: Server) -> None:

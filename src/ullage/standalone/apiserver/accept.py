@@ -43,6 +43,16 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
     return obj
 
 
+def accept_kind(request: Request, expected: Expected, definition: str) -> Json:
+    """The object in a body of a kind that has no path of its own: what is posted to a subresource, or is a review."""
+    obj = decode_body(request, expected)
+    problem = compile_builtin(load(), definition).decode(obj)
+    if problem is not None:
+        version = json_string(expected.api_version.rpartition("/")[2])
+        raise bad_request(f"{expected.kind} in version {version} cannot be handled as a {expected.kind}: {problem}")
+    return obj
+
+
 def check_type(obj: Json, resource: Resource, registry: Registry) -> None:
     """The body's apiVersion and kind. Built-in kinds may leave them out, custom ones may not."""
     if resource.custom is None:

@@ -16,12 +16,14 @@ import msgspec
 
 from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth.users import User
+from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.lists import answer_list
 from ullage.standalone.apiserver.options import META, integer, list_options
 from ullage.standalone.apiserver.reads import Reader, wanted
 from ullage.standalone.apiserver.request import Request, decode_body
 from ullage.standalone.apiserver.resources import Resource
+from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
@@ -75,6 +77,7 @@ class DeleteOptions:
     named: bool = True  # a request for a whole collection names no object, and webhooks are told none
 
 
+_DEFINITION = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 BACKGROUND = DeleteOptions(
     policy="Background",
     shown={"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"},
@@ -90,6 +93,8 @@ def delete_options(request: Request) -> DeleteOptions:
         kind, version = body.get("kind", "DeleteOptions"), body.get("apiVersion", "meta.k8s.io/v1")
         if kind != "DeleteOptions":
             raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
+        if problem := compile_builtin(load(), _DEFINITION).decode(body):
+            raise bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {problem}')
     else:
         body = _from_query(request)
     return checked_options(body)

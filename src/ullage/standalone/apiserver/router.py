@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.selectors import FieldSelector, SelectorError
+from ullage.standalone.apiserver.accept import accept_body, accept_fields, sent_text
 from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth import reviews
 from ullage.standalone.apiserver.auth.impersonation import impersonate, requested
@@ -22,9 +23,9 @@ from ullage.standalone.apiserver.edits import Editor
 from ullage.standalone.apiserver.health import Health
 from ullage.standalone.apiserver.names import path_segment
 from ullage.standalone.apiserver.openapi.documents import OpenApi
-from ullage.standalone.apiserver.protobuf import Expected
+from ullage.standalone.apiserver.options import write_options
 from ullage.standalone.apiserver.reads import Reader, virtual_answer, wanted
-from ullage.standalone.apiserver.request import Request, decode_body
+from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Registry, Resource
 from ullage.standalone.apiserver.routes import fits_scope, verbs_at
 from ullage.standalone.apiserver.status import (
@@ -157,7 +158,8 @@ class Router:
 
     def _review(self, request: Request, resource: Resource, user: User) -> Answer:
         want = wanted(request, resource, virtual=True)
-        body = decode_body(request, Expected(resource.api_version, resource.kind))
+        body = accept_body(request, resource, self._registry)
+        accept_fields(body, resource, write_options(request, "CreateOptions"), request.warnings, sent=sent_text(request))
         asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
         return virtual_answer(reviews.REVIEWS[resource.group, resource.plural](body, asked), want)
 

@@ -49,7 +49,7 @@ class ServiceAddresses:
     def allocate(self, service: Json) -> None:
         """Sets what the Service's type wants and it does not have. Raises 422 for something that is not to be had."""
         meta, spec = service["metadata"], part(service, "spec")
-        key = (meta.get("namespace", ""), meta["name"])
+        key = (meta.get("namespace", ""), meta.get("name", ""))
         if spec.get("type") != "ExternalName":
             self._address(key, spec)
         if spec.get("type") in EXTERNAL:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 
-from ullage.standalone.apiserver.accept import check_type
+from ullage.standalone.apiserver.accept import accept_kind, check_type
 from ullage.standalone.apiserver.answers import Answer, json_answer
 from ullage.standalone.apiserver.auth.token_requests import Issuing
 from ullage.standalone.apiserver.auth.token_requests import answer as answer_token
@@ -20,7 +20,7 @@ from ullage.standalone.apiserver.patch.json_patch import json_patch
 from ullage.standalone.apiserver.patch.merge import merge_patch
 from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.reads import Reader, virtual_answer, wanted
-from ullage.standalone.apiserver.request import Request, decode_body, decode_json
+from ullage.standalone.apiserver.request import Request, decode_json
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.scale import check_scale, scale_of, scaled
 from ullage.standalone.apiserver.status import (
@@ -99,7 +99,7 @@ class Subresources:
     def _wanted_scale(self, request: Request) -> Callable[[Json], Json]:
         """The Scale that is asked for, as a function of the present one."""
         if request.verb == "update":
-            body = decode_body(request, _SCALE)
+            body = accept_kind(request, _SCALE, "io.k8s.api.autoscaling.v1.Scale")
             check_type(body, _SCALE_KIND, self._registry)
             return lambda _: body
         patch = decode_json(request.body)
@@ -111,7 +111,7 @@ class Subresources:
 
     def _token(self, request: Request, resource: Resource) -> Answer:
         want, target = wanted(request, resource, virtual=True), request.target
-        asked = decode_body(request, _TOKEN_REQUEST)
+        asked = accept_kind(request, _TOKEN_REQUEST, "io.k8s.api.authentication.v1.TokenRequest")
         found = answer_token(
             asked,
             namespace=target.namespace,
@@ -130,7 +130,7 @@ class Subresources:
     async def _evict(self, request: Request, resource: Resource, user: User) -> Answer:
         """An eviction is a delete; there are no disruption budgets to ask, since nothing here counts healthy pods."""
         want = wanted(request, resource, virtual=True)
-        body = decode_body(request, _EVICTION)
+        body = accept_kind(request, _EVICTION, "io.k8s.api.policy.v1.Eviction")
         target = request.target
         _check_name(body, request, "Eviction")
         asked = checked_options(body.get("deleteOptions") or {})
@@ -143,7 +143,7 @@ class Subresources:
         """The scheduler's word: this pod runs on that node."""
         pods = self._registry.need("", "v1", "pods")
         want = wanted(request, pods, virtual=True)
-        body = decode_body(request, _BINDING)
+        body = accept_kind(request, _BINDING, "io.k8s.api.core.v1.Binding")
         node, target = dig(body, "target", "name"), request.target
         if target.subresource:
             _check_name(body, request, "Binding")
