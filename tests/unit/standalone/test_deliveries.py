@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from ullage.standalone.apiserver.deliveries import Deliveries, in_time
 from ullage.standalone.apiserver.pieces import PIECE
@@ -69,7 +69,7 @@ class TestRoom:
 
 
 async def test_a_list_that_nobody_takes_is_hung_up_on() -> None:
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
         for number in range(3):
             yield b"%d" % number
 

@@ -305,3 +305,15 @@ class TestSlowClients:
         assert late.count(b"\n") == 49
         await chunks.aclose()  # type: ignore[attr-defined]
         assert len(world.store._shelf(MAPS.storage).waiters) == 1
+
+    @pytest.mark.parametrize("query", ["watch=1", "watch=1&resourceVersion=1"])
+    async def test_a_client_that_leaves_in_the_middle_of_an_object_leaves_nothing_behind(
+        self, world: World, query: str
+    ) -> None:
+        await world.put("x0")
+        await world.put("x1", data={"a": "b" * 500_000})
+        chunks = aiter(world.watcher.watch(request("GET", f"/api/v1/configmaps?{query}"), MAPS).chunks)
+        await anext(chunks)
+        assert world.watcher._deliveries.held > 500_000
+        await chunks.aclose()  # type: ignore[attr-defined]
+        assert world.watcher._deliveries.held == 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 
 from ullage.standalone.apiserver.pieces import Part, pieces
 
@@ -22,17 +23,18 @@ STALLED = 60.0  # seconds for which a client may take nothing of a list: it hold
 Parts = Iterable[Part]
 
 
-async def in_time(chunks: AsyncIterator[bytes], seconds: float = STALLED) -> AsyncIterator[bytes]:
+async def in_time(chunks: AsyncGenerator[bytes, None], seconds: float = STALLED) -> AsyncGenerator[bytes, None]:
     """The chunks, to a client that takes each within a time. Another is hung up on: whoever sends is cancelled."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     if task is None:
         raise RuntimeError("whoever sends is a task")
-    async for chunk in chunks:
-        waiting = loop.call_later(seconds, task.cancel)
-        try:
-            yield chunk
-        finally:
-            waiting.cancel()
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            waiting = loop.call_later(seconds, task.cancel)
+            try:
+                yield chunk
+            finally:
+                waiting.cancel()
 
 
 class Delivery:
@@ -55,7 +57,7 @@ class Deliveries:
         self._waiting: dict[Delivery, None] = {}
         self.held = 0
 
-    async def send(self, parts: Parts, size: int) -> AsyncIterator[bytes]:
+    async def send(self, parts: Parts, size: int) -> AsyncGenerator[bytes, None]:
         """The parts in pieces. `size` is what they hold in memory until the last piece is taken."""
         delivery = Delivery(asyncio.current_task())
         await self._room(size)

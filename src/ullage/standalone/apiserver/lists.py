@@ -7,7 +7,7 @@ for it. Tables are made row by row. In YAML long answers are JSON, which is YAML
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -72,7 +72,7 @@ def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta:
     return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
 
 
-async def _pieces(head: bytes, member: bytes, groups: Iterable[Iterator[Parts]]) -> AsyncIterator[bytes]:
+async def _pieces(head: bytes, member: bytes, groups: Iterable[Iterator[Parts]]) -> AsyncGenerator[bytes, None]:
     yield head[:-1] + b"," + member
     between: Parts = ()
     for group in groups:

@@ -8,7 +8,8 @@ told so (410) and starts over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from functools import partial as bind
 
 import msgspec
@@ -86,13 +87,16 @@ class Watcher:
 
         return shaped
 
-    async def _chunks(self, resource: Resource, options: ListOptions, position: int, lines: Lines) -> AsyncIterator[bytes]:
+    async def _chunks(
+        self, resource: Resource, options: ListOptions, position: int, lines: Lines
+    ) -> AsyncGenerator[bytes, None]:
         deadline = self._clock.monotonic() + (options.timeout or DEFAULT_TIMEOUT)
         line, shown = lines(resource), view(resource)
         if options.initial_events or (options.initial_events is None and options.rv in ("", "0")):
             position = self._store.revision
-            async for chunk in self._initial(resource, options, line):
-                yield chunk
+            async with aclosing(self._initial(resource, options, line)) as initial:
+                async for chunk in initial:
+                    yield chunk
             if options.initial_events and options.bookmarks:
                 yield b"".join(line("BOOKMARK", _bookmark(resource, position, INITIAL_END), position))
         elif options.rv in ("", "0"):
@@ -110,8 +114,9 @@ class Watcher:
             if events:
                 position = events[-1].rv
                 size = sum(event.size for event in events)
-                async for piece in self._deliveries.send(_select(events, options.filter, shown, line), size):
-                    yield piece
+                async with aclosing(self._deliveries.send(_select(events, options.filter, shown, line), size)) as sent:
+                    async for piece in sent:
+                        yield piece
                 continue
             position = max(position, seen)
             now = self._clock.monotonic()
@@ -131,7 +136,7 @@ class Watcher:
         same = served is not None and served.definition == resource.definition
         return served if same and not self._closing else None
 
-    async def _initial(self, resource: Resource, options: ListOptions, line: Line) -> AsyncIterator[bytes]:
+    async def _initial(self, resource: Resource, options: ListOptions, line: Line) -> AsyncGenerator[bytes, None]:
         """The objects as they stand at the call. Entries do not change, so the state is one however long this takes."""
         entries = self._store.items(resource.storage, options.filter.namespace)
         entries.reverse()
@@ -141,8 +146,10 @@ class Watcher:
             while entries and len(some) < CHUNK and size < CHUNK_BYTES:
                 some.append(entries.pop())  # and what is sent is held no longer
                 size += len(some[-1].data)
-            async for piece in in_time(self._deliveries.send(_added(some, options.filter, view(resource), line), size)):
-                yield piece
+            lines = _added(some, options.filter, view(resource), line)
+            async with aclosing(in_time(self._deliveries.send(lines, size))) as sent:
+                async for piece in sent:
+                    yield piece
             await asyncio.sleep(0)
 
 
