@@ -16,7 +16,8 @@ MAX_BODY = 3 * 1024 * 1024
 MAX_DEPTH = 200  # of lists and objects in each other
 MAX_VALUES = 100_000  # each costs up to 200 bytes, in every copy that is made on the way
 
-_HUGE = re.compile(rb"-?\d+(\.\d+)?[eE][+-]?\d{3,}")
+# Tried once for each run of digits, not at each digit of it: a million digits without an exponent end the search.
+_HUGE = re.compile(rb"(?<!\d)-?\d++(\.\d++)?[eE][+-]?\d{3,}")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
