@@ -19,6 +19,7 @@ from pathlib import Path
 import uvloop
 
 from ullage.standalone.apiserver.database import NewerLayout
+from ullage.standalone.apiserver.memory import return_memory
 from ullage.standalone.apiserver.serve import hold, listen, running
 from ullage.standalone.apiserver.settings import Limits, Settings
 
@@ -39,6 +40,7 @@ def main() -> int:
     )
     try:
         with hold(settings):
+            return_memory()
             uvloop.run(_run(settings, ready_fd=arguments.ready_fd, parent_fd=arguments.parent_fd))
     except BlockingIOError:
         print(f"{settings.data_dir} is held by another API server", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote_to_bytes
 
@@ -41,6 +41,10 @@ class Target:
 NOWHERE = Target(served=False)
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Request:
     """A request on its way through the server. `headers` has lower-case names; repeated ones are in `header_list`."""
@@ -54,6 +58,13 @@ class Request:
     target: Target
     verb: str
     warnings: list[str] = field(default_factory=list)
+    receive: Callable[[str], Awaitable[bytes]] | None = None  # the body, on behalf of the user of that name
+    known: Callable[[], None] = _nothing  # called when somebody has shown a credential
+
+    async def read(self, owner: str) -> None:
+        """Takes the body from the connection: not before it is known that the sender may do what they ask for."""
+        if self.receive is not None and self.method not in ("GET", "HEAD"):
+            self.body = await self.receive(owner)
 
     def param(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

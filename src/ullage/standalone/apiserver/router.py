@@ -13,7 +13,7 @@ from ullage.standalone.apiserver.auth.impersonation import impersonate, requeste
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.tokens import Tokens
-from ullage.standalone.apiserver.auth.users import User, authenticate
+from ullage.standalone.apiserver.auth.users import ANONYMOUS, User, authenticate
 from ullage.standalone.apiserver.builtin import TRANSIENT
 from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.deprecations import deprecation
@@ -74,6 +74,8 @@ class Router:
 
     async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream:
         user = authenticate(request.headers, peer_certificate, tokens=self._tokens, warn=request.warnings.append)
+        if user is not ANONYMOUS:
+            request.known()
         asked = _attributes(request)
         wanted = requested(request.header_list)
         if wanted is not None:
@@ -82,6 +84,7 @@ class Router:
         if not decision.allowed:
             raise denied(user, asked, decision)
         if request.target.served:
+            await request.read(user.name)
             return await self._resource(request, user)
         return self._path(request)
 
