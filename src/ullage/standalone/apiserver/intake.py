@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from ullage.standalone.apiserver.bodies import MAX_BODY
+from ullage.standalone.apiserver.large import cost_of
 from ullage.standalone.apiserver.status import ApiError, too_large
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -24,6 +25,7 @@ ADMIT_SECONDS: Final = 20.0  # until there is room for it
 SMALL: Final = 64 * 1024
 SMALL_ROOM: Final = 16 * 1024 * 1024
 LARGE_ROOM: Final = 24 * 1024 * 1024
+WORK_ROOM: Final = 96 * 1024 * 1024  # for what large bodies become
 
 
 class Disconnected(Exception):
@@ -41,6 +43,9 @@ class Room:
 
     @asynccontextmanager
     async def hold(self, amount: int, owner: str) -> AsyncIterator[None]:
+        if not amount:
+            yield
+            return
         amount = min(amount, self._share)
         await self._take(amount, owner)
         try:
@@ -101,6 +106,7 @@ class Intake:
     def __init__(self, *, small: int = SMALL_ROOM, large: int = LARGE_ROOM) -> None:
         self._small = Room(small, share=small // 2)
         self._large = Room(large, share=large // 2)
+        self._work = Room(WORK_ROOM, share=WORK_ROOM // 2)
 
     @asynccontextmanager
     async def read(self, headers: Mapping[str, str], receive: Receive, owner: str) -> AsyncIterator[bytes]:
@@ -111,17 +117,20 @@ class Intake:
         if not length:
             yield b""
             return
-        room = self._small if length <= SMALL else self._large
-        holding = room.hold(length, owner)
-        try:
-            async with asyncio.timeout(ADMIT_SECONDS):
-                await holding.__aenter__()
-        except TimeoutError:
-            raise _busy() from None
-        try:
-            yield await _read(receive)
-        finally:
-            await holding.__aexit__(None, None, None)
+        async with AsyncExitStack() as held:
+            await _admitted(held, (self._small if length <= SMALL else self._large).hold(length, owner))
+            body = await _read(receive)
+            if cost := cost_of(body):
+                await _admitted(held, self._work.hold(cost, owner))
+            yield body
+
+
+async def _admitted(held: AsyncExitStack, room: AbstractAsyncContextManager[None]) -> None:
+    try:
+        async with asyncio.timeout(ADMIT_SECONDS):
+            await held.enter_async_context(room)
+    except TimeoutError:
+        raise _busy() from None
 
 
 def announced(headers: Mapping[str, str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from ullage.standalone.apiserver import protobuf
@@ -164,6 +165,10 @@ def as_object(found: object) -> Json:
             f'{_go_type(found)} into Go value of type struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
             'Kind string "json:\\"kind,omitempty\\"" }'
         )
+    for key in ("apiVersion", "kind"):
+        if not isinstance(found.get(key), (str, NoneType)):
+            fault = f"cannot unmarshal {_go_type(found[key])} into Go struct field .{key} of type string"
+            raise bad_request(f"couldn't get version/kind; json parse error: json: {fault}")
     return found
 
 
@@ -192,4 +197,6 @@ def _go_type(value: object) -> str:
         return "number"
     if isinstance(value, list):
         return "array"
+    if isinstance(value, dict):
+        return "object"
     return "string" if isinstance(value, str) else "null"
