@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,3 +193,103 @@ def test_many_idle_strangers_keep_nobody_out(server: EmbeddedServer, plane: Cont
         assert code_of(strangers[0]) is None, "the oldest gave way"
         strangers[-1].sendall(head("GET", "/version"))
         assert code_of(strangers[-1]) == 200
+
+
+TANK = {
+    "spec": {
+        "group": "reading.example.com",
+        "names": {"plural": "tanks", "singular": "tank", "kind": "Tank", "listKind": "TankList"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+    "metadata": {"name": "tanks.reading.example.com"},
+}
+TANKS = "/apis/reading.example.com/v1/tanks"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+
+def tank(name: str, value: str) -> str:
+    return f'{{"apiVersion":"reading.example.com/v1","kind":"Tank","metadata":{{"name":"{name}"}},"x":{value}}}'
+
+
+@pytest.fixture(scope="module")
+def api(plane: ControlPlane) -> Api:
+    found = Api(plane)
+    found.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", TANK)
+    deadline = time.monotonic() + 20
+    while found.get(TANKS).code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize("depth", [10, 100, 170, 178, 180, 190, 200, 500, 900, 1500, 5000])
+@pytest.mark.parametrize(("left", "right"), [pytest.param("[", "]", id="lists"), pytest.param('{"a":', "}", id="objects")])
+def test_what_is_deep_is_refused_or_can_be_handled_ever_after(api: Api, depth: int, left: str, right: str) -> None:
+    """kube-apiserver goes deeper; whatever the bound is, nothing that passed it may be stuck behind it."""
+    body = tank("deep", left * depth + "1" + right * depth)
+    created = api.call("POST", TANKS, body)
+    if created.code != 201:
+        assert created.code == 400
+        assert "exceeded max depth" in created.message
+        assert depth > 170
+        return
+    path = f"{TANKS}/deep"
+    merge, patch = {"Content-Type": "application/merge-patch+json"}, {"Content-Type": "application/json-patch+json"}
+    applied = {"Content-Type": "application/apply-patch+yaml"}
+    codes = [
+        api.call("PATCH", path, b'{"metadata":{"labels":{"a":"b"}}}', headers=merge).code,
+        api.call("PATCH", path, b'[{"op":"add","path":"/y","value":1}]', headers=patch).code,
+        api.call("PATCH", f"{path}?fieldManager=m&force=true", body, headers=applied).code,
+        api.call("PUT", path, api.get(path).obj | {"z": 1}).code,
+        api.call("GET", TANKS, headers=TABLE).code,
+        api.call("GET", path, headers={"Accept": "application/yaml"}).code,
+    ]
+    begin, copies = {"op": "add", "path": "/y", "value": {"q": {}}}, (("/x", "/y/q/r"), ("/y", "/y/q/s"))
+    deeper = [begin, *({"op": "copy", "from": source, "path": place} for source, place in copies)]
+    assert api.call("PATCH", path, deeper, headers=patch).code in {200, 422}
+    codes += [api.call("PUT", path, api.get(path).obj | {"z": 2}).code, api.call("DELETE", path).code]
+    assert codes == [200] * 8
+
+
+def test_a_million_values_are_refused(server: EmbeddedServer, api: Api) -> None:
+    before = memory(server)
+    for value in ("[" + "[]," * 1_000_000 + "1]", "[" + "1," * 1_500_000 + "1]", "[" + '"",' * 1_000_000 + "1]"):
+        answer = api.call("POST", TANKS, tank("many", value))
+        assert (answer.code, answer.message) == (413, "Request entity too large: limit is 100000 values")
+    assert memory(server) - before < 60 * MIB
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        pytest.param(tank("wide", "[" + "[]," * 95_000 + "1]"), {}, id="JSON"),
+        pytest.param("# YAML\n" + tank("wide", "[" + "[]," * 95_000 + "1]"), {"Content-Type": "application/yaml"}, id="YAML"),
+        pytest.param(tank("wide", "{" + ",".join(f'"k{n}":{{}}' for n in range(60_000)) + "}"), {}, id="fields"),
+    ],
+)
+def test_nobody_waits_for_a_large_request(api: Api, plane: ControlPlane, body: str, headers: dict[str, str]) -> None:
+    slowest, over = 0.0, threading.Event()
+
+    def write() -> None:
+        for _ in range(2):
+            assert Api(plane).call("POST", f"{TANKS}?dryRun=All", body, headers=headers).code == 201
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not over.is_set() and writer.is_alive():
+        began = time.monotonic()
+        assert api.get("/readyz").code == 200
+        slowest = max(slowest, time.monotonic() - began)
+        time.sleep(0.01)
+    writer.join()
+    assert over.is_set(), "the large request succeeds"
+    assert slowest < 1

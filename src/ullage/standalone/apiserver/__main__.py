@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -80,6 +81,7 @@ async def _run(settings: Settings, *, ready_fd: int | None, parent_fd: int | Non
         loop.add_reader(parent_fd, stop.set)
     with listen(settings.port) as sock:
         async with running(settings, sock) as (_, serving):
+            gc.freeze()  # what is there now stays: to look through it again and again would hold up requests
             if ready_fd is not None:
                 # A parent that is gone already is told by the other descriptor.
                 with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as ready:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ullage.standalone.apiserver import protobuf
-from ullage.standalone.apiserver.bodies import BadNumber
+from ullage.standalone.apiserver.bodies import BadBody, check_stored_depth
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.large import worked_out
 from ullage.standalone.apiserver.options import WriteOptions, write_options
@@ -44,7 +44,8 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
         raise unsupported_media_type(["application/json", "application/yaml"])
     try:
         obj = decode_body(request, Expected(resource.api_version, resource.kind))
-    except BadNumber as error:
+        check_stored_depth(obj, request.body)
+    except BadBody as error:  # a number that nothing holds, or more depth than can be kept
         raise bad_request(f"{_lead(resource)}: {error}") from None
     if resource.custom is not None and not (obj.get("kind") and obj.get("apiVersion")):
         lacking = "apiVersion" if obj.get("kind") else "Kind"

@@ -15,7 +15,7 @@ from ullage.standalone.apiserver.apply.merge import apply
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.bodies import BadBody, parse_json
+from ullage.standalone.apiserver.bodies import MAX_DEPTH, BadBody, check_stored_depth, parse_json
 from ullage.standalone.apiserver.changes import is_unversioned
 from ullage.standalone.apiserver.go_text import go_text
 from ullage.standalone.apiserver.large import worked_out
@@ -174,6 +174,7 @@ class Editor:
     def _check_patched(self, new: Json, resource: Resource, options: WriteOptions, request: Request, patch: object) -> None:
         """The outcome is decoded like a body would be; but what is wrong with it, is wrong with the patch."""
         try:
+            _check_depth(new, request)
             check_type(new, resource, self._registry)
             lead = "json patch " if request.media_type == JSON_PATCH else ""
             accept_fields(new, resource, options, request.warnings, sent=Sent(request.body, patch=True, lead=lead))
@@ -248,6 +249,8 @@ class Editor:
             raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
         if config is None:
             config = {}
+        if isinstance(config, dict):
+            _check_depth(config, request)
         if not isinstance(config, dict):
             found = json_type(config)
             raise bad_request(
@@ -287,6 +290,14 @@ def copied(obj: Json) -> Json:
     """A copy that shares nothing with the original; by way of JSON, which is what it is made of, and quicker than deepcopy."""
     found: Json = msgspec.json.decode(msgspec.json.encode(obj))
     return found
+
+
+def _check_depth(obj: Json, request: Request) -> None:
+    """A JSON patch is flat itself, and builds as deep as it likes."""
+    try:
+        check_stored_depth(obj, b"[" * (MAX_DEPTH + 1) if request.media_type == JSON_PATCH else request.body)
+    except BadBody as error:
+        raise bad_request(str(error)) from None
 
 
 def _without_version(obj: Json) -> Json:
