@@ -17,14 +17,12 @@ import msgspec
 from ullage.standalone.apiserver.accept import accept_delete_options
 from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.lists import answer_list
 from ullage.standalone.apiserver.options import META, integer, list_options
 from ullage.standalone.apiserver.reads import Reader, wanted
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
-from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
