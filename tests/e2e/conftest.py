@@ -14,7 +14,7 @@ import pytest
 from .api import Api
 from .choice import DISPOSABLE, NoControlPlane, provide
 from .control_plane import ControlPlane, running_control_plane
-from .kinds import GAUGES, GROUP, TANKS, Json
+from .kinds import GAUGES, GROUP, ROOT_CA, TANKS, Json
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -77,6 +77,7 @@ def namespace(api: Api) -> Iterator[str]:
     name = f"e2e-{uuid.uuid4().hex[:10]}"
     body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     api.create("/api/v1/namespaces", body)
+    wait_served(api, f"/api/v1/namespaces/{name}/configmaps/{ROOT_CA}")  # else it would come in the middle of a watch
     yield name
     if not os.environ.get(DISPOSABLE):
         api.call("DELETE", f"/api/v1/namespaces/{name}")

@@ -6,6 +6,8 @@ from typing import Any
 
 Json = dict[str, Any]
 GROUP = "e2e.example.com"
+ROOT_CA = "kube-root-ca.crt"  # the ConfigMap that every namespace is given
+OWN_MAPS = f"fieldSelector=metadata.name!%3D{ROOT_CA}"  # a test's own ConfigMaps, without that one
 
 GAUGE_SPEC: Json = {
     "type": "object",

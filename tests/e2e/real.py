@@ -31,22 +31,27 @@ START_SECONDS = 90.0
 LIFETIME = timedelta(days=2)
 # kube-apiserver forgets what is older than one to two of these. The default of 5 minutes would leave 410 untested.
 COMPACTION_SECONDS = 20
-# These count on controllers that do not run here: pods would want a ServiceAccount, deleted claims would never go.
-DISABLED_PLUGINS = "ServiceAccount,StorageObjectInUseProtection"
 CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "resourcequota-controller",
     "clusterrole-aggregation-controller",
+    "root-ca-certificate-publisher-controller",
 )
+# These count on controllers that are not among those: pods would want a ServiceAccount, deleted claims would never go.
+DISABLED_PLUGINS = ("ServiceAccount", "StorageObjectInUseProtection")
+# All that a cluster has, but for those that would give up a node without a kubelet.
+EVERY_CONTROLLER = ("*", "-node-lifecycle-controller", "-taint-eviction-controller")
 
 
 class RealControlPlane:
     """etcd, kube-apiserver and kube-controller-manager on loopback. For benchmarks, `durable` lets etcd wait for the disk;
-    `options` are further ones for kube-apiserver."""
+    `options` are further ones for kube-apiserver; `whole` is a control plane with every controller and admission plugin."""
 
-    def __init__(self, programs: Path, *, durable: bool = False, options: Sequence[str] = ()) -> None:
+    def __init__(self, programs: Path, *, durable: bool = False, options: Sequence[str] = (), whole: bool = False) -> None:
         self.programs = programs
+        self.controllers = EVERY_CONTROLLER if whole else CONTROLLERS
+        self.disabled_plugins = () if whole else DISABLED_PLUGINS
         self.durable = durable
         self.options = tuple(options)
         self.directory = Path(tempfile.mkdtemp(prefix="ullage-kube-"))
@@ -131,7 +136,7 @@ class RealControlPlane:
         return [
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
             f"--etcd-compaction-interval={COMPACTION_SECONDS}s",
-            f"--disable-admission-plugins={DISABLED_PLUGINS}",
+            f"--disable-admission-plugins={','.join(self.disabled_plugins)}",
             "--authorization-mode=RBAC",
             f"--client-ca-file={here}/ca.crt",
             f"--token-auth-file={here}/tokens.csv",
@@ -148,7 +153,9 @@ class RealControlPlane:
             f"--kubeconfig={self.kubeconfig}",
             f"--authentication-kubeconfig={self.kubeconfig}",
             f"--authorization-kubeconfig={self.kubeconfig}",
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={','.join(self.controllers)}",
+            f"--root-ca-file={self.directory}/ca.crt",
+            f"--service-account-private-key-file={self.directory}/accounts.key",
             "--leader-elect=false",
             "--kube-api-qps=1000",  # every test ends with a namespace to empty; at the default of 20/s they would pile up
             "--kube-api-burst=1000",

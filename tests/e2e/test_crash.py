@@ -19,6 +19,7 @@ import urllib3
 
 from .api import Api, Json
 from .control_plane import EmbeddedServer
+from .kinds import OWN_MAPS
 
 pytestmark = pytest.mark.skipif("E2E_KUBECONFIG" in os.environ, reason="only a server of our own may be killed")
 
@@ -137,7 +138,7 @@ class Follower(threading.Thread):
                 self.resumed += 1  # ValueError: the last line was cut by the crash
 
     def _follow(self) -> None:
-        with self.api.watch(f"{MAPS}?resourceVersion={self.version}&timeoutSeconds=60") as watch:
+        with self.api.watch(f"{MAPS}?{OWN_MAPS}&resourceVersion={self.version}&timeoutSeconds=60") as watch:
             if watch.code != 200:
                 self.failure = f"the watch answered {watch.code}"
                 return
@@ -207,7 +208,7 @@ def kill_and_restart(server: EmbeddedServer, journal: Journal, threads: list[Wri
 
 
 def listed(api: Api) -> dict[str, dict[str, str]]:
-    items = api.get(MAPS).obj["items"]
+    items = api.get(f"{MAPS}?{OWN_MAPS}").obj["items"]
     return {item["metadata"]["name"]: item["data"] for item in items if item["metadata"]["name"] != "end"}
 
 

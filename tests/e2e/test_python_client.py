@@ -11,7 +11,7 @@ from kubernetes.client import ApiException
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
 
 from .api import Api
-from .kinds import GROUP, configmap, deployment, gauge, throwaway
+from .kinds import GROUP, ROOT_CA, configmap, deployment, gauge, throwaway
 
 # The generated annotations refuse the plain dicts that the client documents and takes.
 client: Any = kubernetes.client
@@ -52,7 +52,7 @@ def test_typed_objects_go_round(core: Any, namespace: str) -> None:
     assert core.replace_namespaced_config_map("a", namespace, read).data == {"k": "w"}
     deleted: Any = core.delete_namespaced_config_map("a", namespace)
     assert (deleted if isinstance(deleted, dict) else deleted.to_dict())["status"] == "Success"
-    assert core.list_namespaced_config_map(namespace).items == []
+    assert [item.metadata.name for item in core.list_namespaced_config_map(namespace).items] == [ROOT_CA]
 
 
 def test_typed_pods_and_deployments(core: Any, connection: Any, namespace: str) -> None:
@@ -115,8 +115,8 @@ def test_pages(core: Any, namespace: str) -> None:
         token = page.metadata._continue
         if not token:
             break
-    assert names == [f"n{number}" for number in range(7)]
-    assert counts == [4, 1, None]
+    assert names == [ROOT_CA, *(f"n{number}" for number in range(7))]
+    assert counts == [5, 2, None]
 
 
 def test_a_watch_from_a_list_sees_what_comes_after(core: Any, namespace: str) -> None:
@@ -271,7 +271,7 @@ def test_an_informer_keeps_up(core: Any, namespace: str) -> None:
     try:
         core.create_namespaced_config_map(namespace, configmap("after"))
         assert added.wait(20), seen
-        assert sorted(set(seen)) == ["after", "before"]
+        assert sorted(set(seen)) == ["after", "before", ROOT_CA]
     finally:
         shared.stop()
 

@@ -10,7 +10,7 @@ import pytest
 
 from .api import Api, Json, Watch
 from .conftest import DEFINITIONS, wait_served
-from .kinds import configmap, gauge, throwaway
+from .kinds import OWN_MAPS, configmap, gauge, throwaway
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 BOUND = "timeoutSeconds=15"  # no watch outlives its test by much, whatever goes wrong
@@ -55,7 +55,7 @@ def test_a_watch_from_a_version_sees_every_later_change_in_order(api: Api, maps:
 def test_a_watch_without_a_version_starts_with_what_is_there(api: Api, maps: str) -> None:
     api.create(maps, configmap("a"))
     api.create(maps, configmap("b"))
-    with api.watch(f"{maps}?{BOUND}") as watch:
+    with api.watch(f"{maps}?{OWN_MAPS}&{BOUND}") as watch:
         first = watch.take(2)
         api.create(maps, configmap("c"))
         after = watch.take(1)
@@ -65,7 +65,7 @@ def test_a_watch_without_a_version_starts_with_what_is_there(api: Api, maps: str
 
 def test_a_watch_from_version_zero_starts_with_what_is_there(api: Api, maps: str) -> None:
     api.create(maps, configmap("a"))
-    with api.watch(f"{maps}?resourceVersion=0&{BOUND}") as watch:
+    with api.watch(f"{maps}?{OWN_MAPS}&resourceVersion=0&{BOUND}") as watch:
         first = watch.take(1)
         api.delete(f"{maps}/a")
         after = watch.take(1)
@@ -127,7 +127,7 @@ def test_deleting_many_shows_each(api: Api, maps: str) -> None:
         api.create(maps, configmap(name))
     start = version_of(api, maps)
     with api.watch(f"{maps}?resourceVersion={start}&{BOUND}") as watch:
-        assert api.call("DELETE", maps).code == 200
+        assert api.call("DELETE", f"{maps}?{OWN_MAPS}").code == 200
         events = watch.take(3)
     assert sorted(seen(events)) == [("DELETED", "a"), ("DELETED", "b"), ("DELETED", "c")]
     assert versions(events) == sorted(set(versions(events)))
@@ -167,7 +167,7 @@ def test_a_dry_run_shows_nothing(api: Api, maps: str) -> None:
 def test_initial_events_end_with_a_marked_bookmark(api: Api, maps: str) -> None:
     api.create(maps, configmap("a"))
     api.create(maps, configmap("b"))
-    query = f"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&{BOUND}"
+    query = f"{OWN_MAPS}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&{BOUND}"
     with api.watch(f"{maps}?{query}") as watch:
         first = watch.take(3)
         api.create(maps, configmap("c"))

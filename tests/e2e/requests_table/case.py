@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..kinds import OWN_MAPS
+
 Json = dict[str, Any]
 
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
@@ -15,6 +17,7 @@ APPLY = {"Content-Type": "application/apply-patch+yaml"}
 
 NAMESPACE = "/api/v1/namespaces/{ns}"
 CONFIGMAPS = f"{NAMESPACE}/configmaps"
+OWN_CONFIGMAPS = f"{CONFIGMAPS}?{OWN_MAPS}"
 PODS = f"{NAMESPACE}/pods"
 SECRETS = f"{NAMESPACE}/secrets"
 SERVICES = f"{NAMESPACE}/services"

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ..kinds import configmap, gauge, pod
-from .case import CLAIMS, CONFIGMAPS, GAUGES, NAMESPACE, PODS, SECRETS, TANKS, Case, Check, Step, post
+from .case import CLAIMS, CONFIGMAPS, GAUGES, NAMESPACE, OWN_CONFIGMAPS, PODS, SECRETS, TANKS, Case, Check, Step, post
 
 CASES = (
     *(
@@ -146,7 +146,7 @@ CASES = (
         expect=(422, "Invalid"),
         message="ConfigMap \"Capital\" is invalid: metadata.name: Invalid value: \"Capital\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
         causes=(("metadata.name", "FieldValueInvalid"),),
-        then=(Check(CONFIGMAPS, has={"items": []}),),
+        then=(Check(OWN_CONFIGMAPS, has={"items": []}),),
     ),
     Case(
         "a name with a slash is refused",

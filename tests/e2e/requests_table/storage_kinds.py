@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kinds import pod
 from .case import (
     CLAIMS,
     MERGE_PATCH,
+    PODS,
     Case,
     Json,
     Step,
@@ -180,5 +182,22 @@ CASES = (
         expect=(422, "Invalid"),
         message='PersistentVolume "pv-{ns}" is invalid: spec.persistentVolumeReclaimPolicy: Unsupported value: "Burn": supported values: "Delete", "Recycle", "Retain"',
         causes=(("spec.persistentVolumeReclaimPolicy", "FieldValueNotSupported"),),
+    ),
+    Case(
+        "a pod may bring a volume of a CSI driver that has no handle",
+        "POST",
+        PODS,
+        {**pod("a"), "spec": {**pod("a")["spec"], "volumes": [{"name": "v", "csi": {"driver": "a.example.com"}}]}},
+        expect=(201, ""),
+        has={"spec.volumes[0].csi.driver": "a.example.com"},
+    ),
+    Case(
+        "a volume of a CSI driver needs a handle",
+        "POST",
+        VOLUMES,
+        volume(hostPath=None, csi={"driver": "a.example.com"}),
+        expect=(422, "Invalid"),
+        message='PersistentVolume "pv-{ns}" is invalid: spec.csi.volumeHandle: Required value',
+        causes=(("spec.csi.volumeHandle", "FieldValueRequired"),),
     ),
 )

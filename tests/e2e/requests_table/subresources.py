@@ -26,6 +26,21 @@ GAUGE = (post(GAUGES, gauge("a", replicas=3), rv="metadata.resourceVersion"),)
 DEPLOYMENT = (post(DEPLOYMENTS, deployment("a"), rv="metadata.resourceVersion"),)
 SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a", "namespace": "{ns}"}}
 
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+CSR = (
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFlXNXVNRmt3RXdZSEtvWkl6ajBDQVFZ"
+    "SUtvWkl6ajBEQVFjRApRZ0FFS1ZTTzJtTm9Wclo5Q3VacXNnYXE2NGZMNDN1YkViRnh1b1RrZjNHdGtzc290NjNVSkpmMjIvTjhUS1ErCk0zWmVpY2F0"
+    "TitOaTZ6OVZwbSs3TkxwbHU2QUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJSFI3UVVjRGFFWUQKZUc3YlZvZGxnUUU0bE5ocVVVYWNBcXJPTmpSeFZo"
+    "NkZBaUJiZUxuSnp6dEQ4Y1J6Z0tmUVhLU0dQUEtNeHhTOAp5RVFUcU04bWRDL0Vxdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo="
+)  # by openssl, for the name ann
+REQUEST = {
+    "apiVersion": "certificates.k8s.io/v1",
+    "kind": "CertificateSigningRequest",
+    "metadata": {"name": "csr-{ns}"},
+    "spec": {"request": CSR, "signerName": "example.com/signer", "usages": ["client auth"]},
+}
+APPROVED = {"type": "Approved", "status": "True", "reason": "Asked", "message": ""}
+
 CASES = (
     Case(
         "a status is read with the whole object",
@@ -372,5 +387,25 @@ CASES = (
         headers=STRATEGIC,
         setup=(post(PODS, pod("a")),),
         has={"spec.activeDeadlineSeconds": None, "metadata.labels.taken": None, "metadata.finalizers": None},
+    ),
+    Case(
+        "an approval may carry annotations, and changes nothing of the request",
+        "PATCH",
+        f"{REQUESTS}/csr-{{ns}}/approval",
+        {
+            "metadata": {"annotations": {"by": "ann"}, "labels": {"seen": "yes"}},
+            "spec": {"signerName": "example.com/other"},
+            "status": {"conditions": [APPROVED], "certificate": "eA=="},
+        },
+        MERGE_PATCH,
+        setup=(post(REQUESTS, REQUEST),),
+        has={
+            "metadata.annotations.by": "ann",
+            "metadata.labels.seen": "yes",
+            "spec.signerName": "example.com/signer",
+            "status.conditions[0].type": "Approved",
+            "status.certificate": None,
+        },
+        cleanup=(Step("DELETE", f"{REQUESTS}/csr-{{ns}}"),),
     ),
 )

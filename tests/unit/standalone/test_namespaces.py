@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.standalone.server_kit import Kit, eventually, quiet, running_kit
+from tests.unit.standalone.server_kit import Kit, credentials, eventually, quiet, running_kit
 from tests.unit.standalone.test_crds import establish
 from ullage.standalone.apiserver.status import ApiError
 
 Json = dict[str, Any]
 MAPS = "configmaps"
+ROOT_CA = "kube-root-ca.crt"
+POD: Json = {"containers": [{"name": "c", "image": "i"}]}
 
 
 @pytest.fixture
@@ -27,6 +29,12 @@ def left_in(kit: Kit, namespace: str) -> list[str]:
     return [entry.key[1] for storage in kit.store.storages() for entry in kit.store.items(storage, namespace)]
 
 
+def trust(kit: Kit, namespace: str) -> Json | None:
+    """What the namespace is told of whose certificates to trust."""
+    found = kit.get(MAPS, ROOT_CA, namespace=namespace)
+    return found["data"] if found else None
+
+
 def gone(kit: Kit, name: str) -> bool:
     return kit.get("namespaces", name) is None
 
@@ -36,6 +44,59 @@ async def test_every_namespace_gets_its_service_account_and_gets_it_again(kit: K
     await eventually(lambda: kit.get("serviceaccounts", "default", namespace="n") is not None)
     await kit.delete("serviceaccounts", "default", namespace="n")
     await eventually(lambda: kit.get("serviceaccounts", "default", namespace="n") is not None)
+
+
+async def test_every_namespace_is_told_whose_certificates_to_trust(kit: Kit) -> None:
+    trusted = credentials().authority.certificate.decode()
+    await kit.namespace("n")
+    everywhere = ("n", "default", "kube-system", "kube-public", "kube-node-lease")
+    await eventually(lambda: all(trust(kit, name) == {"ca.crt": trusted} for name in everywhere))
+    found = kit.get(MAPS, ROOT_CA, namespace="n")
+    assert found is not None
+    assert found["metadata"]["annotations"]["kubernetes.io/description"].startswith("Contains a CA bundle")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda obj: obj["data"].update({"ca.crt": "somebody else's"}), id="another authority"),
+        pytest.param(lambda obj: obj["data"].update(more="x"), id="something besides it"),
+        pytest.param(lambda obj: obj.pop("data"), id="nothing"),
+        pytest.param(lambda obj: obj["metadata"].pop("annotations"), id="without the description"),
+    ],
+)
+async def test_whose_certificates_to_trust_is_put_right_when_somebody_changes_it(
+    kit: Kit, spoil: Callable[[Json], object]
+) -> None:
+    await kit.namespace("n")
+    await eventually(lambda: trust(kit, "n") is not None)
+    before = kit.get(MAPS, ROOT_CA, namespace="n")
+    assert before is not None
+    await kit.change(MAPS, ROOT_CA, spoil, namespace="n")
+
+    def mended() -> bool:
+        now = kit.get(MAPS, ROOT_CA, namespace="n")
+        return now is not None and all(now.get(part) == before.get(part) for part in ("data", "immutable")) and annotated(now)
+
+    def annotated(now: Json) -> bool:
+        return bool(now["metadata"].get("annotations") == before["metadata"]["annotations"])
+
+    await eventually(mended)
+
+
+async def test_whose_certificates_to_trust_comes_back_when_it_is_deleted(kit: Kit) -> None:
+    await kit.namespace("n")
+    await eventually(lambda: trust(kit, "n") is not None)
+    await kit.delete(MAPS, ROOT_CA, namespace="n")
+    await eventually(lambda: trust(kit, "n") is not None)
+
+
+async def test_namespaces_of_an_older_data_directory_are_told_too(tmp_path: Path) -> None:
+    async with running_kit(tmp_path, work=False) as kit:
+        await kit.namespace("n")
+        assert trust(kit, "n") is None
+    async with running_kit(tmp_path) as kit:
+        await eventually(lambda: trust(kit, "n") is not None)
 
 
 async def test_everything_in_it_goes_and_then_itself(kit: Kit) -> None:
@@ -64,6 +125,29 @@ async def test_what_is_held_holds_it_and_it_says_by_what(kit: Kit) -> None:
     }
     await kit.change(MAPS, "x", lambda obj: obj["metadata"].pop("finalizers"), namespace="n")
     await eventually(lambda: gone(kit, "n"))
+
+
+async def test_pods_go_before_anything_else(kit: Kit) -> None:
+    """What a pod needs, such as its NetworkPolicies, must outlive it."""
+    await kit.namespace("n")
+    await kit.create(MAPS, "x", namespace="n")
+    await kit.create("pods", "p", namespace="n", metadata={"finalizers": ["a.io/b"]}, spec=POD)
+    await kit.delete("namespaces", "n")
+    await quiet(kit.server)
+    assert kit.get(MAPS, "x", namespace="n") is not None
+    pod, found = kit.get("pods", "p", namespace="n"), kit.get("namespaces", "n")
+    assert pod is not None
+    assert found is not None
+    assert pod["metadata"]["deletionTimestamp"]
+    told = {one["type"]: one["message"] for one in found["status"]["conditions"] if one["status"] == "True"}
+    assert told == {
+        "NamespaceContentRemaining": "Some resources are remaining: pods has 1 resource instances",
+        "NamespaceFinalizersRemaining": "Some content in the namespace has finalizers remaining: "
+        "a.io/b in 1 resource instances",
+    }
+    await kit.change("pods", "p", lambda obj: obj["metadata"].pop("finalizers"), namespace="n")
+    await eventually(lambda: gone(kit, "n"))
+    assert left_in(kit, "n") == []
 
 
 async def test_nothing_new_comes_into_it(kit: Kit) -> None:

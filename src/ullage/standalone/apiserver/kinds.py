@@ -122,24 +122,21 @@ def _main_only(resource: Resource, new: Json, live: Json) -> Json:
 
 
 def _status_only(resource: Resource, new: Json, live: Json) -> Json:
-    found = {**live, "metadata": dict(live["metadata"])}
+    found = {**live, "metadata": _status_metadata(resource, new, live)}
     found.pop("status", None)
     if "status" in new:
         found["status"] = new["status"]
     if resource.group_resource == signing_requests.RESOURCE:
         asked, held = new.get("status") or {}, live.get("status") or {}
         found["status"] = signing_requests.keep_decisions(asked, held, name=live["metadata"]["name"])
-    meta, sent = found["metadata"], new["metadata"]
-    meta.pop("managedFields", None)
-    if "managedFields" in sent:
-        meta["managedFields"] = sent["managedFields"]
-    if resource.custom is None:
-        # Built-in kinds let a status update touch labels, annotations and finalizers; custom ones do not.
-        for key in ("labels", "annotations", "finalizers"):
-            meta.pop(key, None)
-            if key in sent:
-                meta[key] = sent[key]
     return found
+
+
+def _status_metadata(resource: Resource, new: Json, live: Json) -> Json:
+    """Built-in kinds let a status update touch labels, annotations and finalizers; custom ones do not."""
+    keys = ("managedFields", "labels", "annotations", "finalizers") if resource.custom is None else ("managedFields",)
+    kept = {key: value for key, value in live["metadata"].items() if key not in keys}
+    return kept | {key: new["metadata"][key] for key in keys if key in new["metadata"]}
 
 
 def _finalizers_only(resource: Resource, new: Json, live: Json) -> Json:
@@ -149,7 +146,8 @@ def _finalizers_only(resource: Resource, new: Json, live: Json) -> Json:
 
 def _approval(resource: Resource, new: Json, live: Json) -> Json:
     conditions = dig(new, "status", "conditions") or []
-    return {**live, "status": {**live.get("status", {}), "conditions": conditions}}
+    meta = _status_metadata(resource, new, live)
+    return {**live, "metadata": meta, "status": {**live.get("status", {}), "conditions": conditions}}
 
 
 def _ephemeral_containers(resource: Resource, new: Json, live: Json) -> Json:

@@ -17,6 +17,7 @@ from ullage.standalone.apiserver.writes import Call, Change, Source, Writer
 
 NAMESPACES = "namespaces"
 ACCOUNTS = "serviceaccounts"
+PODS = "pods"
 CONTROLLER = User("system:serviceaccount:kube-system:namespace-controller", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="namespace-controller", validation="Ignore", force=None)
 
@@ -77,8 +78,14 @@ class Namespaces:
                 raise
 
     async def _empty(self, name: str) -> list[str]:
-        """Asks everything in the namespace to go. Returns what could not be asked."""
-        failures: list[str] = []
+        """Asks everything in the namespace to go. Returns what could not be asked.
+
+        Pods first, and the rest once none is left: what guards a pod or is mounted in it must not go before it does.
+        """
+        pods = self._registry.need("", "v1", PODS)
+        failures = await self._deleter.remove_all(pods, namespace=name, user=CONTROLLER)
+        if self._store.items(PODS, name):
+            return failures
         for resource in self._contents():
             failures += await self._deleter.remove_all(resource, namespace=name, user=CONTROLLER)
         return failures
@@ -92,9 +99,12 @@ class Namespaces:
                 yield resource
 
     def _remaining(self, name: str) -> list[tuple[Resource, list[list[str]]]]:
-        """What is still there, with the finalizers that hold each object."""
+        """What is still there of what was asked to go, with the finalizers that hold each object."""
         found = []
+        only_pods = bool(self._store.items(PODS, name))
         for resource in self._contents():
+            if only_pods and resource.storage != PODS:
+                continue
             held = [entry.obj()["metadata"].get("finalizers") or [] for entry in self._store.items(resource.storage, name)]
             if held:
                 found.append((resource, held))

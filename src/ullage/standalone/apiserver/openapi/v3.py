@@ -34,7 +34,7 @@ def document(resources: Iterable[Resource], definitions: Definitions) -> bytes:
         for operation in operations(resource, definitions):
             names |= {operation.body, operation.answer}
             shared = [_parameter(one) for one in path_parameters(operation.path, resource.kind)]
-            place = paths.setdefault(operation.path, {"parameters": shared})
+            place = paths.setdefault(operation.path, {"parameters": shared} if shared else {})
             place[operation.method] = _operation(operation, group_tag(resource))
     schemas = {name: dialect(schema) for name, schema in reachable(names, custom, definitions).items()}
     components = {"schemas": schemas, "securitySchemes": _SECURITY}
@@ -60,6 +60,7 @@ def _operation(operation: Operation, tag: str) -> Json:
     answers: dict[str, Json] = {
         str(code): {"description": _WORDS[code], "content": _content(operation.answer, _PRODUCES)} for code in operation.codes
     }
+    parameters = [_parameter(parameter) for parameter in operation.parameters]
     body = (
         {"requestBody": {"content": _content(operation.body, operation.consumes), "required": True}} if operation.body else {}
     )
@@ -67,7 +68,7 @@ def _operation(operation: Operation, tag: str) -> Json:
         "tags": [tag],
         "description": operation.description,
         "operationId": operation.id,
-        "parameters": [_parameter(parameter) for parameter in operation.parameters],
+        **({"parameters": parameters} if parameters else {}),
         **body,
         "responses": {**answers, "401": {"description": "Unauthorized"}},
         "x-kubernetes-action": operation.action,

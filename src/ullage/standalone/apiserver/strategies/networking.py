@@ -116,11 +116,19 @@ def _policy_faults(obj: Json) -> Faults:
 
 def _policy_port(port: Json, path: str) -> Faults:
     yield from one_of(f"{path}.protocol", port.get("protocol"), ("TCP", "UDP", "SCTP"))
-    number = port.get("port")
+    number, last = port.get("port"), port.get("endPort")
     if isinstance(number, str):
+        if last is not None:
+            yield invalid_value(f"{path}.endPort", last, "may not be specified when `port` is non-numeric")
         yield from port_name(f"{path}.port", number)
     elif number is not None:
         yield from port_number(f"{path}.port", number)
+        if last is not None and last < number:
+            yield invalid_value(f"{path}.endPort", number, "must be greater than or equal to `port`")
+        if last is not None:
+            yield from port_number(f"{path}.endPort", last)
+    elif last is not None:
+        yield invalid_value(f"{path}.endPort", last, "may not be specified when `port` is not specified")
 
 
 def _peer_faults(peer: Json, path: str) -> Faults:

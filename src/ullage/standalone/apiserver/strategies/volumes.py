@@ -55,7 +55,7 @@ SOURCE_DEFAULTS: dict[str, Json] = {
 SOURCE_REQUIRED: dict[str, tuple[str, ...]] = {
     "hostPath": ("path",),
     "nfs": ("server", "path"),
-    "csi": ("driver", "volumeHandle"),
+    "csi": ("driver",),
     "local": ("path",),
     "iscsi": ("targetPortal", "iqn"),
 }
@@ -113,6 +113,8 @@ def _volume_faults(obj: Json) -> Faults:
     yield from access_mode_faults(spec, "spec")
     yield from _capacity_faults(spec)
     yield from source_faults(spec, "spec")
+    if isinstance(csi := spec.get("csi"), dict) and not csi.get("volumeHandle"):  # in a pod there is none yet
+        yield required("spec.csi.volumeHandle")
     if spec.get("local") and not spec.get("nodeAffinity"):
         yield required("spec.nodeAffinity", "Local volume requires node affinity")
     if spec.get("nodeAffinity") is not None and not part(spec, "nodeAffinity").get("required"):
