@@ -28,7 +28,7 @@ endef
 
 .PHONY: help
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Ullage needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
@@ -70,6 +70,10 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m "not slow" tests/e2e $(ARGS)
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py
+
+.PHONY: test-conformance
+test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 .PHONY: check
 check: install-dev ## formatting, lint, types, import contracts

@@ -50,6 +50,7 @@ class GoPrograms:
     cache: str  # the name of their directory in the cache
     packages: Mapping[str, str]
     time: str  # how long the build takes on 2 cores, for whoever waits
+    command: tuple[str, ...] = ("build",)  # of Go; ("test", "-c") makes a program of a package's tests
     defines: tuple[str, ...] = ()  # `name=value` of variables to set
     hint: str = ""  # what else can be done where there is no Go
     library: CLibrary | None = None  # without one no C compiler is needed
@@ -84,7 +85,7 @@ class GoPrograms:
         with tempfile.TemporaryDirectory(prefix=f"{place.name}-", dir=place.parent) as unfinished:
             for name, package in self.packages.items():
                 say(f"building {name} (once; all of it takes {self.time} on 2 cores)")
-                command = [go, "build", *self._flags(), "-o", f"{unfinished}/{name}", package]
+                command = [go, *self.command, *self._flags(), "-o", f"{unfinished}/{name}", package]
                 done = subprocess.run(command, cwd=self.module, env=settings, check=False)
                 if done.returncode != 0:
                     raise NoPrograms(f"{' '.join(command)} in {self.module} failed with exit code {done.returncode}")

@@ -1,4 +1,4 @@
-"""Where a program needs a library in C, its absence is said in one plain line before anything is built."""
+"""What Go is asked for; and that what is missing is said in one plain line before anything is built."""
 
 from __future__ import annotations
 
@@ -46,3 +46,23 @@ def test_a_library_that_is_there_is_no_problem() -> None:
     if "compiler" in found:
         pytest.skip(found)
     assert found == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        pytest.param(("build",), "build -mod=readonly", id="a program is built from its package"),
+        pytest.param(("test", "-c"), "test -c -mod=readonly", id="a program is built from a package's tests"),
+    ],
+)
+def test_what_go_is_asked_for(command: tuple[str, ...], asked: str, tmp_path: Path) -> None:
+    environ = path_with(tmp_path)
+    (tmp_path / "go").write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/asked\n')
+    (tmp_path / "go").chmod(0o755)
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / name).touch()
+    made = GoPrograms(what="it", module=tmp_path, cache="it", packages={"it": "x/y"}, time="no time", command=command)
+    made.place(environ)
+    words = (tmp_path / "asked").read_text()
+    assert words.startswith(asked)
+    assert words.endswith("/it x/y\n")

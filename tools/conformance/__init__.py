@@ -1,0 +1,1 @@
+"""Kubernetes' own conformance tests, built from pinned source."""
