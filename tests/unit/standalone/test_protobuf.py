@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.standalone.apiserver.accept import accept_body
+from ullage.standalone.apiserver.bodies import BodyTooLarge
 from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.protobuf import MEDIA_TYPE, Expected, decode
 from ullage.standalone.apiserver.protobuf.fields import blocks
@@ -68,6 +69,23 @@ def pod_spec(*parts: bytes) -> bytes:
 
 def content(body: bytes) -> Json:
     return {key: value for key, value in decode(body).items() if key not in ("apiVersion", "kind")}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(pod_spec(b"\x12\x00" * 200_000), id="empty containers of two bytes each"),
+        pytest.param(pod_spec(sub(14, sub(4, b"\x01" * 200_000))), id="packed numbers of one byte each"),
+        pytest.param(config_map(sub(2, b"") * 200_000), id="entries of a map over and over"),
+        pytest.param(config_map(num(99, 1) * 200_000), id="fields that nobody knows"),
+        pytest.param(
+            envelope("apps/v1", "ControllerRevision", sub(2, sub(1, b"[" + b"1," * 200_000 + b"1]"))), id="JSON inside"
+        ),
+    ],
+)
+def test_a_body_of_too_many_values(body: bytes) -> None:
+    with pytest.raises(BodyTooLarge):
+        decode(body)
 
 
 SECURITY_CONTEXT = 14  # of a pod's spec; its supplementalGroups are 4

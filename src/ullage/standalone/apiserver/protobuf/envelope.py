@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ullage.standalone.apiserver.bodies import MAX_VALUES, too_many_values
 from ullage.standalone.apiserver.protobuf import fields, wire
-from ullage.standalone.apiserver.protobuf.wire import Garbled, Message
+from ullage.standalone.apiserver.protobuf.wire import Garbled, Message, TooManyValues, at_most
 from ullage.standalone.apiserver.status import (
     ApiError,
     Json,
@@ -58,8 +59,11 @@ def decode(body: bytes, expected: Expected | None = None) -> Json:
 
     With `expected` the errors are those of a write; without, those of a request whose body is only its options.
     """
+    at_most(MAX_VALUES)
     try:
         envelope = _open(body)
+    except TooManyValues:
+        raise too_many_values() from None
     except Garbled as error:
         raise (unrecognized(expected.kind, str(error), body) if expected else bad_request(str(error))) from None
     found = _type(envelope, expected)
@@ -75,6 +79,8 @@ def decode(body: bytes, expected: Expected | None = None) -> Json:
     try:
         start, stop = envelope.get("raw", (0, 0))
         message.fill(obj, body, start, stop, 0)
+    except TooManyValues:
+        raise too_many_values() from None
     except Garbled as error:
         raise _refusal(found, expected, str(error)) from None
     return obj

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
-
+from ullage.standalone.apiserver.bodies import BadBody, parse_json
 from ullage.standalone.apiserver.protobuf import wire
 from ullage.standalone.apiserver.protobuf.wire import Garbled, Message, Read
 
@@ -83,9 +82,10 @@ def json(data: bytes, start: int, stop: int, depth: int) -> Any:
     raw = _RAW.read(data, start, stop, depth).get("raw")
     if not raw:
         return None
+    wire.count(raw.count(b",") + raw.count(b"[") + raw.count(b"{"))  # at least as many as it has
     try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_json(raw)
+    except BadBody as error:
         raise Garbled(f"json parse error: {error}") from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +26,31 @@ Keyed = tuple[int, Put]
 
 class Garbled(ValueError):
     """The bytes are not of the message that they are said to be."""
+
+
+class TooManyValues(Exception):
+    """More values than `at_most` allows: two bytes can stand for an empty object, which takes a hundred in memory."""
+
+
+class _Room(threading.local):
+    """How many values may still be read, in this thread."""
+
+    left = 0
+
+
+_ROOM = _Room()
+
+
+def at_most(values: int) -> None:
+    """Allows so many values from here on."""
+    _ROOM.left = values
+
+
+def count(values: int) -> None:
+    """Takes note of values that were read in another way."""
+    _ROOM.left -= values
+    if _ROOM.left < 0:
+        raise TooManyValues
 
 
 def varint(data: bytes, pos: int, end: int) -> tuple[int, int]:
@@ -82,7 +108,11 @@ class Message:
         if depth > MAX_DEPTH:
             raise Garbled(f"exceeded max depth of {MAX_DEPTH} messages")
         puts = self._puts
+        room = _ROOM
         while pos < end:
+            room.left -= 1
+            if room.left < 0:
+                raise TooManyValues
             key = data[pos]
             if key < 0x80:
                 pos += 1
@@ -160,6 +190,9 @@ def numbers(name: str, convert: Callable[[int], int]) -> list[Keyed]:
     def put_packed(into: Json, data: bytes, pos: int, end: int, depth: int) -> int:
         pos, stop = span(data, pos, end)
         while pos < stop:
+            _ROOM.left -= 1
+            if _ROOM.left < 0:
+                raise TooManyValues
             pos = put(into, data, pos, stop, depth)
         return pos
 
