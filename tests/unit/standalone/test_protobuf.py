@@ -242,7 +242,7 @@ NOT_HANDLED = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: '
         ),
         pytest.param(
             config_map(sub(1, sub(17, sub(7, sub(1, b"{"))))),
-            NOT_HANDLED + "json parse error: Input data was truncated",
+            NOT_HANDLED + "json parse error: unexpected end of JSON input",
             id="JSON within that is none",
         ),
     ],
