@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-_SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+# No part gives back what it took (`*+`): a million digits before a wrong letter would otherwise be tried in every division.
+_SYNTAX = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)")
 _EXPONENT = re.compile(r"[eE]([-+]?[0-9]+)")
 _NANO = 10**9
 _INT64_MAX = 2**63 - 1

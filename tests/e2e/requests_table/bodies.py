@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
-from .case import APPLY, CONFIGMAPS, GAUGES, MERGE_PATCH, TANKS, Case, post
+from .case import ACCOUNTS, APPLY, CONFIGMAPS, GAUGES, MERGE_PATCH, PODS, TANKS, Case, post
 
 YAML = {"Content-Type": "application/yaml"}
+JSON = {"Content-Type": "application/json"}
+_AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _TANK = "apiVersion: e2e.example.com/v1\nkind: Tank\nmetadata: {name: yaml-{ns}}\n"
 _UNREAD = "the object provided is unrecognized (must be of type Tank): "
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_REVIEWS = f"{_AUTHORIZATION}/selfsubjectaccessreviews"
 _LAUGHS = "\n".join(["l0: &l0 lol", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 10))])
 
 
@@ -19,6 +22,11 @@ def _read(id: str, text: str, value: object) -> Case:
 
 def _refused(id: str, text: str, message: str) -> Case:
     return Case(id, "POST", TANKS, _TANK + text, headers=YAML, expect=(400, "BadRequest"), message=f"{_UNREAD}{message} (…")
+
+
+def _wrong(id: str, path: str, body: str, kind: str) -> Case:
+    lead = f'{kind} in version "v1" cannot be handled as a {kind}: json: cannot unmarshal … into Go struct field {kind}'
+    return Case(id, "POST", path, body, headers=JSON, expect=(400, "BadRequest"), message=f"{lead}…")
 
 
 CASES = (
@@ -137,5 +145,41 @@ CASES = (
         headers=MERGE_PATCH,
         warnings=('duplicate field "data.k"', 'unknown field "bar"', 'unknown field "metadata.foo"'),
         setup=(post(CONFIGMAPS, {"metadata": {"name": "patched"}}),),
+    ),
+    _wrong("a review of a list", f"{_AUTHORIZATION}/selfsubjectaccessreviews", '{"spec":[1]}', "SelfSubjectAccessReview"),
+    _wrong(
+        "a review of a user that is a list",
+        f"{_AUTHORIZATION}/subjectaccessreviews",
+        '{"spec":{"user":["a"]}}',
+        "SubjectAccessReview",
+    ),
+    _wrong("a review of a token that is a number", _TOKENS, '{"spec":{"token":5}}', "TokenReview"),
+    _wrong("a review of audiences that are a number", _TOKENS, '{"spec":{"audiences":5}}', "TokenReview"),
+    _wrong(
+        "a token for a time that is a word", f"{ACCOUNTS}/default/token", '{"spec":{"expirationSeconds":"x"}}', "TokenRequest"
+    ),
+    _wrong("a token with metadata that are a number", f"{ACCOUNTS}/default/token", '{"metadata":3}', "TokenRequest"),
+    _wrong("an eviction with options that are a number", f"{PODS}/p/eviction", '{"deleteOptions":5}', "Eviction"),
+    _wrong("a binding to a number", f"{PODS}/p/binding", '{"target":5}', "Binding"),
+    *(
+        Case(
+            f"delete options whose {name} is of the wrong type",
+            "DELETE",
+            f"{CONFIGMAPS}/a",
+            f'{{"{name}":{value}}}',
+            headers={"Content-Type": "application/json"},
+            expect=(400, "BadRequest"),
+            message=f"json: cannot unmarshal … into Go struct field DeleteOptions.{name} of type …",
+        )
+        for name, value in (("preconditions", "5"), ("dryRun", "5"), ("gracePeriodSeconds", '"x"'), ("orphanDependents", '"x"'))
+    ),
+    Case(
+        "a kind that is a list",
+        "DELETE",
+        f"{CONFIGMAPS}/a",
+        '{"kind":[]}',
+        headers={"Content-Type": "application/json"},
+        expect=(400, "BadRequest"),
+        message="couldn't get version/kind; json parse error: json: cannot unmarshal array into Go struct field .kind of type string",
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 import uvloop
 
 from ullage.standalone.apiserver.database import NewerLayout
+from ullage.standalone.apiserver.memory import return_memory
 from ullage.standalone.apiserver.serve import hold, listen, running
 from ullage.standalone.apiserver.settings import Limits, Settings
 
@@ -39,6 +41,7 @@ def main() -> int:
     )
     try:
         with hold(settings):
+            return_memory()
             uvloop.run(_run(settings, ready_fd=arguments.ready_fd, parent_fd=arguments.parent_fd))
     except BlockingIOError:
         print(f"{settings.data_dir} is held by another API server", file=sys.stderr)
@@ -78,6 +81,7 @@ async def _run(settings: Settings, *, ready_fd: int | None, parent_fd: int | Non
         loop.add_reader(parent_fd, stop.set)
     with listen(settings.port) as sock:
         async with running(settings, sock) as (_, serving):
+            gc.freeze()  # what is there now stays: to look through it again and again would hold up requests
             if ready_fd is not None:
                 # A parent that is gone already is told by the other descriptor.
                 with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as ready:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ullage.standalone.apiserver import protobuf
-from ullage.standalone.apiserver.bodies import BadNumber
+from ullage.standalone.apiserver.bodies import BadBody, check_stored_depth
 from ullage.standalone.apiserver.definitions import load
-from ullage.standalone.apiserver.options import WriteOptions
+from ullage.standalone.apiserver.large import worked_out
+from ullage.standalone.apiserver.options import WriteOptions, write_options
 from ullage.standalone.apiserver.protobuf import Expected
 from ullage.standalone.apiserver.request import YAML_TYPES, Request, decode_body
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
@@ -23,6 +26,14 @@ from ullage.standalone.apiserver.status import (
 )
 from ullage.standalone.apiserver.strict import Sent, find_faults
 
+_API = "io.k8s.api"
+DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+_DEFINITIONS = {  # of kinds that are sent and never stored
+    "Binding": f"{_API}.core.v1.Binding",
+    "Eviction": f"{_API}.policy.v1.Eviction",
+    "Scale": f"{_API}.autoscaling.v1.Scale",
+    "TokenRequest": f"{_API}.authentication.v1.TokenRequest",
+}
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
 
@@ -33,7 +44,8 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
         raise unsupported_media_type(["application/json", "application/yaml"])
     try:
         obj = decode_body(request, Expected(resource.api_version, resource.kind))
-    except BadNumber as error:
+        check_stored_depth(obj, request.body)
+    except BadBody as error:  # a number that nothing holds, or more depth than can be kept
         raise bad_request(f"{_lead(resource)}: {error}") from None
     if resource.custom is not None and not (obj.get("kind") and obj.get("apiVersion")):
         lacking = "apiVersion" if obj.get("kind") else "Kind"
@@ -43,13 +55,46 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
     return obj
 
 
-def accept_kind(request: Request, expected: Expected, definition: str) -> Json:
-    """The object in a body of a kind that has no path of its own: what is posted to a subresource, or is a review."""
+async def accept_sent(request: Request, expected: Expected) -> Json:
+    """A body of a kind that is not stored, its fields of the right types."""
+    return await worked_out(len(request.body), partial(_sent, request, expected))
+
+
+def _sent(request: Request, expected: Expected) -> Json:
     obj = decode_body(request, expected)
-    problem = compile_builtin(load(), definition).decode(obj)
+    check_shape(obj, expected)
+    return obj
+
+
+def check_shape(obj: Json, expected: Expected) -> None:
+    """Raises 400 where a field is not of its type."""
+    problem = compile_builtin(load(), _DEFINITIONS[expected.kind]).decode(obj)
     if problem is not None:
         version = json_string(expected.api_version.rpartition("/")[2])
         raise bad_request(f"{expected.kind} in version {version} cannot be handled as a {expected.kind}: {problem}")
+
+
+async def accept_review(request: Request, resource: Resource, registry: Registry) -> Json:
+    """The body of a review: a question of a built-in kind, which is answered and not stored."""
+    return await worked_out(len(request.body), partial(_review, request, resource, registry))
+
+
+def _review(request: Request, resource: Resource, registry: Registry) -> Json:
+    obj = accept_body(request, resource, registry)
+    accept_fields(obj, resource, write_options(request, "CreateOptions"), request.warnings, sent=sent_text(request))
+    return obj
+
+
+async def accept_delete_options(request: Request) -> Json:
+    """Options of a delete. What is wrong with them is told without their kind."""
+    return await worked_out(len(request.body), partial(_delete_options, request))
+
+
+def _delete_options(request: Request) -> Json:
+    obj = decode_body(request)
+    problem = compile_builtin(load(), DELETE_OPTIONS).decode(obj)
+    if problem is not None:
+        raise bad_request(problem)
     return obj
 
 

@@ -1,6 +1,6 @@
 """The ASGI application: from bytes on a connection to a handler's answer, and back.
 
-    read the body → who is it → on whose behalf → may they → which handler → answer
+    who is it → on whose behalf → may they → read the body → which handler → answer
 
 Every failure below becomes a Status body here, and nowhere else.
 """
@@ -11,11 +11,13 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
-from ullage.standalone.apiserver.bodies import MAX_BODY, BadNumber, BodyTooLarge
+from ullage.standalone.apiserver.bodies import BadNumber, BodyTooLarge
 from ullage.standalone.apiserver.deadlines import Allowance, allowance, ending
+from ullage.standalone.apiserver.intake import Disconnected, Intake, Receive
 from ullage.standalone.apiserver.pieces import PIECE, pieces
 from ullage.standalone.apiserver.request import Request, decoded_path, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
@@ -24,29 +26,25 @@ from ullage.standalone.apiserver.webhooks.dispatch import warning_headers
 logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Handle = Callable[[Request, bytes | None], Awaitable[Answer | Stream]]
 
 TICK = 0.001  # seconds: the event loop's clock tells nothing less
-DRAINED = 64 * 1024 * 1024  # of a body that is too large: read to its end, so that the client gets to see the answer
-
-
-class Disconnected(Exception):
-    """The client went away before its request was complete."""
 
 
 class App:
     def __init__(self, handle: Handle, *, request_timeout: float) -> None:
         self._handle = handle
         self._request_timeout = request_timeout
+        self._intake = Intake()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"only HTTP is served, not {scope['type']}")
         warnings: list[str] = []
         try:
-            answer = await self._answer(scope, receive, warnings)
+            async with AsyncExitStack() as held:  # the body counts until the answer is there
+                answer = await self._answer(scope, receive, warnings, held)
         except Disconnected:
             return
         if isinstance(answer, Stream):
@@ -54,13 +52,15 @@ class App:
             return
         await _send(answer, warnings, send, head=scope["method"] == "HEAD")
 
-    async def _answer(self, scope: Scope, receive: Receive, warnings: list[str]) -> Answer | Stream:
+    async def _answer(self, scope: Scope, receive: Receive, warnings: list[str], held: AsyncExitStack) -> Answer | Stream:
         began = asyncio.get_running_loop().time()
         request: Request | None = None
         try:
-            body = await _read(receive)
-            request = _request(scope, body)
+            request = _request(scope)
             request.warnings = warnings
+            request.known = scope.get("known", request.known)
+            headers = request.headers
+            request.receive = lambda owner: held.enter_async_context(self._intake.read(headers, receive, owner))
             given = allowance(request, self._request_timeout)
             return await self._in_time(request, scope.get("peer_certificate"), given=given, until=began + given.seconds)
         except ApiError as error:
@@ -90,33 +90,13 @@ class App:
             return given.spent()
 
 
-def _request(scope: Scope, body: bytes) -> Request:
+def _request(scope: Scope) -> Request:
     header_list = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     query = parse_query(scope["query_string"])
     path = decoded_path(scope.get("raw_path") or scope["path"].encode())
     target = parse_target(path)
     method = scope["method"]
-    return Request(method, path, query, dict(header_list), header_list, body, target, verb_of(method, target, query))
-
-
-async def _read(receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size <= MAX_BODY:
-            chunks.append(chunk)
-        elif size > DRAINED:
-            break
-        if not message.get("more_body"):
-            break
-    if size > MAX_BODY:
-        raise too_large(f"Request entity too large: limit is {MAX_BODY}")
-    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+    return Request(method, path, query, dict(header_list), header_list, b"", target, verb_of(method, target, query))
 
 
 async def _send(answer: Answer, warnings: list[str], send: Send, *, head: bool) -> None:

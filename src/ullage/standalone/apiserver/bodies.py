@@ -14,9 +14,11 @@ import msgspec
 
 MAX_BODY = 3 * 1024 * 1024
 MAX_DEPTH = 200  # of lists and objects in each other
+MAX_STORED_DEPTH = 180  # of an object without its managedFields, which mirror it: what is read can be sent back
 MAX_VALUES = 100_000  # each costs up to 200 bytes, in every copy that is made on the way
 
-_HUGE = re.compile(rb"-?\d+(\.\d+)?[eE][+-]?\d{3,}")
+# Tried once for each run of digits, not at each digit of it: a million digits without an exponent end the search.
+_HUGE = re.compile(rb"(?<!\d)-?\d++(\.\d++)?[eE][+-]?\d{3,}")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
@@ -54,6 +56,25 @@ def check_size(body: bytes) -> None:
     filled = bare.count(b"{") + bare.count(b"[") - bare.count(b"{}") - bare.count(b"[]")
     if filled + bare.count(b",") >= MAX_VALUES:
         raise too_many_values()
+
+
+def depth_of(value: Any) -> int:
+    """How deep lists and objects nest."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
+def check_stored_depth(obj: dict[str, Any], text: bytes) -> None:
+    """Refuses an object that could not be sent back once it is stored. `text` is what it was read from: most are flat."""
+    if text.count(b"{") + text.count(b"[") + text.count(b"\n") <= MAX_STORED_DEPTH:
+        return
+    meta = obj.get("metadata")
+    bare = {**obj, "metadata": {**meta, "managedFields": None}} if isinstance(meta, dict) else obj
+    if depth_of(bare) > MAX_STORED_DEPTH:
+        raise BadBody("exceeded max depth")
 
 
 def parse_json(body: bytes) -> Any:

@@ -14,16 +14,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ullage.standalone.apiserver.accept import accept_delete_options
 from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.definitions import load
 from ullage.standalone.apiserver.kinds import Kinds
 from ullage.standalone.apiserver.lists import answer_list
 from ullage.standalone.apiserver.options import META, integer, list_options
 from ullage.standalone.apiserver.reads import Reader, wanted
-from ullage.standalone.apiserver.request import Request, decode_body
+from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
-from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
@@ -77,7 +76,6 @@ class DeleteOptions:
     named: bool = True  # a request for a whole collection names no object, and webhooks are told none
 
 
-_DEFINITION = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 BACKGROUND = DeleteOptions(
     policy="Background",
     shown={"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"},
@@ -85,16 +83,14 @@ BACKGROUND = DeleteOptions(
 )
 
 
-def delete_options(request: Request) -> DeleteOptions:
+async def delete_options(request: Request) -> DeleteOptions:
     """Options from the body, or from the query where there is no body. Raises 400 or 422."""
     body: Json = {}
     if request.body.strip():
-        body = decode_body(request)
+        body = await accept_delete_options(request)
         kind, version = body.get("kind", "DeleteOptions"), body.get("apiVersion", "meta.k8s.io/v1")
         if kind != "DeleteOptions":
             raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
-        if problem := compile_builtin(load(), _DEFINITION).decode(body):
-            raise bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {problem}')
     else:
         body = _from_query(request)
     return checked_options(body)
@@ -155,7 +151,7 @@ class Deleter:
 
     async def delete(self, request: Request, resource: Resource, user: User) -> Answer:
         want = wanted(request, resource)
-        options = delete_options(request)
+        options = await delete_options(request)
         if request.param("dryRun") and not options.dry_run:
             options = replace(options, dry_run=checked_options({"dryRun": request.query["dryRun"]}).dry_run)
         entry, gone = await self.remove(
@@ -170,7 +166,7 @@ class Deleter:
 
     async def delete_collection(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
-        options = replace(delete_options(request), named=False)
+        options = replace(await delete_options(request), named=False)
         chosen = list_options(request, resource, watch=False)
         entries, meta = await self._reader.select(resource, chosen)
 

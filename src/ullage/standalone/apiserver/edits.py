@@ -15,9 +15,10 @@ from ullage.standalone.apiserver.apply.merge import apply
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.bodies import BadBody, parse_json
+from ullage.standalone.apiserver.bodies import MAX_DEPTH, BadBody, check_stored_depth, parse_json
 from ullage.standalone.apiserver.changes import is_unversioned
 from ullage.standalone.apiserver.go_text import go_text
+from ullage.standalone.apiserver.large import worked_out
 from ullage.standalone.apiserver.options import WriteOptions, write_options
 from ullage.standalone.apiserver.patch.form import json_type
 from ullage.standalone.apiserver.patch.json_patch import json_patch
@@ -82,24 +83,23 @@ class Editor:
     async def create(self, request: Request, resource: Resource, user: User) -> Answer:
         want = wanted(request, resource)
         options = write_options(request, "CreateOptions")
-        obj = accept_body(request, resource, self._registry)
-        accept_fields(obj, resource, options, request.warnings, sent=sent_text(request))
+        obj = await worked_out(len(request.body), partial(self._accepted, request, resource, options))
         if request.target.name:  # the path of a custom object takes a POST too; the right that was asked for is to this name
             self._check_name(obj, request)
-        call = Call(user, options, "CreateOptions", warnings=request.warnings)
+        call = Call(user, options, "CreateOptions", warnings=request.warnings, size=len(request.body))
         done = await self._writer.insert(resource, obj, call, namespace=request.target.namespace)
         return self._answer(request, resource, done, want)
 
     async def update(self, request: Request, resource: Resource, user: User) -> Answer:
         want = wanted(request, resource)
         options = write_options(request, "UpdateOptions")
-        obj = accept_body(request, resource, self._registry)
-        accept_fields(obj, resource, options, request.warnings, sent=sent_text(request))
+        obj = await worked_out(len(request.body), partial(self._accepted, request, resource, options))
         target = request.target
         self._check_name(obj, request)
         if resource.namespaced and obj["metadata"].get("namespace") not in (None, "", target.namespace):
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings)
+        size = len(request.body)
+        call = Call(user, options, "UpdateOptions", subresource=target.subresource, warnings=request.warnings, size=size)
         where = target.namespace if resource.namespaced else ""
         if self._store.head(resource.storage, where, target.name) is None and self._may_create(resource, target.subresource):
             self._authorize_create(request, resource, call)
@@ -116,6 +116,11 @@ class Editor:
         )
         return self._answer(request, resource, done, want)
 
+    def _accepted(self, request: Request, resource: Resource, options: WriteOptions) -> Json:
+        obj = accept_body(request, resource, self._registry)
+        accept_fields(obj, resource, options, request.warnings, sent=sent_text(request))
+        return obj
+
     def _may_create(self, resource: Resource, subresource: str) -> bool:
         return not subresource and resource.group_resource in _CREATED_BY_UPDATE
 
@@ -131,13 +136,14 @@ class Editor:
         options = write_options(request, "PatchOptions")
         target = request.target
         media = request.media_type
-        call = Call(user, options, "PatchOptions", subresource=target.subresource, warnings=request.warnings)
+        size = len(request.body)
+        call = Call(user, options, "PatchOptions", subresource=target.subresource, warnings=request.warnings, size=size)
         if media == APPLY:
             return await self._apply(request, resource, call, want)
         if options.force is not None:
             fault = forbidden_field("force", "may not be specified for non-apply patch")
             raise invalid("meta.k8s.io", "PatchOptions", "", [fault])
-        change = self._change(request, resource, options)
+        change = await worked_out(size, partial(self._change, request, resource, options))
         done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
         return self._answer(request, resource, done, want)
 
@@ -168,6 +174,7 @@ class Editor:
     def _check_patched(self, new: Json, resource: Resource, options: WriteOptions, request: Request, patch: object) -> None:
         """The outcome is decoded like a body would be; but what is wrong with it, is wrong with the patch."""
         try:
+            _check_depth(new, request)
             check_type(new, resource, self._registry)
             lead = "json patch " if request.media_type == JSON_PATCH else ""
             accept_fields(new, resource, options, request.warnings, sent=Sent(request.body, patch=True, lead=lead))
@@ -184,8 +191,10 @@ class Editor:
         options, target = call.options, request.target
         if not request.param("fieldManager"):
             raise _required_manager()
-        config = self._applied(request, resource)
-        repeated = repeated_in_yaml(request.body, []) if options.validation != "Ignore" else None
+        config = await worked_out(call.size, partial(self._applied, request, resource))
+        repeated = None
+        if options.validation != "Ignore":
+            repeated = await worked_out(call.size, partial(repeated_in_yaml, request.body, []))
         call.tracked = True
 
         def change(live: Json | None) -> Json:
@@ -223,7 +232,7 @@ class Editor:
                 if not missing:
                     return await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
                 self._authorize_create(request, resource, call)
-                created = change(None)
+                created = await worked_out(call.size, partial(change, None))
                 _refuse_uid(resource, created["metadata"])
                 created["metadata"].pop("resourceVersion", None)
                 return await self._writer.insert(resource, created, call, namespace=target.namespace)
@@ -240,6 +249,8 @@ class Editor:
             raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
         if config is None:
             config = {}
+        if isinstance(config, dict):
+            _check_depth(config, request)
         if not isinstance(config, dict):
             found = json_type(config)
             raise bad_request(
@@ -279,6 +290,14 @@ def copied(obj: Json) -> Json:
     """A copy that shares nothing with the original; by way of JSON, which is what it is made of, and quicker than deepcopy."""
     found: Json = msgspec.json.decode(msgspec.json.encode(obj))
     return found
+
+
+def _check_depth(obj: Json, request: Request) -> None:
+    """A JSON patch is flat itself, and builds as deep as it likes."""
+    try:
+        check_stored_depth(obj, b"[" * (MAX_DEPTH + 1) if request.media_type == JSON_PATCH else request.body)
+    except BadBody as error:
+        raise bad_request(str(error)) from None
 
 
 def _without_version(obj: Json) -> Json:

@@ -164,7 +164,7 @@ def _common_errors(meta: Json, *, custom: bool) -> list[FieldError]:
 
 def finalizer_warnings(meta: Json, old: Json | None) -> list[str]:
     """What is said of new finalizers of a custom kind that anybody might use: on built-in kinds they are refused."""
-    before = (old or {}).get("finalizers") or ()
+    before = frozenset((old or {}).get("finalizers") or ())
     plain = [name for name in meta.get("finalizers") or () if name not in before and _is_plain(name)]
     return [f'metadata.finalizers: "{name}": {PREFER}' for name in plain]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from ullage.standalone.apiserver import protobuf
@@ -41,6 +42,10 @@ class Target:
 NOWHERE = Target(served=False)
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Request:
     """A request on its way through the server. `headers` has lower-case names; repeated ones are in `header_list`."""
@@ -54,6 +59,13 @@ class Request:
     target: Target
     verb: str
     warnings: list[str] = field(default_factory=list)
+    receive: Callable[[str], Awaitable[bytes]] | None = None  # the body, on behalf of the user of that name
+    known: Callable[[], None] = _nothing  # called when somebody has shown a credential
+
+    async def read(self, owner: str) -> None:
+        """Takes the body from the connection: not before it is known that the sender may do what they ask for."""
+        if self.receive is not None and self.method not in ("GET", "HEAD"):
+            self.body = await self.receive(owner)
 
     def param(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""
@@ -153,6 +165,10 @@ def as_object(found: object) -> Json:
             f'{_go_type(found)} into Go value of type struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
             'Kind string "json:\\"kind,omitempty\\"" }'
         )
+    for key in ("apiVersion", "kind"):
+        if not isinstance(found.get(key), (str, NoneType)):
+            fault = f"cannot unmarshal {_go_type(found[key])} into Go struct field .{key} of type string"
+            raise bad_request(f"couldn't get version/kind; json parse error: json: {fault}")
     return found
 
 
@@ -181,4 +197,6 @@ def _go_type(value: object) -> str:
         return "number"
     if isinstance(value, list):
         return "array"
+    if isinstance(value, dict):
+        return "object"
     return "string" if isinstance(value, str) else "null"

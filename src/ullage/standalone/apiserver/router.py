@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.selectors import FieldSelector, SelectorError
-from ullage.standalone.apiserver.accept import accept_body, accept_fields, sent_text
+from ullage.standalone.apiserver.accept import accept_review
 from ullage.standalone.apiserver.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.auth import reviews
 from ullage.standalone.apiserver.auth.impersonation import impersonate, requested
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.tokens import Tokens
-from ullage.standalone.apiserver.auth.users import User, authenticate
+from ullage.standalone.apiserver.auth.users import ANONYMOUS, User, authenticate
 from ullage.standalone.apiserver.builtin import TRANSIENT
 from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.deprecations import deprecation
@@ -23,7 +23,6 @@ from ullage.standalone.apiserver.edits import Editor
 from ullage.standalone.apiserver.health import Health
 from ullage.standalone.apiserver.names import path_segment
 from ullage.standalone.apiserver.openapi.documents import OpenApi
-from ullage.standalone.apiserver.options import write_options
 from ullage.standalone.apiserver.reads import Reader, virtual_answer, wanted
 from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Registry, Resource
@@ -74,6 +73,8 @@ class Router:
 
     async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream:
         user = authenticate(request.headers, peer_certificate, tokens=self._tokens, warn=request.warnings.append)
+        if user is not ANONYMOUS:
+            request.known()
         asked = _attributes(request)
         wanted = requested(request.header_list)
         if wanted is not None:
@@ -82,6 +83,7 @@ class Router:
         if not decision.allowed:
             raise denied(user, asked, decision)
         if request.target.served:
+            await request.read(user.name)
             return await self._resource(request, user)
         return self._path(request)
 
@@ -103,7 +105,7 @@ class Router:
             raise wrong_method()
         _check_path(request, resource)
         if resource.group in TRANSIENT:
-            return self._review(request, resource, user)
+            return await self._review(request, resource, user)
         if target.subresource in SPECIAL or resource.group_resource == BINDINGS:
             return await self._handlers.subresources.answer(request, resource, user)
         return await self._verb(request, resource, user)
@@ -156,10 +158,9 @@ class Router:
                 return await self._handlers.deleter.delete_collection(request, resource, user)
         raise wrong_method()
 
-    def _review(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def _review(self, request: Request, resource: Resource, user: User) -> Answer:
         want = wanted(request, resource, virtual=True)
-        body = accept_body(request, resource, self._registry)
-        accept_fields(body, resource, write_options(request, "CreateOptions"), request.warnings, sent=sent_text(request))
+        body = await accept_review(request, resource, self._registry)
         asked = reviews.Asked(user, request.target.namespace, self._handlers.reader.now(), self._authorizer, self._tokens)
         return virtual_answer(reviews.REVIEWS[resource.group, resource.plural](body, asked), want)
 

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ullage import pki
 from ullage.clock import Clock, SystemClock
@@ -31,6 +30,7 @@ from ullage.standalone.apiserver.auth.signing_requests import SigningRequests
 from ullage.standalone.apiserver.auth.tokens import Tokens, openid_documents
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.builtin import builtin_resources
+from ullage.standalone.apiserver.connections import KEEP_ALIVE, HttpServer, Protocol
 from ullage.standalone.apiserver.crds import Definitions
 from ullage.standalone.apiserver.credentials import Credentials, kubeconfig, prepare
 from ullage.standalone.apiserver.database import Database
@@ -65,11 +65,8 @@ logger = logging.getLogger(__name__)
 ADMIN = User("admin", groups=(MASTERS,))
 SELF = User("system:apiserver", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
-KEEP_ALIVE = 180  # longer than Go's clients keep an idle connection: they close first, and never write into a closed one
 STOP_SECONDS = 5
 GOODBYE_SECONDS = 0.5
-LONG_URL = 32_000
-MOST_HEADERS = 1 << 20  # bytes, as in Go
 
 
 @dataclass(slots=True)
@@ -187,44 +184,6 @@ def _webhooks(store: Store, registry: Registry) -> Webhooks:
     return Webhooks(configurations, namespace_of, registry, policies=Policies(store, registry).validate)
 
 
-class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1, with the client's certificate handed on: it is part of who asks."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-        self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._header_bytes = 0
-        self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
-
-    def on_headers_complete(self) -> None:
-        path, mark, query = self.url.partition(b"?")
-        if not mark or len(self.url) < LONG_URL:
-            super().on_headers_complete()
-            return
-        # The parser counts in 16 bits, and selectors may be longer.
-        self.url = path
-        super().on_headers_complete()
-        self.scope["query_string"] = query
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
-        if self._header_bytes > MOST_HEADERS:
-            raise ValueError("headers are too large")  # the parser's caller answers 400 and hangs up
-        super().on_header(name, value)
-
-
-class Quiet(uvicorn.Server):
-    """Signals are ours: watches have to be told before uvicorn waits for them."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @contextlib.contextmanager
 def hold(settings: Settings) -> Iterator[None]:
     """The data directory's lock. Raises BlockingIOError while another process has it."""
@@ -266,7 +225,7 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
         stack.push_async_callback(server.webhooks.close)
         await server.bootstrap(port)
         pki.write_private(settings.kubeconfig, kubeconfig(credentials, port))
-        http = Quiet(_http(server.app, credentials, settings))
+        http = HttpServer(_http(server.app, credentials, settings))
         work = asyncio.create_task(server.work())
         stack.push_async_callback(_end, work)
         # It never ends by itself. Should it, then a server that has stopped is better than one that no longer keeps house.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
-from ullage.standalone.apiserver.accept import accept_kind, check_type
+from ullage.standalone.apiserver.accept import accept_sent, check_shape, check_type
 from ullage.standalone.apiserver.answers import Answer, json_answer
 from ullage.standalone.apiserver.auth.token_requests import Issuing
 from ullage.standalone.apiserver.auth.token_requests import answer as answer_token
@@ -15,6 +16,7 @@ from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.builtin import CONNECT
 from ullage.standalone.apiserver.deletes import Deleter, checked_options
 from ullage.standalone.apiserver.edits import JSON_PATCH, MERGE_PATCH, STRATEGIC
+from ullage.standalone.apiserver.large import worked_out
 from ullage.standalone.apiserver.options import write_options
 from ullage.standalone.apiserver.patch.json_patch import json_patch
 from ullage.standalone.apiserver.patch.merge import merge_patch
@@ -73,7 +75,7 @@ class Subresources:
             case "scale":
                 return await self._scale(request, resource, user)
             case "token":
-                return self._token(request, resource)
+                return await self._token(request, resource)
             case "eviction":
                 return await self._evict(request, resource, user)
             case "binding":
@@ -87,31 +89,32 @@ class Subresources:
             return json_answer(scale_of(resource, view(resource).obj(entry.data, entry.rv)))
         kind = "UpdateOptions" if request.verb == "update" else "PatchOptions"
         call = Call(user, write_options(request, kind), kind, subresource="scale", warnings=request.warnings)
-        wanted = self._wanted_scale(request)
+        wanted = await self._wanted_scale(request)
 
         def change(live: Json) -> Json:
             scale = check_scale(wanted(scale_of(resource, live)), target.name)
+            check_shape(scale, _SCALE)
             return deepcopy(scaled(resource, live, scale))
 
         done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
         return json_answer(scale_of(resource, view(resource).obj(done.entry.data, done.entry.rv)))
 
-    def _wanted_scale(self, request: Request) -> Callable[[Json], Json]:
+    async def _wanted_scale(self, request: Request) -> Callable[[Json], Json]:
         """The Scale that is asked for, as a function of the present one."""
         if request.verb == "update":
-            body = accept_kind(request, _SCALE, "io.k8s.api.autoscaling.v1.Scale")
+            body = await accept_sent(request, _SCALE)
             check_type(body, _SCALE_KIND, self._registry)
             return lambda _: body
-        patch = decode_json(request.body)
+        patch = await worked_out(len(request.body), partial(decode_json, request.body))
         if request.media_type == JSON_PATCH:
             return lambda scale: json_patch(scale, patch)
         if request.media_type in (MERGE_PATCH, STRATEGIC) and isinstance(patch, dict):
             return lambda scale: merge_patch(scale, patch)
         raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, STRATEGIC])
 
-    def _token(self, request: Request, resource: Resource) -> Answer:
+    async def _token(self, request: Request, resource: Resource) -> Answer:
         want, target = wanted(request, resource, virtual=True), request.target
-        asked = accept_kind(request, _TOKEN_REQUEST, "io.k8s.api.authentication.v1.TokenRequest")
+        asked = await accept_sent(request, _TOKEN_REQUEST)
         found = answer_token(
             asked,
             namespace=target.namespace,
@@ -130,7 +133,7 @@ class Subresources:
     async def _evict(self, request: Request, resource: Resource, user: User) -> Answer:
         """An eviction is a delete; there are no disruption budgets to ask, since nothing here counts healthy pods."""
         want = wanted(request, resource, virtual=True)
-        body = accept_kind(request, _EVICTION, "io.k8s.api.policy.v1.Eviction")
+        body = await accept_sent(request, _EVICTION)
         target = request.target
         _check_name(body, request, "Eviction")
         asked = checked_options(body.get("deleteOptions") or {})
@@ -143,7 +146,7 @@ class Subresources:
         """The scheduler's word: this pod runs on that node."""
         pods = self._registry.need("", "v1", "pods")
         want = wanted(request, pods, virtual=True)
-        body = accept_kind(request, _BINDING, "io.k8s.api.core.v1.Binding")
+        body = await accept_sent(request, _BINDING)
         node, target = dig(body, "target", "name"), request.target
         if target.subresource:
             _check_name(body, request, "Binding")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -27,7 +28,9 @@ from ullage.standalone.apiserver.changes import (
     validate_new,
 )
 from ullage.standalone.apiserver.definitions import load
+from ullage.standalone.apiserver.intake import WORK_ROOM, Room
 from ullage.standalone.apiserver.kinds import Kinds
+from ullage.standalone.apiserver.large import cost_of, worked_out
 from ullage.standalone.apiserver.names import carry_metadata, finalizer_warnings
 from ullage.standalone.apiserver.options import WriteOptions
 from ullage.standalone.apiserver.resources import Resource
@@ -65,6 +68,7 @@ class Call:
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
     tracked: bool = False  # apply keeps managedFields itself
+    size: int = 0  # of the body, in bytes
 
     def review_options(self, kind: str) -> Json:
         """The options as webhooks see them: a patch is an update to them, or a create."""
@@ -106,6 +110,7 @@ class Writer:
         self._webhooks = webhooks
         self._kinds = kinds
         self._source = source
+        self._room = Room(WORK_ROOM, share=WORK_ROOM // 2)  # for large objects that are being changed
 
     # --- create ---
 
@@ -116,9 +121,7 @@ class Writer:
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._check_place(resource, meta)
         strategy = self._kinds.strategy(resource)
-        self._default(resource, obj)
-        if not call.tracked:
-            self._track(resource, None, obj, call)
+        await worked_out(call.size, partial(self._complete, resource, obj, call))
         attrs = self._attributes("CREATE", resource, call, namespace=namespace, obj=obj, old=None)
         self._kinds.admit(attrs)
         call.warnings += await self._webhooks.mutate(attrs)
@@ -130,7 +133,7 @@ class Writer:
                 obj.pop("status", None)
             self._kinds.allocate(resource, obj)
             strategy.prepare_create(obj)
-            validate_new(resource, strategy, obj)
+            await worked_out(call.size, partial(validate_new, resource, strategy, obj))
             if resource.custom is not None and not attempt:
                 call.warnings += finalizer_warnings(obj["metadata"], None)
             attrs.object, attrs.name = obj, obj["metadata"]["name"]
@@ -225,28 +228,27 @@ class Writer:
             entry = self._store.head(resource.storage, *key)
             if entry is None:
                 raise not_found(resource.group, resource.plural, name)
-            live = view(resource).obj(entry.data, entry.rv)
-            new = change(live)
-            check_preconditions(resource, new, live, patched=call.kind != "UpdateOptions", subresource=call.subresource)
-            new = await self._admit_update(resource, new, live, call)
-            try:
-                return await self._store_changed(resource, entry, new, live, call)
-            except Stale:
-                if insist:
-                    break
+            size = max(call.size, len(entry.data))
+            async with self._room.hold(cost_of(entry.data), call.user.name):
+                live = view(resource).obj(entry.data, entry.rv)
+                new = await worked_out(size, partial(change, live))
+                check_preconditions(resource, new, live, patched=call.kind != "UpdateOptions", subresource=call.subresource)
+                new = await self._admit_update(resource, new, live, call, size=size)
+                try:
+                    return await self._store_changed(resource, entry, new, live, call)
+                except Stale:
+                    if insist:
+                        break
         raise conflict(resource.group, resource.plural, name)
 
-    async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call) -> Json:
+    async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call, *, size: int) -> Json:
         """The wanted object after defaults, ownership, admission and validation."""
         strategy = self._kinds.strategy(resource)
         self._fit_namespace(resource, new["metadata"], live["metadata"].get("namespace", ""))
         new["metadata"].setdefault("name", live["metadata"]["name"])
         carry_metadata(new["metadata"], live["metadata"])
         new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-        self._default(resource, new)
-        new = self._kinds.endpoint(resource, call.subresource, new, live)
-        if not call.tracked:
-            self._track(resource, live, new, call)
+        new = await worked_out(size, partial(self._complete_change, resource, new, live, call))
         attrs = self._attributes("UPDATE", resource, call, namespace=live["metadata"].get("namespace", ""), obj=new, old=live)
         attrs.name = live["metadata"]["name"]
         self._kinds.admit(attrs)
@@ -259,7 +261,8 @@ class Writer:
             strategy.prepare_update(new, live)
             self._kinds.allocate(resource, new)
         count_generation(resource, strategy, new=new, live=live, subresource=call.subresource)
-        validate_changed(resource, strategy, new=new, live=live, subresource=call.subresource)
+        judge = partial(validate_changed, resource, strategy, new=new, live=live, subresource=call.subresource)
+        await worked_out(size, judge)
         if resource.custom is not None and not call.subresource:
             call.warnings += finalizer_warnings(new["metadata"], live["metadata"])
         attrs.object = new
@@ -284,6 +287,20 @@ class Writer:
         return Written(await self._store.stage(resource.storage, stored, expect=entry.rv))
 
     # --- shared ---
+
+    def _complete(self, resource: Resource, obj: Json, call: Call) -> None:
+        """A new object with its defaults, and with the names of those who own its fields."""
+        self._default(resource, obj)
+        if not call.tracked:
+            self._track(resource, None, obj, call)
+
+    def _complete_change(self, resource: Resource, new: Json, live: Json, call: Call) -> Json:
+        """The same of a changed object, as far as the endpoint may change it."""
+        self._default(resource, new)
+        new = self._kinds.endpoint(resource, call.subresource, new, live)
+        if not call.tracked:
+            self._track(resource, live, new, call)
+        return new
 
     def _default(self, resource: Resource, obj: Json) -> None:
         if resource.schema is not None:

@@ -20,6 +20,7 @@ from ullage.standalone.apiserver.bodies import (
     MAX_VALUES,
     BadBody,
     BodyTooLarge,
+    depth_of,
     parse_json,
     too_many_values,
 )
@@ -273,15 +274,6 @@ def _allowed(nodes: int) -> float:
 def _check_depth(value: Any, below: int) -> None:
     if isinstance(value, (dict, list)) and below and depth_of(value) + below > MAX_DEPTH:
         raise BadBody(f"yaml: exceeded max depth of {MAX_DEPTH}")
-
-
-def depth_of(value: Any) -> int:
-    """How deep lists and objects nest."""
-    depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth
 
 
 def _copy(value: Any) -> Any:

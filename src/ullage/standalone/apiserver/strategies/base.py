@@ -232,8 +232,15 @@ def in_order(values: Mapping[str, Any] | None) -> Json | None:
     return dict(sorted(values.items())) if values else None
 
 
+MOST_COMPARED = 4_000  # lines
+
+
 def changes(old: Any, new: Any) -> str:
     """The difference of two objects as the server appends it to a refusal."""
     before, after = (json.dumps(go_names(side), indent=1).splitlines() for side in (old, new))
+    if len(before) + len(after) > MOST_COMPARED:  # finding the least difference takes long: only its beginning is told
+        same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
+        start = max(0, same - 3)
+        before, after = (side[start : start + MOST_COMPARED // 2] for side in (before, after))
     lines: Iterable[str] = difflib.unified_diff(before, after, lineterm="")
     return "\n".join([*list(lines)[2:], ""])

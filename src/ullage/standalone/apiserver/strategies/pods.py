@@ -58,12 +58,17 @@ def _fixed(spec: Json, after: Json) -> Json:
             found[name] = [
                 {**mine, "image": newer.get("image")} for mine, newer in zip(items(spec, name), items(after, name), strict=True)
             ]
-    if all(toleration in items(after, "tolerations") for toleration in items(spec, "tolerations")):
+    if _texts(spec, "tolerations") <= _texts(after, "tolerations"):
         found["tolerations"] = items(after, "tolerations")
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0 and after.get("terminationGracePeriodSeconds") == 1:
         found["terminationGracePeriodSeconds"] = 1
     plain: Json = json.loads(json.dumps(found, sort_keys=True))
     return {key: value for key, value in plain.items() if value not in (None, "", [], False)}
+
+
+def _texts(spec: Json, name: str) -> set[str]:
+    """A list's items as texts that can be looked up: a pod may have thousands."""
+    return {json.dumps(item, sort_keys=True) for item in items(spec, name)}
 
 
 def _template_default(obj: Json) -> None:

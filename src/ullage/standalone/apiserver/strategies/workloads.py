@@ -198,7 +198,8 @@ def _with_claims(spec: Json) -> Json:
     pod = part(template, "spec")
     claims = [part(claim, "metadata").get("name") for claim in items(spec, "volumeClaimTemplates")]
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
-    mine = [volume for volume in items(pod, "volumes") if volume.get("name") not in claims]
+    claimed = frozenset(claims)
+    mine = [volume for volume in items(pod, "volumes") if volume.get("name") not in claimed]
     return {**spec, "template": {**template, "spec": {**pod, "volumes": [*volumes, *mine]}}}
 
 

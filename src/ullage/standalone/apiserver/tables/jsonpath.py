@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 Step = Callable[[Any], Iterator[Any]]
@@ -23,7 +24,7 @@ Operand = Callable[[Any], list[Any]]
 _FIELD = re.compile(r"(?:\\.|[^.\[\]\\\s{}])+")
 _INTEGER = re.compile(r"-?\d+")
 _SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
-_FILTER = re.compile(r"""((?:'[^']*'|"[^"]*"|[^=!<>'"])+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+))?""")
+_FILTER = re.compile(r"""((?:'[^']*'|"[^"]*"|[^=!<>'"])++)(?:(==|!=|<=|>=|<|>)\s*(.+))?""")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -32,6 +33,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+MOST_FOUND = 100_000  # values at any step: two descents through one tree meet each value many times
 
 
 class JsonPathError(ValueError):
@@ -46,7 +50,7 @@ class JsonPath:
         """Every value that the path names, in the document's order."""
         found = [value]
         for step in self.steps:
-            found = [item for each in found for item in step(each)]
+            found = list(islice((item for each in found for item in step(each)), MOST_FOUND))
         return found
 
 
@@ -157,9 +161,11 @@ def _every(value: Any) -> Iterator[Any]:
 
 def _descend(value: Any) -> Iterator[Any]:
     """The value and everything beneath it."""
-    yield value
-    for child in _every(value):
-        yield from _descend(child)
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        waiting.extend(reversed(list(_every(here))))
 
 
 def _where(text: str) -> Step:
