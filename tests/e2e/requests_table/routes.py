@@ -93,7 +93,6 @@ UNKNOWN = (
     *asked("a kind of such a version", "/apis/apps/v9/deployments"),
     *asked("an unknown kind", f"{CORE}/bogus"),
     *asked("a path of nothing", "/bogus", plain=True),
-    *asked("the metrics of pods", "/apis/metrics.k8s.io/v1beta1/pods", plain=True),
 )
 CASES = (
     *CLUSTER_WIDE,

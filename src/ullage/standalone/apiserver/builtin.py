@@ -138,6 +138,10 @@ CONNECT = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 # Kinds that are questions: the answer is the response to their creation, and nothing is stored.
 TRANSIENT = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
+# `kubectl top` looks for this group, and asks for metrics only where it finds it: only so can it be told why there are none.
+METRICS = "metrics.k8s.io"
+EMPTY_GROUPS = {METRICS: ("v1beta1",)}
+
 
 class Row(NamedTuple):
     """One line of the table, with the group and version above it."""

@@ -119,7 +119,8 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
 
 def sorted_versions(registry: Registry, group: str) -> list[str]:
     """A group's versions; the first is the preferred one."""
-    return sorted({resource.version for resource in registry if resource.group == group}, key=version_rank)
+    found = {resource.version for resource in registry if resource.group == group}
+    return sorted(found or registry.empty.get(group, ()), key=version_rank)
 
 
 def sorted_groups(registry: Registry, *, by_version: bool) -> list[str]:
@@ -136,6 +137,8 @@ def sorted_groups(registry: Registry, *, by_version: bool) -> list[str]:
         elif resource.group:
             name = f"{resource.version}.{resource.group}" if by_version else resource.group
             custom[resource.group] = min(name, custom.get(resource.group, name))
+    for group, versions in registry.empty.items():
+        custom.setdefault(group, f"{versions[0]}.{group}" if by_version else group)
     return [*builtin, *sorted((group for group in custom if group not in builtin), key=custom.__getitem__)]
 
 
@@ -166,7 +169,7 @@ def _group(registry: Registry, group: str) -> Json:
 def resource_list(registry: Registry, group: str, version: str) -> Json | None:
     """`/api/v1` and `/apis/<group>/<version>`: the resources of one version, each followed by its subresources."""
     found = [resource for resource in registry if (resource.group, resource.version) == (group, version)]
-    if not found:
+    if not found and version not in registry.empty.get(group, ()):
         return None
     entries = [entry for resource in found for entry in _entries(resource)]
     if not group:  # the core list says no apiVersion of its own

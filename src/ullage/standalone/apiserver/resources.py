@@ -100,8 +100,9 @@ class Resource:
 class Registry:
     """All resources that are served now. Readers hold no copies: a CRD may come or go between two requests."""
 
-    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+    def __init__(self, resources: Iterable[Resource] = (), *, empty: Mapping[str, tuple[str, ...]] | None = None) -> None:
         self._by_path: dict[tuple[str, str, str], Resource] = {}
+        self.empty = empty or {}  # groups that discovery lists with versions, and that have no resources
         self.generation = 0  # grows with every change: the key of anything derived from the whole (OpenAPI, discovery)
         for resource in resources:
             self.add(resource)

@@ -14,7 +14,7 @@ from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import Attributes
 from ullage.standalone.apiserver.auth.tokens import Tokens
 from ullage.standalone.apiserver.auth.users import ANONYMOUS, User, authenticate
-from ullage.standalone.apiserver.builtin import TRANSIENT
+from ullage.standalone.apiserver.builtin import METRICS, TRANSIENT
 from ullage.standalone.apiserver.deletes import Deleter
 from ullage.standalone.apiserver.deprecations import deprecation
 from ullage.standalone.apiserver.discovery import Discovery, root_paths, version_info
@@ -28,6 +28,7 @@ from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Registry, Resource
 from ullage.standalone.apiserver.routes import fits_scope, verbs_at
 from ullage.standalone.apiserver.status import (
+    ApiError,
     bad_request,
     json_string,
     method_not_allowed,
@@ -36,7 +37,7 @@ from ullage.standalone.apiserver.status import (
     not_found,
     wrong_method,
 )
-from ullage.standalone.apiserver.subresources import BINDINGS, SPECIAL, Subresources
+from ullage.standalone.apiserver.subresources import BINDINGS, NOTHING_RUNS, SPECIAL, Subresources
 from ullage.standalone.apiserver.watches import Watcher
 
 
@@ -136,6 +137,8 @@ class Router:
         """404. The paths below a group of the server's own are answered by other machinery than all the rest."""
         if self._registry.builtin_group(group) and _is_plain(request):
             raise no_such_path()
+        if group == METRICS and request.target.version in self._registry.empty.get(group, ()):
+            raise ApiError(404, "NotFound", f"there are no metrics: {NOTHING_RUNS}")
         return page_not_found()
 
     async def _verb(self, request: Request, resource: Resource, user: User) -> Answer | Stream:

@@ -29,7 +29,7 @@ from ullage.standalone.apiserver.auth.rbac import Authorizer
 from ullage.standalone.apiserver.auth.signing_requests import SigningRequests
 from ullage.standalone.apiserver.auth.tokens import Tokens, openid_documents
 from ullage.standalone.apiserver.auth.users import MASTERS, User
-from ullage.standalone.apiserver.builtin import builtin_resources
+from ullage.standalone.apiserver.builtin import EMPTY_GROUPS, builtin_resources
 from ullage.standalone.apiserver.connections import KEEP_ALIVE, HttpServer, Protocol
 from ullage.standalone.apiserver.crds import Definitions
 from ullage.standalone.apiserver.credentials import Credentials, kubeconfig, prepare
@@ -117,7 +117,7 @@ class Server:
 
 def compose(settings: Settings, credentials: Credentials, store: Store, clock: Clock, *, address: str) -> Server:
     kinds_known = definitions.load()
-    registry = Registry(builtin_resources(kinds_known, lambda name: compile_builtin(kinds_known, name)))
+    registry = Registry(builtin_resources(kinds_known, lambda name: compile_builtin(kinds_known, name)), empty=EMPTY_GROUPS)
     authorizer = Authorizer(store)
     health = Health(lambda: bool(store.broken))
     source = Source(clock, lambda: str(uuid.uuid4()), _suffix)

@@ -42,7 +42,7 @@ _TOKEN_REQUEST = Expected("authentication.k8s.io/v1", "TokenRequest")
 _EVICTION = Expected("policy/v1", "Eviction")
 _BINDING = Expected("v1", "Binding")
 
-_NOTHING_RUNS = "nothing runs here, since this API server has no kubelets"
+NOTHING_RUNS = "nothing runs here, since this API server has no kubelets"
 _DONE: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 BINDINGS = "bindings"  # the older address of `pods/binding`: it names the pod in its body
 SPECIAL = frozenset({"scale", "token", "eviction", "binding"}) | CONNECT
@@ -177,14 +177,14 @@ class Subresources:
         name, kind = request.target.name, request.target.subresource
         live = self._reader.find(resource, request.target.namespace, name).obj()
         if resource.group_resource != "pods":
-            raise ApiError(503, "ServiceUnavailable", f"{resource.singular} {name} cannot be reached: {_NOTHING_RUNS}")
+            raise ApiError(503, "ServiceUnavailable", f"{resource.singular} {name} cannot be reached: {NOTHING_RUNS}")
         if kind == "proxy":
-            raise bad_request(f"address not allowed: {_NOTHING_RUNS}")
+            raise bad_request(f"address not allowed: {NOTHING_RUNS}")
         if kind == "log":
             # Not a bad request: on that, `kubectl logs -f` asks again for as long as it has patience.
-            raise ApiError(405, "MethodNotAllowed", f"pod {name} has no log: {_NOTHING_RUNS}")
+            raise ApiError(405, "MethodNotAllowed", f"pod {name} has no log: {NOTHING_RUNS}")
         fault = "cannot be reached" if dig(live, "spec", "nodeName") else "does not have a host assigned"
-        raise bad_request(f"pod {name} {fault}: {_NOTHING_RUNS}")
+        raise bad_request(f"pod {name} {fault}: {NOTHING_RUNS}")
 
 
 def _check_name(body: Json, request: Request, kind: str) -> None:
