@@ -126,7 +126,7 @@ class Program:
             values, chars = weigh(data)
             if self._parts.loops and (values > _LIGHT_VALUES or chars > LIGHT_CHARS):
                 return self._in_parts(data, budget)
-            budget.charge(values + chars // 1_000 + 5)
+            budget.charge(values + chars // 200 + 30)
             try:
                 return _plain(self._run, data)
             except LoopError as error:

@@ -12,16 +12,18 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 CALL: Final = "__loop"  # the function that a loop is replaced by
 ITEMS: Final = "__items"
-PER_OBJECT: Final = 100_000  # a unit is a value handed to the library, or 1,000 characters of text looked at: some 4 µs
+PER_OBJECT: Final = 400_000  # a unit is a value handed to the library, or 200 characters of text looked at: about 1 µs
 _PER_CALL: Final = 4_000
-_INNER_LOOPS: Final = 2_500  # what loops inside a loop are taken to cost, which the library runs without counting
+_EACH_CALL: Final = 30
+_INNER_LOOPS: Final = 10_000  # what loops inside a loop are taken to cost, which the library runs without counting
 LIGHT_CHARS: Final = 4_000  # so little text that 10,000 steps over it are quick
 TOO_MANY_STEPS: Final = "Iteration budget exceeded"  # the library's own bound, of 10,000 steps
-_CHARS: Final = 1_000  # that cost as much as one value
+_CHARS: Final = 200  # that cost as much as one value
 
 _LITERAL = re.compile(r"""[rRbB]{0,2}("{3}.*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""", re.DOTALL)
 _MACRO = re.compile(r"\.\s*(all|exists|exists_one|existsOne|map|filter)\s*\(")
@@ -89,7 +91,6 @@ class Part:
     source: str
     text: str
     loops: tuple[Loop, ...]
-    names: frozenset[str]  # every word in it, variables among them
     path: tuple[str, ...] = ()  # where it is nothing but a variable and fields: they can be followed without the library
 
 
@@ -109,7 +110,7 @@ def take_apart(source: str, *, variable: str = "") -> Part:
         name = source[inside:comma].strip()
         loops.append(Loop(kind[1], take_apart(source[start:dot]), name, take_apart(source[comma + 1 : end - 1], variable=name)))
     path = tuple(re.split(r"\s*\.\s*", source.strip())) if _PATH.fullmatch(source) else ()
-    return Part(source, text + source[done:], tuple(loops), frozenset(re.findall(r"[A-Za-z_]\w*", source)), path)
+    return Part(source, text + source[done:], tuple(loops), path)
 
 
 def _outermost(plain: str) -> Iterator[tuple[int, int, int, int]]:
@@ -169,17 +170,14 @@ class Run:
     frames: list[tuple[Part, Mapping[str, Any], str]] = field(default_factory=list)
 
     def evaluate(self, part: Part, data: Mapping[str, Any]) -> Any:
-        used = self._used(part, data)
-        self.budget.charge(units(used) + 5)
+        used = self._used(part.text, data)
+        self.budget.charge(units(used) + _EACH_CALL)
         return self._enter(part, data, "", text=part.text, used=used)
 
-    def _used(self, part: Part, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _used(self, text: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """The variables that an expression names, with what it reads of them. Names that begin with `__` are ours."""
-        return {
-            name: self.read(part.source, name, value)
-            for name, value in data.items()
-            if name in part.names or name.startswith("__")
-        }
+        names = _names(text)
+        return {name: self.read(text, name, value) for name, value in data.items() if name in names or name.startswith("__")}
 
     def _enter(self, part: Part, data: Mapping[str, Any], variable: str, *, text: str, used: Mapping[str, Any]) -> Any:
         self.frames.append((part, data, variable))
@@ -191,6 +189,8 @@ class Run:
     def called(self, number: int, items: list[Any]) -> Any:
         """The library reached a loop; `items` is what the loop around it stands at."""
         part, data, variable = self.frames[-1]
+        if self.exhausted:  # the library goes on to the next item, in case that one decides
+            raise LoopError("out of budget")
         try:
             return self._loop(part.loops[number], {**data, variable: items[0]} if items else data)
         except Exhausted:
@@ -225,19 +225,19 @@ class Run:
 
     def _outcomes(self, loop: Loop, items: list[Any], data: Mapping[str, Any]) -> Iterator[Any]:
         """What the library makes of the items, some at a time; a value each, or the `LoopError`."""
-        used = self._used(loop.body, data)
+        used = self._used(loop.body.source, data)
+        whole = bool(loop.body.loops) and weigh(used)[1] <= LIGHT_CHARS and weigh(items)[1] <= LIGHT_CHARS
+        used = used if whole else self._used(loop.body.text, data)
         used.pop(loop.variable, None)
         shared, chars = weigh(used)
-        whole = bool(loop.body.loops) and chars <= LIGHT_CHARS and weigh(items)[1] <= LIGHT_CHARS
         place, most = 0, _PER_CALL
         while place < len(items):
             # Loops inside this one are left to the library where their steps are cheap and few enough.
-            cost = shared + (_INNER_LOOPS if whole else 0)
-            end = place
-            while end < len(items) and end - place < most and cost - shared < 2 * _PER_CALL:
+            cost, end = 0, place
+            while end < len(items) and end - place < most and cost < _PER_CALL:
                 cost += 2 + units(items[end]) + chars // _CHARS  # each step may look at all the text there is
                 end += 1
-            self.budget.charge(cost)
+            self.budget.charge(shared + cost + _EACH_CALL + (_INNER_LOOPS if whole else 0))
             found = self._chunk(loop, items[place:end], data, used=used, whole=whole)
             if whole and isinstance(found, LoopError) and TOO_MANY_STEPS in str(found):
                 whole, most = end - place > 1, max(1, (end - place) // 4)
@@ -253,6 +253,12 @@ class Run:
             return self._enter(loop.body, data, loop.variable, text=text, used={**used, ITEMS: items})
         except LoopError as error:
             return error
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> frozenset[str]:
+    """Every word of an expression, variables among them."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def _follow(path: tuple[str, ...], data: Mapping[str, Any]) -> Any:

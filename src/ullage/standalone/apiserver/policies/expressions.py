@@ -24,6 +24,7 @@ from ullage.standalone.apiserver.cel import (
     mentions,
     undefined_field,
 )
+from ullage.standalone.apiserver.cel_loops import Budget
 
 _OBJECTS = {"object": "dyn", "oldObject": "dyn", "request": "dyn", "namespaceObject": "dyn"}
 _ALL = {**_OBJECTS, "params": "dyn", "variables": "map"}
@@ -105,6 +106,7 @@ class Scope:
 
     values: dict[str, Any]
     variables: Mapping[str, str]  # name to expression
+    budget: Budget = field(default_factory=Budget)  # of all its expressions together
     _known: dict[str, Any] = field(default_factory=dict)
 
     def evaluate(self, expression: str) -> Any:
@@ -114,12 +116,12 @@ class Scope:
         except CelError as error:  # stored before it was checked
             return Failure(f"compilation failed: {error}")
         if not mentions(expression, "variables"):
-            return program.evaluate(self.values)
+            return program.evaluate(self.values, self.budget)
         names = fields_used(expression, "variables")
         found = {name: self._variable(name) for name in (self.variables if names is None else names) if name in self.variables}
         failed = {name: value for name, value in found.items() if isinstance(value, Failure)}
         usable = {name: value for name, value in found.items() if name not in failed}
-        value = program.evaluate({**self.values, "variables": usable})
+        value = program.evaluate({**self.values, "variables": usable}, self.budget)
         return _blamed(value, failed) if isinstance(value, Failure) else value
 
     def _variable(self, name: str) -> Any:

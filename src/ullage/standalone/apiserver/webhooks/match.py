@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ullage.selectors import LabelSelector
 from ullage.standalone.apiserver.cel import CelError, Failure, Program, compile_condition
+from ullage.standalone.apiserver.cel_loops import Budget
 from ullage.standalone.apiserver.resources import Registry, Resource, dig
 from ullage.standalone.apiserver.status import Json, forbidden, not_found
 from ullage.standalone.apiserver.webhooks.attributes import Attributes
@@ -189,8 +190,9 @@ def _in_namespace(selector: LabelSelector, attrs: Attributes, namespace_of: Name
 def conditions_hold(hook: Hook, attrs: Attributes, variables: Mapping[str, Any]) -> bool:
     """Whether all matchConditions are true. One that is false settles it, whatever became of the others."""
     faults = []
+    budget = Budget()  # of all conditions together
     for expression in hook.conditions:
-        found = _evaluate(expression, variables)
+        found = _evaluate(expression, variables, budget)
         if found is False:
             return False
         if found is not True:
@@ -204,9 +206,9 @@ def conditions_hold(hook: Hook, attrs: Attributes, variables: Mapping[str, Any])
     raise forbidden(attrs.resource.group, attrs.resource.plural, attrs.name, text)
 
 
-def _evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+def _evaluate(expression: str, variables: Mapping[str, Any], budget: Budget) -> Any:
     program = _program(expression)
-    return program.evaluate(variables) if isinstance(program, Program) else program
+    return program.evaluate(variables, budget) if isinstance(program, Program) else program
 
 
 @lru_cache(maxsize=512)
