@@ -25,6 +25,7 @@ from ullage.standalone.apiserver.serve import hold, listen, running
 from ullage.standalone.apiserver.settings import Limits, Settings
 
 IN_USE = 75  # EX_TEMPFAIL
+COLLECTION = (20_000, 20, 20)  # objects, and rounds: a large request makes many objects and hardly any garbage
 
 
 def main() -> int:
@@ -82,6 +83,7 @@ async def _run(settings: Settings, *, ready_fd: int | None, parent_fd: int | Non
     with listen(settings.port) as sock:
         async with running(settings, sock) as (_, serving):
             gc.freeze()  # what is there now stays: to look through it again and again would hold up requests
+            gc.set_threshold(*COLLECTION)
             if ready_fd is not None:
                 # A parent that is gone already is told by the other descriptor.
                 with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as ready:

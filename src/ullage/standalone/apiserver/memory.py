@@ -8,7 +8,7 @@ from typing import Final
 
 _MMAP_THRESHOLD: Final = -3  # glibc's names for what can be tuned
 _TRIM_THRESHOLD: Final = -1
-LARGE: Final = 64 * 1024
+LARGE: Final = 512 * 1024  # more than a connection's buffers, which come and go with every request
 
 
 def return_memory() -> None:
@@ -19,4 +19,4 @@ def return_memory() -> None:
     with contextlib.suppress(OSError, AttributeError):
         tune = ctypes.CDLL(None).mallopt
         tune(_MMAP_THRESHOLD, LARGE)
-        tune(_TRIM_THRESHOLD, 4 * LARGE)
+        tune(_TRIM_THRESHOLD, LARGE)
