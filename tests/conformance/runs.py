@@ -14,7 +14,7 @@ from tests.e2e.leash import Leash
 from .specs import CutOff, Result, results
 
 PROCESSES = 4  # most specs wait for something most of the time
-TIMEOUT_MINUTES = 45
+TIMEOUT_MINUTES = 20
 SERIAL = "[Serial]"  # must not run beside others, says Kubernetes
 _FLAGS = (
     "--provider=skeleton",

@@ -113,3 +113,14 @@ def test_what_the_focus_left_out_did_not_run() -> None:
 def test_tests_that_could_not_begin_say_why() -> None:
     with pytest.raises(CutOff, match="did not begin: no node is ready"):
         results(report(one("failed", kind="SynchronizedBeforeSuite", Failure={"Message": "no node is ready"})))
+
+
+def test_the_readme_names_the_figures_of_the_list() -> None:
+    readme = " ".join((Path(__file__).parents[3] / "README.md").read_text().split())
+    real = [one for one in read() if one.kube == "passed"]
+    machinery = [one for one in real if one.name.startswith("[sig-api-machinery]") and "[Conformance]" in one.name]
+    further = [one for one in real if one not in machinery]
+    here, there = (sum(one.embedded == "passed" for one in specs) for specs in (machinery, further))
+    assert f"Of the {len(machinery)} conformance specs of sig-api-machinery" in readme
+    assert f"{here} pass here" in readme
+    assert f"do {there} of {len(further)} further specs" in readme
