@@ -269,6 +269,16 @@ def test_a_role_that_gathers_thousands_of_rules() -> None:
     assert len(aggregate([gathering("all", "x", "x"), *leaves])["all"]) == 20_000
 
 
+@pytest.mark.timeout(20)
+def test_a_large_role_that_thousands_of_bindings_give() -> None:
+    large = role("large", *(rule("core", f"a{number}", "get") for number in range(3_000)))
+    bindings = [bind("ClusterRole", "large", "User bob", name=f"b{number}") for number in range(2_000)]
+    authorizer = authorizer_of(large, *bindings)
+    assert authorizer.authorize(BOB, get("a2999")).allowed
+    assert not any(authorizer.authorize(BOB, get("pods")).allowed for _ in range(20))
+    assert len(authorizer.grants(BOB, "")) == 1
+
+
 def test_an_aggregated_role_gives_what_it_gathers() -> None:
     authorizer = authorizer_of(
         gathering("all", "x"),

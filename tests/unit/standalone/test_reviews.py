@@ -29,7 +29,7 @@ VISITOR = 'RBAC: allowed by ClusterRoleBinding "visitor" of ClusterRole "visitor
 MISSING = 'role.rbac.authorization.k8s.io "gone" not found'
 
 
-def post(plural: str, obj: Json, *, who: User | None = None, namespace: str = "") -> Json:
+def post(plural: str, obj: Json, *, who: User | None = None, namespace: str = "", policy: tuple[Json, ...] = POLICY) -> Json:
     group = AUTHENTICATION if plural in ("tokenreviews", "selfsubjectreviews") else AUTHORIZATION
     tokens = Tokens(
         SigningKey(ec.generate_private_key(ec.SECP256R1())),
@@ -41,7 +41,7 @@ def post(plural: str, obj: Json, *, who: User | None = None, namespace: str = ""
         user=who or user("bob"),
         namespace=namespace,
         now=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-        authorizer=authorizer_of(*POLICY),
+        authorizer=authorizer_of(*policy),
         tokens=tokens,
     )
     return REVIEWS[group, plural](obj, asked)
@@ -214,6 +214,13 @@ def test_the_rules_of_a_user_in_a_namespace() -> None:
             "evaluationError": MISSING,
         },
     }
+
+
+def test_a_review_lists_ten_thousand_rules_and_says_that_there_are_more() -> None:
+    roles = [role(f"r{n}", *(rule("core", f"a{m}", "get") for m in range(3_000)), namespace="ns") for n in range(4)]
+    bindings = [bind("Role", f"r{n}", "User bob", namespace="ns", name=f"b{n}") for n in range(4)]
+    status = post("selfsubjectrulesreviews", {"spec": {"namespace": "ns"}}, policy=(*roles, *bindings))["status"]
+    assert (len(status["resourceRules"]), status["incomplete"]) == (10_000, True)
 
 
 def test_the_rules_of_a_user_elsewhere_are_those_of_the_cluster() -> None:

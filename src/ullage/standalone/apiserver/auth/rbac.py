@@ -95,8 +95,13 @@ class _Held:
     def __init__(self, grants: Iterable[Grant]) -> None:
         self.everywhere: list[Grant] = []
         self.within: dict[str, list[Grant]] = {}
+        seen: set[tuple[str, int]] = set()  # a role that many bindings give counts once: the first of them answers
         for grant in grants:
             namespace = grant.binding.namespace
+            if grant.rules is not None:
+                if (namespace, id(grant.rules)) in seen:
+                    continue
+                seen.add((namespace, id(grant.rules)))
             (self.within.setdefault(namespace, []) if namespace else self.everywhere).append(grant)
 
     def grants(self, namespace: str) -> Iterator[Grant]:
