@@ -15,7 +15,7 @@ from .handlers import CORE, CUSTOM, JSON
 from .scene import Scene
 
 Attack = Callable[[Scene, str], Awaitable[None]]
-HELD: Final = 3.0  # seconds for which the attacker keeps what it has
+HELD: Final = 2.0  # seconds for which the attacker keeps what it has
 MAPS: Final = f"{CORE}/configmaps"
 VESSELS: Final = f"{CUSTOM}/vessels"  # a ConfigMap has at most a megabyte
 BODY: Final = 3 << 20
@@ -143,12 +143,12 @@ async def _fill(scene: Scene, actor: str, count: int, size: int) -> None:
 
 
 async def _lists_unread(scene: Scene, actor: str) -> None:
-    await _fill(scene, actor, 10, 2_900_000)
+    await _fill(scene, actor, 20, 1_400_000)
     await holding(60, _list)(scene, actor)
 
 
 async def _tables_unread(scene: Scene, actor: str) -> None:
-    await _fill(scene, actor, 10, 2_900_000)
+    await _fill(scene, actor, 20, 1_400_000)
     accept = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
     sent = request("GET", f"{VESSELS}?includeObject=Object", token=scene.tokens[actor], headers=(accept,))
     await holding(30, lambda *_: sent)(scene, actor)
@@ -158,13 +158,13 @@ async def _watches_unread(scene: Scene, actor: str) -> None:
     """Watches that nobody reads, while big objects change."""
     async with many(scene, 40) as connections:
         await _send_all(connections, _watch(scene, actor))
-        await _fill(scene, actor, 10, 2_900_000)
+        await _fill(scene, actor, 20, 1_400_000)
         await asyncio.sleep(HELD)
 
 
 async def _old_watches_unread(scene: Scene, actor: str) -> None:
     """Watches that begin in the past: all that has happened since is there to be sent at once."""
-    await _fill(scene, actor, 10, 2_900_000)
+    await _fill(scene, actor, 20, 1_400_000)
     sent = request("GET", f"{VESSELS}?watch=1&resourceVersion=1", token=scene.tokens[actor])
     await holding(40, lambda *_: sent)(scene, actor)
 

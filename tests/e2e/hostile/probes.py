@@ -24,15 +24,18 @@ class ReadyProbe:
     host: str
     port: int
     ca_file: str
-    times: list[float] = field(default_factory=list)  # seconds; infinite for an answer that is not 200
+    pid: int  # of the server
+    times: list[float] = field(default_factory=list)  # seconds that the server took; infinite if the answer is not 200
     _process: subprocess.Popen[str] | None = None
+    _reader: threading.Thread | None = None
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def start(self) -> None:
         script = Path(__file__).with_name("ready_asker.py")
-        command = [sys.executable, str(script), self.host, str(self.port), self.ca_file]
+        command = [sys.executable, str(script), self.host, str(self.port), self.ca_file, str(self.pid)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self.settle()
 
     def _read(self) -> None:
@@ -53,6 +56,8 @@ class ReadyProbe:
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
+            if self._reader is not None:
+                self._reader.join()
             assert self._process.stdout is not None
             self._process.stdout.close()
 

@@ -72,7 +72,7 @@ def scene(folder: Path) -> Iterator[Scene]:
         assert url.port is not None
         assert plane.ca_file is not None
         address = Address(url.hostname, url.port, ssl.create_default_context(cafile=plane.ca_file))
-        ready, memory = ReadyProbe(url.hostname, url.port, plane.ca_file), MemoryProbe(server.pid)
+        ready, memory = ReadyProbe(url.hostname, url.port, plane.ca_file, server.pid), MemoryProbe(server.pid)
         ready.start()
         try:
             yield Scene(server, admin, address, tokens, Probes(ready, memory, memory.now()))

@@ -165,7 +165,10 @@ class Editor:
             raise bad_request(f"{prefix}{error}") from None
 
         def change(live: Json) -> Json:
-            new = copied(compute(live, patch))
+            try:
+                new = copied(compute(live, patch))
+            except RecursionError:  # operations that put the outcome of one into the next go deeper than any body could
+                raise bad_request(f"{prefix}exceeded max depth") from None
             self._check_patched(new, resource, options, request, patch)
             return new
 
