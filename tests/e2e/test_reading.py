@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ullage.standalone.apiserver.connections import MOST_LINGERING, MOST_STRANGERS
+
 from .api import Api
 from .control_plane import ControlPlane, EmbeddedServer
 
@@ -183,16 +185,35 @@ def test_what_has_no_end_is_hung_up_on(plane: ControlPlane, sent: bytes) -> None
     assert Api(plane).get("/version").code == 200
 
 
+def is_over(connection: ssl.SSLSocket) -> bool:
+    try:
+        return not connection.recv(1)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
 def test_many_idle_strangers_keep_nobody_out(server: EmbeddedServer, plane: ControlPlane) -> None:
     before = memory(server)
     with contextlib.ExitStack() as stack:
-        strangers = [stack.enter_context(dial(plane)) for _ in range(300)]
+        strangers = [stack.enter_context(dial(plane)) for _ in range(MOST_STRANGERS + 50)]
         assert Api(plane).get("/api/v1/namespaces/default").code == 200
         assert memory(server) - before < 60 * MIB
         strangers[0].settimeout(5)
         assert code_of(strangers[0]) is None, "the oldest gave way"
         strangers[-1].sendall(head("GET", "/version"))
         assert code_of(strangers[-1]) == 200
+
+
+def test_strangers_who_linger_give_way_to_new_ones(plane: ControlPlane) -> None:
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(dial(plane)) for _ in range(MOST_LINGERING + 50)]
+        deadline = time.monotonic() + 60
+        strangers[0].settimeout(0.5)
+        while not is_over(strangers[0]):
+            assert time.monotonic() < deadline
+            stack.enter_context(dial(plane))
 
 
 TANK = {

@@ -18,9 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 KEEP_ALIVE: Final = 180  # seconds; longer than Go's clients keep an idle connection: they close first
 HANDSHAKE_SECONDS: Final = 10.0
-HEAD_SECONDS: Final = (
-    32.0  # from the first byte of a request, or of a connection, to the last of its headers: as kube-apiserver
-)
+HEAD_SECONDS: Final = 32.0  # from the first byte of a request, or of a connection, to the last of its headers
 UNREAD_SECONDS: Final = 5.0  # for the rest of a body after its answer: whoever still sends gets to see the answer
 UNREAD_BYTES: Final = 16 * 1024 * 1024
 LARGE_LENGTH: Final = 6  # digits of the length of a body that is left on the wire until somebody asks for it
@@ -28,7 +26,12 @@ STALLED_SECONDS: Final = 60.0  # in which nothing of an answer is taken
 MOST_HEAD: Final = 256 * 1024  # bytes of address and headers
 MOST_HEADERS: Final = 1000
 MOST_PIPELINED: Final = 16
-MOST_STRANGERS: Final = 100  # connections on which nobody has shown a credential; the oldest gives way
+# Connections on which nobody has shown a credential. One that has just come may be a client's of many at once, whose request is
+# on its way; so only those that linger are held to the smaller number.
+MOST_STRANGERS: Final = 600
+MOST_LINGERING: Final = 100
+LINGERING_SECONDS: Final = 5.0
+MOST_STRANGE_HEADS: Final = 16 * 1024 * 1024  # bytes of all of their unfinished heads together
 MOST_CONNECTIONS: Final = 4096
 LONG_URL: Final = 32_000
 
@@ -68,7 +71,7 @@ class Protocol(HttpToolsProtocol):
         if self._in_head or self._idle():
             self._within("head", HEAD_SECONDS)
             self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD:
+            if self._head_bytes > MOST_HEAD or self._crowds_heads():
                 self.send_400_response("Request header fields too large.")
 
     def _idle(self) -> bool:
@@ -140,10 +143,20 @@ class Protocol(HttpToolsProtocol):
         """The oldest stranger gives way to a new one: to whoever has a credential they are no hindrance."""
         if len(self.connections) > MOST_CONNECTIONS:
             self.transport.abort()
-        if len(self.connections) > MOST_STRANGERS:
-            strangers = [one for one in cast("set[Protocol]", self.connections) if one._stranger]
-            if len(strangers) > MOST_STRANGERS:
-                min(strangers, key=lambda one: one._since).transport.abort()
+        if len(self.connections) <= MOST_LINGERING:
+            return
+        strangers = self._strangers()
+        lingering = sum(self.loop.time() - one._since > LINGERING_SECONDS for one in strangers)
+        if lingering > MOST_LINGERING or len(strangers) > MOST_STRANGERS:
+            min(strangers, key=lambda one: one._since).transport.abort()
+
+    def _crowds_heads(self) -> bool:
+        """Whether this head is one too many of those that strangers have begun."""
+        small = self._head_bytes <= MOST_STRANGE_HEADS // MOST_STRANGERS  # so many of these are no crowd
+        return self._stranger and not small and sum(one._head_bytes for one in self._strangers()) > MOST_STRANGE_HEADS
+
+    def _strangers(self) -> list[Protocol]:
+        return [one for one in cast("set[Protocol]", self.connections) if one._stranger]
 
     def _within(self, what: str, seconds: float) -> None:
         """Something has to be done by then, or the connection ends."""
