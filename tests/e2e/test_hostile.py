@@ -75,7 +75,11 @@ USUAL_QUERIES = {
     "a token that says it needs no signature",
 }
 USUAL_BYTES = {"a length and chunks", "trailers", "two thousand requests at once"}
-USUAL_CONNECTIONS = {"sixty bodies of which a byte is missing", "sixty big lists that nobody reads"}
+USUAL_CONNECTIONS = {
+    "sixty bodies of which a byte is missing",
+    "two hundred heads that do not end",
+    "sixty big lists that nobody reads",
+}
 
 
 def cases(catalogue: Sequence[object], usual: set[str], *, by: Sequence[str] = ACTORS) -> list[ParameterSet]:

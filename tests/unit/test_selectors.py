@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from ullage.selectors import FieldSelector, LabelSelector, SelectorError, key_faults, value_faults
+from ullage.selectors import FieldSelector, LabelSelector, SelectorError, key_faults, subdomain_faults, value_faults
 
 LABELS = {"app": "db", "tier": "gold", "size": "5"}
 
@@ -198,3 +201,21 @@ def test_label_values() -> None:
     assert value_faults("A_b.c-1") == []
     assert value_faults("-a")[0].startswith("a valid label must be an empty string or consist of")
     assert value_faults("a\n") != []
+
+
+@pytest.mark.parametrize("size", range(7))
+def test_subdomains_are_labels_with_single_dots_between_them(size: int) -> None:
+    label = re.compile("[a1]([-a1]*[a1])?")
+    for letters in itertools.product("a1.-A", repeat=size):
+        name = "".join(letters)
+        assert (not subdomain_faults(name)) == all(label.fullmatch(part) for part in name.split(".")), name
+
+
+def test_a_long_subdomain_takes_no_memory() -> None:
+    name = "a." * 1_000_000 + "a"
+    tracemalloc.start()
+    try:
+        assert subdomain_faults(name) == ["must be no more than 253 bytes"]
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

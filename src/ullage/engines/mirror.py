@@ -33,7 +33,7 @@ LARGE_SHARE: Final = 1024  # or at once, where it grew by this part of the volum
 LARGE: Final = 100 * 1024**2  # or by this many bytes
 TOLD: Final = 10  # names in a condition's message
 
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")  # no group that repeats: see `selectors`
 
 
 # --- the Engine's status ---------------------------------------------------------------------------------------------

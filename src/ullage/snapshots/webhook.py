@@ -22,7 +22,7 @@ ANNOTATION: Final = "snapshot.alpha.kubernetes.io/snapshot"
 FIELD: Final = f"metadata.annotations[{ANNOTATION}]"
 LONGEST: Final = 253
 
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")  # no group that repeats: see `selectors`
 
 
 def make_hooks(wiring: Wiring) -> list[Hook]:

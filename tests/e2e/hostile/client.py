@@ -52,14 +52,14 @@ class Connection:
         sending = asyncio.create_task(self.send(data))
         try:
             async with asyncio.timeout(seconds):
-                return await self.reply()
+                return await self.reply(bodiless=data.startswith(b"HEAD "))
         except TimeoutError:
             raise Unanswered(f"no answer within {seconds:.0f} s to {data[:200]!r}") from None
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
-    async def reply(self) -> Reply:
+    async def reply(self, *, bodiless: bool = False) -> Reply:
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
@@ -68,6 +68,8 @@ class Connection:
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
         body = b""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            if bodiless:
+                return Reply(code, head, b"")
             if b"content-length" in fields:
                 body = await self.reader.readexactly(int(fields[b"content-length"]))
             elif b"chunked" in fields.get(b"transfer-encoding", b""):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from ullage.standalone.apiserver import definitions
 from ullage.standalone.apiserver.cel import CelError
 from ullage.standalone.apiserver.regexp import error_of, matcher
-from ullage.standalone.apiserver.schema import CustomSchema, compile_builtin, compile_custom
+from ullage.standalone.apiserver.schema import CustomSchema, compile_builtin, compile_custom, formats
 
 DATA = Path(__file__).parent / "data"
 Json = dict[str, Any]
@@ -366,3 +367,13 @@ def test_every_published_definition_compiles() -> None:
 )
 def test_times_are_told_apart_as_go_tells_them(time: str, told: str | None) -> None:
     assert compile_builtin(definitions.load(), BUILTIN_POD).decode({"metadata": {"creationTimestamp": time}}) == told
+
+
+def test_a_long_duration_takes_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        assert formats._GO_DURATION.fullmatch("1h2.5m" * 200_000)
+        assert not formats._GO_DURATION.fullmatch("1h2.5m" * 200_000 + "x")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

@@ -45,7 +45,8 @@ class Protocol(HttpToolsProtocol):
         self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self._stranger = True
         self._lost = False
-        self._since = self.loop.time()
+        self._served = False
+        self._since = self.loop.time()  # of its beginning, or of its last answer
         self._head_bytes = self._unread = 0
         self._in_head = False
         self._complete = True  # the last request, to the end of its body
@@ -123,6 +124,7 @@ class Protocol(HttpToolsProtocol):
         if self._lost:
             return
         super().on_response_complete()
+        self._served, self._since = True, self.loop.time()
         if not self._complete and not self.transport.is_closing():
             self._within("unread", UNREAD_SECONDS)
 
@@ -140,7 +142,8 @@ class Protocol(HttpToolsProtocol):
         self._stranger = False
 
     def _make_room(self) -> None:
-        """The oldest stranger gives way to a new one: to whoever has a credential they are no hindrance."""
+        """A stranger gives way to a new one: to whoever has a credential they are no hindrance. Those go first that have asked
+        nothing yet, then those that asked longest ago: a probe of our health, which is a stranger too, goes on."""
         if len(self.connections) > MOST_CONNECTIONS:
             self.transport.abort()
         if len(self.connections) <= MOST_LINGERING:
@@ -148,7 +151,7 @@ class Protocol(HttpToolsProtocol):
         strangers = self._strangers()
         lingering = sum(self.loop.time() - one._since > LINGERING_SECONDS for one in strangers)
         if lingering > MOST_LINGERING or len(strangers) > MOST_STRANGERS:
-            min(strangers, key=lambda one: one._since).transport.abort()
+            min(strangers, key=lambda one: (one._served, one._since)).transport.abort()
 
     def _crowds_heads(self) -> bool:
         """Whether this head is one too many of those that strangers have begun."""

@@ -24,7 +24,7 @@ _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list
 _TIME = (("2006", r"\d{4}"), ("-", "-"), ("01", r"\d{2}"), ("-", "-"), ("02", r"\d{2}"), ("T", "T"), ("15", r"\d{2}"))
 _CLOCK = ((":", ":"), ("04", r"\d{2}"), (":", ":"), ("05", r"\d{2}"))
 _ZONE = ("Z07:00", r"Z|[+-]\d{2}:\d{2}")
-_GO_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+_GO_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))++)", re.ASCII)
 
 
 class _Undecodable(Exception):

@@ -21,7 +21,8 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _UUID = r"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}[0-9a-f]{{3}}-?{variant}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
 _DATE_TIME = re.compile(r"(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _UNITS = r"(ns|us|µs|μs|ms|s|m|h|d|w)"
-_GO_DURATION = re.compile(rf"[+-]?(0|((\d+(\.\d*)?|\.\d+)\s*{_UNITS}\s*)+)", re.ASCII)
+# A group that repeats is possessive: to be able to go back, `re` would keep 500 bytes for each time.
+_GO_DURATION = re.compile(rf"[+-]?(0|((\d+(\.\d*)?|\.\d+)\s*{_UNITS}\s*)++)", re.ASCII)
 _WORDY_DURATION = re.compile(
     r"\d+\s*(nanos?(econds?)?|micros?(econds?)?|millis?(econds?)?|sec(ond)?s?|min(ute)?s?|h(ou)?rs?|days?|weeks?|m)",
     re.ASCII | re.IGNORECASE,

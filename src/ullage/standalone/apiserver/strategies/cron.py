@@ -12,7 +12,7 @@ MONTHS = {name: at for at, name in enumerate(_MONTHS, start=1)}
 DAYS = {name: at for at, name in enumerate(_DAYS)}
 FIELDS: tuple[tuple[int, int, Mapping[str, int]], ...] = ((0, 59, {}), (0, 23, {}), (1, 31, {}), (1, 12, MONTHS), (0, 6, DAYS))
 DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
-_DURATION = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))*|0")
+_DURATION = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))*+|0")
 
 
 def schedule_fault(schedule: str) -> str | None:
