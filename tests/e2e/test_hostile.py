@@ -77,7 +77,7 @@ USUAL_QUERIES = {
 USUAL_BYTES = {"a length and chunks", "trailers", "two thousand requests at once"}
 USUAL_CONNECTIONS = {
     "sixty bodies of which a byte is missing",
-    "eighty heads that do not end",
+    "two hundred heads that do not end",
     "sixty big lists that nobody reads",
 }
 

@@ -172,7 +172,7 @@ async def _old_watches_unread(scene: Scene, actor: str) -> None:
 ALL: Final = (
     Abuse("sixty bodies of which a byte is missing", holding(60, _half_body)),
     Abuse("sixty bodies in chunks of which a byte is missing", holding(60, _half_chunks)),
-    Abuse("eighty heads that do not end", holding(80, _half_head)),
+    Abuse("two hundred heads that do not end", holding(200, _half_head)),
     Abuse("four hundred connections that say nothing", holding(400, lambda *_: b"")),
     Abuse("four hundred sockets without TLS", _bare_connections),
     Abuse("a byte of a body now and then", _drip),

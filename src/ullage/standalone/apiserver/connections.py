@@ -16,6 +16,8 @@ from typing import Final, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from ullage.standalone.apiserver.memory import Trimmer
+
 KEEP_ALIVE: Final = 180  # seconds; longer than Go's clients keep an idle connection: they close first
 HANDSHAKE_SECONDS: Final = 10.0
 HEAD_SECONDS: Final = 32.0  # from the first byte of a request, or of a connection, to the last of its headers
@@ -24,6 +26,7 @@ UNREAD_BYTES: Final = 16 * 1024 * 1024
 LARGE_LENGTH: Final = 6  # digits of the length of a body that is left on the wire until somebody asks for it
 STALLED_SECONDS: Final = 60.0  # in which nothing of an answer is taken
 MOST_HEAD: Final = 256 * 1024  # bytes of address and headers
+LARGE_READ: Final = 64 * 1024  # bytes that TLS hands on at once: its buffers are as large from then on
 MOST_HEADERS: Final = 1000
 MOST_PIPELINED: Final = 16
 # Connections on which nobody has shown a credential. One that has just come may be a client's of many at once, whose request is
@@ -39,6 +42,8 @@ LONG_URL: Final = 32_000
 class Protocol(HttpToolsProtocol):
     """One connection. The client's certificate is handed on with each request: it is part of who asks."""
 
+    trimmer = Trimmer()  # of all of them
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
@@ -48,6 +53,7 @@ class Protocol(HttpToolsProtocol):
         self._served = False
         self._since = self.loop.time()  # of its beginning, or of its last answer
         self._head_bytes = self._unread = 0
+        self._large = False  # its buffers are
         self._in_head = False
         self._complete = True  # the last request, to the end of its body
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -61,19 +67,25 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # uvicorn leaves it when a connection breaks, and with it all its buffers
         self._lost = True
+        if self._large:
+            self.trimmer.soon()
         # Connection, transport and request know each other: parted, their buffers are free now and not at some collection.
         self.pipeline.clear()
         del self.cycle, self.scope, self.transport, self.flow
 
     def data_received(self, data: bytes) -> None:
+        self._large |= len(data) >= LARGE_READ
         super().data_received(data)
         if self.transport.is_closing():
             return
         if self._in_head or self._idle():
             self._within("head", HEAD_SECONDS)
             self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD or self._crowds_heads():
+            if self._head_bytes > MOST_HEAD:
                 self.send_400_response("Request header fields too large.")
+                self._within("unread", UNREAD_SECONDS)  # TLS would wait for a farewell
+            elif self._crowds_heads():
+                self.transport.abort()
 
     def _idle(self) -> bool:
         return self._complete and (self.cycle is None or self.cycle.response_complete)

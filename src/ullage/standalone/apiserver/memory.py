@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 from typing import Final
 
 _MMAP_THRESHOLD: Final = -3  # glibc's names for what can be tuned
 _TRIM_THRESHOLD: Final = -1
+TRIM_SECONDS: Final = 0.5  # between what is freed and what is returned: what is freed together is returned at once
 LARGE: Final = 512 * 1024  # more than a connection's buffers, which come and go with every request
 
 
@@ -20,3 +22,20 @@ def return_memory() -> None:
         tune = ctypes.CDLL(None).mallopt
         tune(_MMAP_THRESHOLD, LARGE)
         tune(_TRIM_THRESHOLD, LARGE)
+
+
+class Trimmer:
+    """Returns what lies free between blocks that are in use. That takes milliseconds, so it is done once for many."""
+
+    def __init__(self) -> None:
+        self._due: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        """Something was freed, or will be in a moment."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(TRIM_SECONDS, self._trim)
+
+    def _trim(self) -> None:
+        self._due = None
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)

@@ -13,7 +13,7 @@ class Limits:
     live: int = 2 << 30  # of all objects: etcd's default quota
     one: int = 1536 << 10  # of one object: etcd's default for a request
     history: int = 48 << 20  # of old versions on disk, however young: the disk is somebody's laptop
-    recent: int = 32 << 20  # of events that are kept in memory for watches, all kinds together
+    recent: int = 16 << 20  # of events that are kept in memory for watches, all kinds together
 
 
 @dataclass(frozen=True, slots=True)
