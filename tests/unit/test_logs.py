@@ -21,7 +21,7 @@ def log() -> Iterator[logging.Logger]:
     """A logger whose process is configured anew by the test, and as before afterwards."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    yield logging.getLogger("ullage.kube.cache.cache")
+    yield logging.getLogger("ullage.kube.cache")
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.captureWarnings(False)
@@ -63,7 +63,7 @@ def test_a_json_record_is_one_object_with_the_extras_as_members(log: logging.Log
     assert told == {
         "level": "info",
         "component": "controller",
-        "logger": "ullage.kube.cache.cache",
+        "logger": "ullage.kube.cache",
         "message": "kind was read",
         "kind": "pods",
         "objects": 3,
