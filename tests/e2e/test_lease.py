@@ -165,7 +165,8 @@ def test_a_lease_is_no_fence_but_only_the_one_write_past_the_guard_comes_late(
     first, second = workers
     stopped_and_woken(scene, workers)
     late = [version for version in scene.written(first) if version > min(scene.written(second))]
-    assert len(late) == 1
+    # None at all where the server gives the request up: its client is cancelled, and hangs up, right after it has sent it.
+    assert len(late) <= 1
     assert "refused" in first.said(), "the others were refused"
 
 
