@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -24,7 +24,7 @@ class Answer:
 class Stream:
     """A watch. Whoever reads `chunks` waits for the client: a slow one holds back nobody but itself."""
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
     content_type: str = JSON_TYPE
     headers: tuple[tuple[str, str], ...] = field(default=())
 

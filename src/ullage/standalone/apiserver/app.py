@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from ullage.standalone.apiserver.answers import Answer, Stream, error_answer
@@ -135,9 +135,10 @@ async def _stream(stream: Stream, warnings: list[str], receive: Receive, send: S
 
 
 async def _pump(stream: Stream, send: Send) -> None:
-    async for chunk in stream.chunks:
-        if chunk:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    async with aclosing(stream.chunks) as chunks:  # what a client that has gone was shown is let go now, not at some collection
+        async for chunk in chunks:
+            if chunk:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -53,7 +53,7 @@ class Protocol(HttpToolsProtocol):
         self._served = False
         self._since = self.loop.time()  # of its beginning, or of its last answer
         self._head_bytes = self._unread = 0
-        self._large = False  # its buffers are
+        self._large = False  # what it took of memory, or made others take
         self._in_head = False
         self._complete = True  # the last request, to the end of its body
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -144,6 +144,7 @@ class Protocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._large = True
         self._within("answer", STALLED_SECONDS)
 
     def resume_writing(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import gc
 from typing import Final
 
 _MMAP_THRESHOLD: Final = -3  # glibc's names for what can be tuned
@@ -37,5 +38,6 @@ class Trimmer:
 
     def _trim(self) -> None:
         self._due = None
+        gc.collect()  # a request that was cancelled is in a cycle with its own traceback, and holds what it was sending
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
