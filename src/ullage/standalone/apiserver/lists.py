@@ -20,7 +20,7 @@ from ullage.standalone.apiserver.request import Request
 from ullage.standalone.apiserver.resources import Resource
 from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.store import Entry
-from ullage.standalone.apiserver.tables.negotiate import Want, parse_include
+from ullage.standalone.apiserver.tables.negotiate import Include, Want, parse_include
 from ullage.standalone.apiserver.tables.table import partial, partial_list, render
 from ullage.standalone.apiserver.views import dump, view
 
@@ -110,17 +110,22 @@ def _items(resource: Resource, entries: Sequence[Entry]) -> Iterator[Parts]:
 
 def _rows(request: Request, resource: Resource, entries: Sequence[Entry], *, want: Want, now: datetime) -> Iterator[Parts]:
     """Rows of a Table, or metadata. An object in a row is sent as it is stored, and not encoded again."""
-    shown = view(resource)
-    whole = want.table and parse_include(request.param("includeObject")) == "Object"
+    include: Include = parse_include(request.param("includeObject")) if want.table else "Metadata"
     for entry in entries:
-        obj = shown.obj(entry.data, entry.rv)
-        if not want.table:
-            yield (_encode(partial(obj)),)
-            continue
-        include = "None" if whole else parse_include(request.param("includeObject"))
-        (row,) = render(resource, [obj], now=now, include=include, headers=False, list_meta={})["rows"]
-        if whole:
-            del row["object"]
-            yield _encode(row)[:-1] + b',"object":', shown.data(entry.data, entry.rv), b"}"
+        row = _row(resource, entry, include, want=want, now=now)
+        if include == "Object":
+            yield row[:-1] + b',"object":', view(resource).data(entry.data, entry.rv), b"}"
         else:
-            yield (_encode(row),)
+            yield (row,)
+
+
+def _row(resource: Resource, entry: Entry, include: Include, *, want: Want, now: datetime) -> bytes:
+    """One row, without an object that is sent as it is stored. What was decoded for it goes before the client takes it."""
+    obj = view(resource).obj(entry.data, entry.rv)
+    if not want.table:
+        return _encode(partial(obj))
+    whole = include == "Object"
+    (row,) = render(resource, [obj], now=now, include="None" if whole else include, headers=False, list_meta={})["rows"]
+    if whole:
+        del row["object"]
+    return _encode(row)
