@@ -93,7 +93,11 @@ def test_half_sent_bodies_of_strangers_cost_nothing(server: EmbeddedServer, plan
             connection = stack.enter_context(dial(plane))
             with contextlib.suppress(OSError):  # it is hung up on, at some point
                 connection.sendall(head("POST", CONFIGMAPS, Content_Length=3 * MIB) + b"x" * (2 * MIB))
-        assert memory(server) - before < 40 * MIB
+        assert memory(server) - before < 100 * MIB, "buffers of TLS, and no bodies"
+        deadline = time.monotonic() + 60
+        while memory(server) - before > 40 * MIB:  # until those that do not end are hung up on
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
         assert Api(plane).get("/readyz").code == 200
 
 

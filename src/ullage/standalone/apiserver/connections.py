@@ -34,7 +34,7 @@ MOST_PIPELINED: Final = 16
 MOST_STRANGERS: Final = 600
 MOST_LINGERING: Final = 100
 LINGERING_SECONDS: Final = 5.0
-MOST_STRANGE_HEADS: Final = 16 * 1024 * 1024  # bytes of all of their unfinished heads together
+MOST_STRANGE_HEADS: Final = 8 * 1024 * 1024  # bytes of all of their unfinished heads together
 MOST_CONNECTIONS: Final = 4096
 LONG_URL: Final = 32_000
 

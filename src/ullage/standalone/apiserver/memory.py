@@ -10,7 +10,7 @@ from typing import Final
 
 _MMAP_THRESHOLD: Final = -3  # glibc's names for what can be tuned
 _TRIM_THRESHOLD: Final = -1
-TRIM_SECONDS: Final = 0.5  # between what is freed and what is returned: what is freed together is returned at once
+TRIM_SECONDS: Final = 0.2  # between what is freed and what is returned: what is freed together is returned at once
 LARGE: Final = 512 * 1024  # more than a connection's buffers, which come and go with every request
 
 
