@@ -151,7 +151,7 @@ async def _tables_unread(scene: Scene, actor: str) -> None:
     await _fill(scene, actor, 20, 1_400_000)
     accept = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
     sent = request("GET", f"{VESSELS}?includeObject=Object", token=scene.tokens[actor], headers=(accept,))
-    await holding(30, lambda *_: sent)(scene, actor)
+    await holding(12, lambda *_: sent)(scene, actor)
 
 
 async def _watches_unread(scene: Scene, actor: str) -> None:
@@ -181,7 +181,7 @@ ALL: Final = (
     Abuse("three hundred watches", holding(300, _watch)),
     Abuse("two hundred documents, asked for on each of twenty connections and not read", holding(20, _documents)),
     Abuse("sixty big lists that nobody reads", _lists_unread),
-    Abuse("thirty big tables that nobody reads", _tables_unread),
+    Abuse("a dozen big tables that nobody reads", _tables_unread),
     Abuse("forty watches that nobody reads", _watches_unread),
     Abuse("forty watches from the past that nobody reads", _old_watches_unread),
 )
