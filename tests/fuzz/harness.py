@@ -6,6 +6,7 @@ No request fails in the server or stalls it. What is refused changes nothing; wh
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -54,6 +55,7 @@ class Server:
     def __init__(self, kit: Kit, loop: asyncio.AbstractEventLoop) -> None:
         self.kit = kit
         self.errors: list[str] = []
+        self.slowest = 0.0
         self._loop = loop
         self._token = credentials().admin_token
 
@@ -62,6 +64,7 @@ class Server:
         before, began = self.kit.store.revision, time.process_time()
         answer = self._loop.run_until_complete(self._ask(method, path, body, media))
         took = time.process_time() - began
+        self.slowest = max(self.slowest, took)
         logged = "\n".join(self.errors)
         self.errors.clear()
         assert not logged, logged
@@ -131,6 +134,7 @@ def server(folder: Path) -> Iterator[Server]:
     loop = asyncio.new_event_loop()
     stack = AsyncExitStack()
     handler: logging.Handler | None = None
+    found: Server | None = None
     try:
         kit = loop.run_until_complete(stack.enter_async_context(running_kit(folder)))
         found = Server(kit, loop)
@@ -144,6 +148,9 @@ def server(folder: Path) -> Iterator[Server]:
             logging.getLogger("ullage").removeHandler(handler)
         loop.run_until_complete(stack.aclose())
         loop.close()
+        gc.unfreeze()
+        if found is not None:
+            print(f"the slowest request took {found.slowest:.3f} s of processor time")
 
 
 def for_a_while(strategy: st.SearchStrategy[T], check: Callable[[T], object]) -> None:
@@ -158,5 +165,9 @@ def for_a_while(strategy: st.SearchStrategy[T], check: Callable[[T], object]) ->
 
     often = settings(max_examples=100, deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck))
     while time.monotonic() < end:
+        # As the server's process does at its start: otherwise a request is charged with a look through all that other tests
+        # and Hypothesis itself have left in this process, which has taken half a second.
+        gc.collect()
+        gc.freeze()
         often(given(strategy)(counted))()
     print(f"{tried} examples")
