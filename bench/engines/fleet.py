@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.base import Entry, Limits, Look, Purge
-from ullage.engines.types import HEAD
+from ullage.engines.api import HEAD
+from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
 
 NS: Final = "longhorn-system"
 GIB: Final = 1024**3
 MIB: Final = 1024**2
 CREATED: Final = "2026-01-01T00:00:05Z"
 LABELS: Final = {"RecurringJob": "daily"}
-PURGES: Final = {"tcp://10.0.0.1:10000": Purge(state="complete", progress=100)}
+PURGES: Final = {"tcp://10.0.0.1:10000": PurgeProgress(state="complete", progress=100)}
 LIMITS: Final = Limits(max_count=250)
 
 Called = Callable[[str, str], None]  # the volume, and which call
@@ -74,8 +74,8 @@ class MadeUp:
         await self._answer("list")
         return entries_of(self._volume, self._snapshots, self._taken)
 
-    async def look(self) -> Look:
-        return Look(await self.list(), await self.purge_status(), await self.limits())
+    async def poll(self) -> PollResult:
+        return PollResult(await self.list(), await self.purge_status(), await self.limits())
 
     async def has(self, name: str) -> bool:
         return name in await self.list()
@@ -90,7 +90,7 @@ class MadeUp:
     async def purge(self) -> None:
         raise NotImplementedError("nothing is removed in this benchmark")
 
-    async def purge_status(self) -> Mapping[str, Purge]:
+    async def purge_status(self) -> Mapping[str, PurgeProgress]:
         await self._answer("purge_status")
         return dict(PURGES)
 

@@ -15,10 +15,7 @@ from bench.apiserver.__main__ import DEFINITIONS
 from bench.apiserver.load import MERGE, creates
 from bench.apiserver.wire import Connection, Json, Target
 from bench.engines.fleet import GIB, LIMITS, NS, PURGES, Fleet, engine_name, entries_of
-from ullage.engines.base import Look
-from ullage.engines.mirror import object_for, seen
-from ullage.engines.rules import mirrored
-from ullage.engines.types import (
+from ullage.engines.api import (
     ENGINES,
     FINALIZER,
     GROUP,
@@ -34,6 +31,9 @@ from ullage.engines.types import (
     Volume,
     VolumeSpec,
 )
+from ullage.engines.client.interface import PollResult
+from ullage.engines.controllers.engine.rules import object_for, seen
+from ullage.engines.model import mirrored
 from ullage.kube.client import codec
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind, Meta
@@ -67,7 +67,7 @@ def _engine(volume: Volume, snapshots: int) -> Engine:
     name = volume.metadata.name
     status = EngineStatus(current_state=RUNNING)
     if snapshots:
-        look = Look(entries_of(name, snapshots), PURGES, LIMITS)
+        look = PollResult(entries_of(name, snapshots), PURGES, LIMITS)
         status = seen(status, look, volume_size=GIB, since_head=0.0)
     meta = Meta(name=engine_name(name), namespace=NS)
     return Engine(metadata=meta, spec=EngineSpec(volume_name=name, volume_size=str(GIB)), status=status)

@@ -17,10 +17,10 @@ import uvloop
 from bench.engines.fleet import NS, Fleet, MadeUpEngines, volume_name
 from bench.engines.moments import tell
 from ullage.clock import SystemClock
-from ullage.engines.rules import stamped
+from ullage.engines.api import SNAPSHOTS, VOLUMES, Snapshot, SnapshotSpec
+from ullage.engines.model import stamped
 from ullage.engines.settings import Settings
 from ullage.engines.slice import Options, engines
-from ullage.engines.types import SNAPSHOTS, VOLUMES, Snapshot, SnapshotSpec
 from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config

@@ -15,9 +15,9 @@ from typing import Final
 from bench.apiserver.memory import resident_megabytes
 from bench.engines.fleet import LABELS, Fleet, snapshot_name
 from bench.ledger.meters import cpu_seconds
-from ullage.engines.base import Engine
-from ullage.engines.errors import NotNow, Uncertain
-from ullage.engines.reach import Reach, address_of
+from ullage.engines.client.connection import HostConnection, address_of
+from ullage.engines.client.errors import NotNow, Uncertain
+from ullage.engines.client.interface import EngineClient
 from ullage.engines.settings import Settings
 
 SIZE: Final = 64 * 1024**2
@@ -40,27 +40,27 @@ class Cost:
 
 
 async def measured(directory: Path, fleet: Fleet) -> list[Cost]:
-    async with _host(directory) as pid, Reach(address_of(directory / "socket")) as reach:
+    async with _host(directory) as pid, HostConnection(address_of(directory / "socket")) as reach:
         await _served(reach)
         await _fill(reach, fleet)
         engines = [reach.of(name) for name in fleet.names()]
         return [await _cost(engines, look, way, fleet=fleet, pid=pid) for way, look in WAYS.items()]
 
 
-async def _five(engine: Engine) -> None:
+async def _five(engine: EngineClient) -> None:
     await engine.list()
     await engine.purge_status()
     await engine.limits()
 
 
-WAYS: Final[dict[str, Callable[[Engine], Awaitable[object]]]] = {
+WAYS: Final[dict[str, Callable[[EngineClient], Awaitable[object]]]] = {
     "in Longhorn's five calls": _five,
-    "in one call of our own": lambda engine: engine.look(),
+    "in one call of our own": lambda engine: engine.poll(),
 }
 
 
 async def _cost(
-    engines: list[Engine], look: Callable[[Engine], Awaitable[object]], way: str, *, fleet: Fleet, pid: int
+    engines: list[EngineClient], look: Callable[[EngineClient], Awaitable[object]], way: str, *, fleet: Fleet, pid: int
 ) -> Cost:
     await _everybody(engines, look)  # connections, caches
     begun, ours, host = time.monotonic(), time.process_time(), _cpu(pid)
@@ -78,7 +78,7 @@ async def _cost(
     )
 
 
-async def _everybody(engines: list[Engine], look: Callable[[Engine], Awaitable[object]]) -> None:
+async def _everybody(engines: list[EngineClient], look: Callable[[EngineClient], Awaitable[object]]) -> None:
     waiting = iter(engines)
 
     async def work() -> None:
@@ -104,7 +104,7 @@ async def _host(directory: Path) -> AsyncIterator[int]:
         await process.wait()
 
 
-async def _served(reach: Reach) -> None:
+async def _served(reach: HostConnection) -> None:
     async with asyncio.timeout(START_SECONDS):
         while True:
             with contextlib.suppress(NotNow, Uncertain):
@@ -113,7 +113,7 @@ async def _served(reach: Reach) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _fill(reach: Reach, fleet: Fleet) -> None:
+async def _fill(reach: HostConnection, fleet: Fleet) -> None:
     waiting = iter(fleet.names())
 
     async def work() -> None:

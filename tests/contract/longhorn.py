@@ -18,15 +18,15 @@ import msgspec
 from tests.contract.systems import Files, System
 from tests.unit.snapshots.memory_api import MemoryApi, Told
 from ullage.clock import SystemClock
-from ullage.engines.controller import Snapshots
-from ullage.engines.local.server import serving
+from ullage.engines.api import ENGINES, HEAD, KINDS, VOLUMES
+from ullage.engines.client.connection import HostConnection
+from ullage.engines.controllers.engine.controller import EngineMonitor
+from ullage.engines.controllers.snapshot.controller import SnapshotController
+from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.local.server.server import serving
+from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
-from ullage.engines.monitor import Monitor
-from ullage.engines.reach import Reach
 from ullage.engines.settings import Settings
-from ullage.engines.shelves import shelves_of
-from ullage.engines.types import ENGINES, HEAD, KINDS, VOLUMES
-from ullage.engines.volumes import Volumes
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
@@ -54,7 +54,7 @@ class Engines:
     unknown_volume = "no-such-volume"
     keeps_names = True
 
-    def __init__(self, api: MemoryApi, reach: Reach) -> None:
+    def __init__(self, api: MemoryApi, reach: HostConnection) -> None:
         self.backend: Backend = Longhorn(cast(Client, api))
         self._api = api
         self._host = reach.host
@@ -118,15 +118,17 @@ async def _until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def _controllers(wiring: Wiring, reach: Reach) -> list[Controller[Any]]:
-    shelves, metrics, settings = shelves_of(wiring), Metrics(), Settings(interval=0.02)
+def _controllers(wiring: Wiring, reach: HostConnection) -> list[Controller[Any]]:
+    lookup, metrics, settings = lookup_of(wiring), Metrics(), Settings(interval=0.02)
     client, clock, told = wiring.client, wiring.clock, Told()
-    polling = Monitor(client, shelves, reach, settings=settings, metrics=metrics, clock=clock).controller()
-    poke = polling.queue.add
-    snapshots = Snapshots(client, shelves, reach, settings=settings, teller=told, metrics=metrics, poke=poke, clock=clock)
+    polling = EngineMonitor(client, lookup, reach, settings=settings, metrics=metrics, clock=clock).controller()
+    poll_now = polling.queue.add
+    snapshots = SnapshotController(
+        client, lookup, reach, settings=settings, recorder=told, metrics=metrics, poll_now=poll_now, clock=clock
+    )
     stock = Stock(wiring, Storage(wiring))
     manager = longhorn.controller(wiring, stock, reach.host, recorder=cast(Recorder, told))
-    return [polling, snapshots.controller(), Volumes(client, shelves, clock=clock).controller(), manager]
+    return [polling, snapshots.controller(), VolumeController(client, lookup, clock=clock).controller(), manager]
 
 
 @asynccontextmanager
@@ -135,7 +137,7 @@ async def start(_directory: Path) -> AsyncIterator[System]:
     async with contextlib.AsyncExitStack() as stack:
         short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="engines-")))
         address = await stack.enter_async_context(serving(short / "volumes", short / "socket", clock=SystemClock()))
-        api, reach = MemoryApi(), await stack.enter_async_context(Reach(address))
+        api, reach = MemoryApi(), await stack.enter_async_context(HostConnection(address))
         wiring = Wiring(cast(Client, api))
         watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, CLASSES, PODS)
         controllers = wiring.made(Part(make=lambda given: _controllers(given, reach), watches=watched))

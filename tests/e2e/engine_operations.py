@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Protocol
 
-from ullage.engines.client import EngineClient
-from ullage.engines.entries import HEAD
-from ullage.engines.errors import NotNow, Reason, Refused, Uncertain
+from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
+from ullage.engines.client.longhorn import LonghornClient
+from ullage.engines.client.messages import HEAD
 
 BLOCK = 4096
 SIZE = 4 << 20  # bytes of the volume
@@ -28,7 +28,7 @@ _CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 class Side(Protocol):
     """An engine with one volume, its frontend up."""
 
-    client: EngineClient
+    client: LonghornClient
     frontend: str
 
     async def write(self, offset: int, data: bytes) -> None: ...

@@ -12,8 +12,8 @@ from ullage.app import compose
 from ullage.app.drivers import ONE_MACHINE
 from ullage.app.install import Installer
 from ullage.app.manifests import manifests
-from ullage.engines.hosts import HostClient
-from ullage.engines.reach import Reach, address_of
+from ullage.engines.client.connection import HostConnection, address_of
+from ullage.engines.client.host import HostClient
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.standalone.world.directories import Directories
@@ -80,7 +80,7 @@ class EngineScene:
 
     def on_host(self, work: Callable[[HostClient], Awaitable[Result]]) -> Result:
         async def call() -> Result:
-            async with Reach(address_of(self.socket)) as reach:
+            async with HostConnection(address_of(self.socket)) as reach:
                 return await work(reach.host)
 
         return asyncio.run(call())

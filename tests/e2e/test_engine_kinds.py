@@ -17,9 +17,9 @@ import pytest
 
 from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings, run_webhook
+from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.settings import Settings as EngineSettings
 from ullage.engines.slice import Options, engines
-from ullage.engines.types import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of, to_yaml

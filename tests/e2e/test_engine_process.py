@@ -14,9 +14,9 @@ from random import Random
 import pytest
 
 from tests.e2e.engine_process import EngineProcess
-from ullage.engines.channels import Channels
-from ullage.engines.errors import NotNow, Uncertain
-from ullage.engines.hosts import HostClient
+from ullage.engines.client.channels import Channels
+from ullage.engines.client.errors import NotNow, Uncertain
+from ullage.engines.client.host import HostClient
 
 pytestmark = pytest.mark.slow
 

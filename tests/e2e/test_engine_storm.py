@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.engines.reach import Reach, address_of
+from ullage.engines.client.connection import HostConnection, address_of
 from ullage.errors import UllageError
 
 from .apart import IS_BORROWED
@@ -100,7 +100,7 @@ class Storm:
         asyncio.run(self._write(number))
 
     async def _write(self, number: int) -> None:
-        async with Reach(address_of(self.scene.socket)) as reach:
+        async with HostConnection(address_of(self.scene.socket)) as reach:
             for volume in self.volumes:
                 self.written[volume, number] = False
                 with contextlib.suppress(UllageError):
@@ -180,14 +180,14 @@ class Storm:
         assert max(len(names - self.kept) for names in shown.values()) <= 2, "the head, and its marked parent"
 
     async def _entries(self) -> dict[str, set[str]]:
-        async with Reach(address_of(self.scene.socket)) as reach:
+        async with HostConnection(address_of(self.scene.socket)) as reach:
             return {volume: set((await reach.host.engine(volume).snapshots()).entries) for volume in self.volumes}
 
     def check_data(self) -> None:
         asyncio.run(self._check_data())
 
     async def _check_data(self) -> None:
-        async with Reach(address_of(self.scene.socket)) as reach:
+        async with HostConnection(address_of(self.scene.socket)) as reach:
             for (volume, number), acknowledged in self.written.items():
                 found = await reach.host.read(volume, offset=number * BLOCK, length=BLOCK)
                 allowed = {block(volume, number)} if acknowledged else {block(volume, number), bytes(BLOCK)}

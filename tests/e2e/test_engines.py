@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.engines.reach import Reach, address_of
+from ullage.engines.client.connection import HostConnection, address_of
 
 from .apart import IS_BORROWED
 from .engine_scene import LONGHORN, MIB, NAMESPACE, SIZE, EngineScene, engine_scene, eventually
@@ -216,7 +216,7 @@ def _of_claim(up: Up, path: str) -> str:
 
 async def _exchange(socket: Path, volume: str, data: bytes, *, write: bool) -> None:
     """Writes the data, or finds what was written before. A host that has just died attaches its volumes a moment later."""
-    async with Reach(address_of(socket)) as reach, asyncio.timeout(60):
+    async with HostConnection(address_of(socket)) as reach, asyncio.timeout(60):
         while not any(one.name == volume and one.attached for one in await reach.host.list()):  # noqa: ASYNC110  the host does not tell
             await asyncio.sleep(0.1)
         if write:

@@ -34,13 +34,13 @@ from tests.e2e.longhorn_engine import PortTaken, RealEngine
 from tools.go_programs import NoPrograms, locked
 from tools.longhorn.build import engine
 from ullage.clock import SystemClock
-from ullage.engines.base import Entry
-from ullage.engines.channels import Channels
-from ullage.engines.client import EngineClient
-from ullage.engines.entries import HEAD, ReplicaState
-from ullage.engines.hosts import HostClient
-from ullage.engines.local.engine import FRONTEND
-from ullage.engines.local.server import serving
+from ullage.engines.client.channels import Channels
+from ullage.engines.client.host import HostClient
+from ullage.engines.client.interface import Entry
+from ullage.engines.client.longhorn import LonghornClient
+from ullage.engines.client.messages import HEAD, ReplicaState
+from ullage.engines.local.server.attached import FRONTEND
+from ullage.engines.local.server.server import serving
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ DATA_EVERY = 10  # operations
 @dataclass(slots=True)
 class Real:
     engine: RealEngine
-    client: EngineClient
+    client: LonghornClient
     frontend: str = "rest"
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -65,7 +65,7 @@ class Real:
 @dataclass(slots=True)
 class Embedded:
     host: HostClient
-    client: EngineClient
+    client: LonghornClient
     frontend: str = FRONTEND
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -99,8 +99,8 @@ async def test_a_real_engine_clones_as_it_is_told(program: Path, real: RealEngin
     copy = RealEngine(program, volume="copy", size=SIZE, frontend="socket")
     channels = Channels()
     try:
-        source = EngineClient(channels, real.address, volume=VOLUME)
-        target = EngineClient(channels, copy.address, volume="copy")
+        source = LonghornClient(channels, real.address, volume=VOLUME)
+        target = LonghornClient(channels, copy.address, volume="copy")
         real.write(3 * BLOCK, b"cloned" * BLOCK)
         await source.snapshot("one")
         real.write(0, b"later")
@@ -126,7 +126,7 @@ async def test_the_embedded_engine_answers_as_the_real_one(real: RealEngine, see
             await host.create(VOLUME, size=SIZE)
             await host.attach(VOLUME)
             ours = Embedded(host, host.engine(VOLUME))
-            theirs = Real(real, EngineClient(channels, real.address, volume=VOLUME))
+            theirs = Real(real, LonghornClient(channels, real.address, volume=VOLUME))
             try:
                 seen = await compare(ours, theirs, operations)
             finally:

@@ -19,14 +19,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.unit.engines.local.crashes import NOW, agrees, head_agrees, possible
-from tests.unit.engines.local.disks import Forgetful, Killed, Killing
-from tests.unit.engines.local.model import ZEROS, Vol, same, seen
-from ullage.engines.local.files import DiskFiles, Files
-from ullage.engines.local.problems import Refused
-from ullage.engines.local.record import BLOCK
-from ullage.engines.local.store import Store
-from ullage.engines.local.volume import Volume
+from tests.unit.engines.local.store.crashes import NOW, agrees, head_agrees, possible
+from tests.unit.engines.local.store.disks import Forgetful, Killed, Killing
+from tests.unit.engines.local.store.model import ZEROS, Vol, same, seen
+from ullage.engines.local.store.errors import Refused
+from ullage.engines.local.store.files import DiskFiles, Files
+from ullage.engines.local.store.record import BLOCK
+from ullage.engines.local.store.store import Store
+from ullage.engines.local.store.volume import StoredVolume
 
 BLOCKS = 6
 NAMES = st.sampled_from(["s1", "s2", "s3", "s4"])
@@ -58,7 +58,7 @@ class Walk(RuleBasedStateMachine):
         self.store = Store(self.files)
 
     @property
-    def volume(self) -> Volume:
+    def volume(self) -> StoredVolume:
         return self.store.volume(self.name)
 
     def crash(self, luck: int | None) -> bool:
@@ -68,7 +68,7 @@ class Walk(RuleBasedStateMachine):
         self.open()
         return luck is not None and self.power
 
-    def attempt(self, act: Callable[[Volume], object], cut: int | None) -> bool:
+    def attempt(self, act: Callable[[StoredVolume], object], cut: int | None) -> bool:
         """Whether it came to its end."""
         volume = self.volume
         volume.view()
@@ -80,7 +80,7 @@ class Walk(RuleBasedStateMachine):
         self.files.kill_before(None)
         return True
 
-    def change(self, act: Callable[[Volume], object], after: Vol, *, cut: int | None, luck: int | None) -> None:
+    def change(self, act: Callable[[StoredVolume], object], after: Vol, *, cut: int | None, luck: int | None) -> None:
         """It has happened, or it has not; the head may be torn where it was being written, or not synced."""
         if self.attempt(act, cut):
             self.model = after
@@ -105,7 +105,7 @@ class Walk(RuleBasedStateMachine):
             wanted, snaps={name: replace(snap, holds=actual.snaps[name].holds) for name, snap in wanted.snaps.items()}
         )
 
-    def refused(self, act: Callable[[Volume], object]) -> None:
+    def refused(self, act: Callable[[StoredVolume], object]) -> None:
         with pytest.raises(Refused):
             act(self.volume)
 
@@ -126,7 +126,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(name=NAMES, user=st.booleans(), cut=CUT, luck=LUCK)
     def snapshot(self, name: str, user: bool, cut: int | None, luck: int | None) -> None:
-        def act(volume: Volume) -> None:
+        def act(volume: StoredVolume) -> None:
             volume.snapshot(name, created=NOW, user_created=user)
 
         if name in self.model.snaps or self.model.refuses_snapshot(user=user):

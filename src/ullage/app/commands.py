@@ -186,7 +186,7 @@ def world(
     logs.configure("world", format=log_format, level=log_level)
     from ullage.app import life
     from ullage.app.processes import ControllerSettings, Serves, run_controller
-    from ullage.engines.reach import address_of
+    from ullage.engines.client.connection import address_of
     from ullage.kube.client.config import Config
     from ullage.standalone.world.slice import opened
     from ullage.standalone.world.slice import world as slice_of

@@ -115,10 +115,10 @@ def chosen(
     engines: Path | None = None,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
-    reached = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
+    connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
     for name in provisions or ():
-        if name not in reached:
-            called = ", ".join(sorted(reached)) or "none"
+        if name not in connect:
+            called = ", ".join(sorted(connect)) or "none"
             raise BadInput(
                 "--provision", name, f"a --driver with a socket is allowed ({called}); a sidecar has an option of its own"
             )
@@ -192,7 +192,7 @@ def options_of(what: Chosen) -> Options:
 
 def engines_of(what: Chosen) -> EngineOptions:
     """For the slice of engines. Where Longhorn runs its kinds are its own."""
-    from ullage.engines.reach import address_of, reached
+    from ullage.engines.client.connection import address_of, connect
     from ullage.engines.settings import Settings
     from ullage.engines.slice import Options
 
@@ -200,7 +200,7 @@ def engines_of(what: Chosen) -> EngineOptions:
     settings = Settings(manage=what.manage_engines)
     return Options(
         settings=settings,
-        engines=None if socket is None else lambda wiring: reached(wiring, address_of(socket)),
+        engines=None if socket is None else lambda wiring: connect(wiring, address_of(socket)),
     )
 
 

@@ -27,7 +27,7 @@ def engine(
     from ullage.app import life
     from ullage.app.processes import Serves
     from ullage.clock import SystemClock
-    from ullage.engines.local.server import serving
+    from ullage.engines.local.server.server import serving
 
     async def run(stop: asyncio.Event, serves: Serves) -> None:
         async with serving(volumes, socket, clock=SystemClock()):

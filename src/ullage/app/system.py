@@ -42,7 +42,7 @@ class Standing:
         from ullage.app.identities import Identities, Identity
         from ullage.app.install import Installer
         from ullage.app.manifests import manifests
-        from ullage.engines.reach import address_of
+        from ullage.engines.client.connection import address_of
         from ullage.kube.client.client import Client
         from ullage.kube.client.config import Config
         from ullage.standalone.world.directories import Directories

@@ -10,8 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ullage.engines.rules import blocked_before, has_failed
-from ullage.engines.types import Snapshot
+from ullage.engines.api import Snapshot
+from ullage.engines.model import blocked_before, has_failed
 
 _BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ullage.engines import webhook
-from ullage.engines.base import Engines
-from ullage.engines.controller import Snapshots
+from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.client.interface import EngineClients
+from ullage.engines.controllers.engine.controller import EngineMonitor
+from ullage.engines.controllers.snapshot.controller import SnapshotController
+from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
-from ullage.engines.monitor import Monitor
 from ullage.engines.settings import Settings
-from ullage.engines.shelves import shelves_of
-from ullage.engines.types import ENGINES, KINDS, SNAPSHOTS, VOLUMES
-from ullage.engines.volumes import Volumes
+from ullage.engines.webhook import hooks as webhook
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Slice, Wiring, Write
 
@@ -32,7 +32,7 @@ class Options:
     reaches none, and looks after nothing."""
 
     settings: Settings = field(default_factory=Settings)
-    engines: Callable[[Wiring], Engines] | None = None
+    engines: Callable[[Wiring], EngineClients] | None = None
 
 
 def engines(options: Options | None = None) -> Slice:
@@ -53,18 +53,18 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     if options.engines is None:
         return []
     found, settings = options.engines(wiring), options.settings
-    shelves, metrics = shelves_of(wiring), Metrics(wiring.metrics.registry)
-    monitor = Monitor(wiring.client, shelves, found, settings=settings, metrics=metrics, clock=wiring.clock)
+    lookup, metrics = lookup_of(wiring), Metrics(wiring.metrics.registry)
+    monitor = EngineMonitor(wiring.client, lookup, found, settings=settings, metrics=metrics, clock=wiring.clock)
     polling = monitor.controller(metrics=wiring.metrics)
-    snapshots = Snapshots(
+    snapshots = SnapshotController(
         wiring.client,
-        shelves,
+        lookup,
         found,
         settings=settings,
-        teller=wiring.recorder("engines"),
+        recorder=wiring.recorder("engines"),
         metrics=metrics,
-        poke=polling.queue.add,
+        poll_now=polling.queue.add,
         clock=wiring.clock,
     )
-    volumes = Volumes(wiring.client, shelves, clock=wiring.clock)
+    volumes = VolumeController(wiring.client, lookup, clock=wiring.clock)
     return [snapshots.controller(metrics=wiring.metrics), volumes.controller(metrics=wiring.metrics), polling]

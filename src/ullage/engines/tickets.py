@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.engines.types import AttachmentTicket, Snapshot, TicketOwner, Volume
+from ullage.engines.api import AttachmentTicket, Snapshot, TicketOwner, Volume
 from ullage.kube.objects import timestamp
 
 Json = dict[str, Any]

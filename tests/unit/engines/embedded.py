@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ullage.clock import FakeClock
-from ullage.engines.base import Purge
-from ullage.engines.channels import Channels
-from ullage.engines.client import EngineClient
-from ullage.engines.hosts import HostClient
-from ullage.engines.local.engine import FRONTEND
-from ullage.engines.local.server import serving
+from ullage.engines.client.channels import Channels
+from ullage.engines.client.host import HostClient
+from ullage.engines.client.interface import PurgeProgress
+from ullage.engines.client.longhorn import LonghornClient
+from ullage.engines.local.server.attached import FRONTEND
+from ullage.engines.local.server.server import serving
 
 MIB = 1 << 20
 SIZE = 8 * MIB
@@ -26,7 +26,7 @@ class Scene:
     """The volume is `vol`, its frontend up."""
 
     host: HostClient
-    engine: EngineClient
+    engine: LonghornClient
     frontend: str = FRONTEND
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -41,7 +41,7 @@ class Scene:
         status = await self.purge_ended()
         assert (status.state, status.error, status.progress) == ("complete", "", 100)
 
-    async def purge_ended(self) -> Purge:
+    async def purge_ended(self) -> PurgeProgress:
         async with asyncio.timeout(10):
             while True:
                 (status,) = (await self.engine.purge_status()).values()

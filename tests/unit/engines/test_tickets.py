@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.engines.made import snapshot, volume
+from tests.unit.engines.builders import snapshot, volume
 from ullage.engines import tickets
-from ullage.engines.types import AttachmentTicket, TicketOwner, Volume, VolumeSpec
+from ullage.engines.api import AttachmentTicket, TicketOwner, Volume, VolumeSpec
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0

@@ -13,16 +13,16 @@ import msgspec
 
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import Clock, SystemClock
-from ullage.engines import rules
-from ullage.engines.base import Entry, Limits, Look, Purge
-from ullage.engines.controller import Snapshots
-from ullage.engines.errors import NotNow, Reason, Refused
+from ullage.engines import model
+from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
+from ullage.engines.client.errors import NotNow, Reason, Refused
+from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.controllers.engine.controller import EngineMonitor
+from ullage.engines.controllers.snapshot.controller import SnapshotController
+from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
-from ullage.engines.monitor import Monitor
 from ullage.engines.settings import Settings
-from ullage.engines.shelves import shelves_of
-from ullage.engines.types import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
-from ullage.engines.volumes import Volumes
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller
 from ullage.kube.controller.queue import Backoff
@@ -59,8 +59,8 @@ class FakeEngine:
         self._called("list")
         return dict(self.entries)
 
-    async def look(self) -> Look:
-        return Look(await self.list(), await self.purge_status(), await self.limits())
+    async def poll(self) -> PollResult:
+        return PollResult(await self.list(), await self.purge_status(), await self.limits())
 
     async def has(self, name: str) -> bool:
         self._called("has")
@@ -75,10 +75,10 @@ class FakeEngine:
     async def purge(self) -> None:
         self._effect("purge", self._purge)
 
-    async def purge_status(self) -> Mapping[str, Purge]:
+    async def purge_status(self) -> Mapping[str, PurgeProgress]:
         self._called("purge_status")
         state = "error" if self.purge_error else "in_progress" if self.purging else "complete"
-        return {"tcp://10.0.0.1:10000": Purge(purging=self.purging, error=self.purge_error, state=state)}
+        return {"tcp://10.0.0.1:10000": PurgeProgress(purging=self.purging, error=self.purge_error, state=state)}
 
     async def limits(self) -> Limits:
         self._called("limits")
@@ -205,7 +205,7 @@ class World:
     def ask(self, name: str = "snap", volume: str = "vol", *, create: bool = True, stamp: bool = True, **spec: Any) -> None:
         """As the webhook lets it through."""
         plain = Meta(name=name, namespace=NS)
-        meta = rules.stamped(plain, self.found_volume(volume)) if stamp else plain
+        meta = model.stamped(plain, self.found_volume(volume)) if stamp else plain
         body = {"metadata": msgspec.to_builtins(meta), "spec": {"volume": volume, "createSnapshot": create, **spec}}
         self.api.put(SNAPSHOTS, body)
 
@@ -299,23 +299,23 @@ class World:
                     task.cancel()
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
-        shelves, metrics, told = shelves_of(wiring), Metrics(), self.told
+        lookup, metrics, told = lookup_of(wiring), Metrics(), self.told
         client, given, clock = wiring.client, self.settings, self.clock
         engines: Any = self
-        monitor = Monitor(client, shelves, engines, settings=given, metrics=metrics, clock=clock)
+        monitor = EngineMonitor(client, lookup, engines, settings=given, metrics=metrics, clock=clock)
         polling = monitor.controller()
-        snapshots = Snapshots(
+        snapshots = SnapshotController(
             client,
-            shelves,
+            lookup,
             engines,
             settings=given,
-            teller=told,
+            recorder=told,
             metrics=metrics,
-            poke=polling.queue.add,
+            poll_now=polling.queue.add,
             clock=clock,
             backoff=self.backoff,
         )
-        return [snapshots.controller(), Volumes(client, shelves, clock=clock).controller(), polling]
+        return [snapshots.controller(), VolumeController(client, lookup, clock=clock).controller(), polling]
 
     @staticmethod
     async def breath() -> None:

@@ -16,11 +16,11 @@ import pytest
 
 from tests.unit.cli.snapshot.cluster import Cluster
 from tests.unit.engines.world import GIB, MIB, NS, World, holds
-from ullage.engines import rules
-from ullage.engines.errors import NotNow as EngineNotNow
-from ullage.engines.errors import Reason, Refused
+from ullage.engines import model
+from ullage.engines.api import ENGINES, HEAD, SNAPSHOTS, VOLUMES
+from ullage.engines.client.errors import NotNow as EngineNotNow
+from ullage.engines.client.errors import Reason, Refused
 from ullage.engines.settings import Settings
-from ullage.engines.types import ENGINES, HEAD, SNAPSHOTS, VOLUMES
 from ullage.errors import UllageError
 from ullage.kube.client.client import Client
 from ullage.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
@@ -240,7 +240,7 @@ async def test_the_parent_of_the_head_counts_as_deleted_once_it_is_marked_and_go
     async with world.running():
         await backend(world).create(creation())
         await backend(world).delete(HANDLE)
-        assert world.condition(rules.LOGICALLY_REMOVED, "snapshot-1") == "ParentOfHead"
+        assert world.condition(model.LOGICALLY_REMOVED, "snapshot-1") == "ParentOfHead"
         assert engine.entries["snapshot-1"].removed
         assert await backend(world).find(HANDLE) is None
         assert [shot async for shot in backend(world).list("vol")] == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ullage.engines.types import HEAD, SnapshotInfo, to_bytes
+from ullage.engines.api import HEAD, SnapshotInfo, to_bytes
 
 Entries = Mapping[str, SnapshotInfo]
 

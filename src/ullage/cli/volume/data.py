@@ -20,9 +20,9 @@ import msgspec
 
 from ullage.cli.volume.reading import FoundVolume, NoEngine
 from ullage.clock import Clock
-from ullage.engines.channels import Channels
-from ullage.engines.hosts import PIECE, HostClient
-from ullage.engines.types import ENGINES, RUNNING, VOLUMES, AttachmentTicket, Engine, TicketOwner, Volume
+from ullage.engines.api import ENGINES, RUNNING, VOLUMES, AttachmentTicket, Engine, TicketOwner, Volume
+from ullage.engines.client.channels import Channels
+from ullage.engines.client.host import PIECE, HostClient
 from ullage.errors import Retryable
 from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound

@@ -8,7 +8,7 @@ from typing import Final
 
 from ullage.cli.snapshot.reading import Missing, NotInstalled, readable
 from ullage.cli.volume.chain import Entries
-from ullage.engines import types as longhorn
+from ullage.engines import api as longhorn
 from ullage.errors import Terminal
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from ullage.engines.errors import Reason, Refused, error
-from ullage.engines.hosts import HostClient
+from ullage.engines.client.errors import Reason, Refused, error
+from ullage.engines.client.host import HostClient
 from ullage.kube.cache.indexer import Key
 from ullage.standalone.world.rules.longhorn import Source
 

@@ -18,9 +18,7 @@ from msgspec.structs import replace
 
 from ullage.clock import Clock
 from ullage.engines import tickets
-from ullage.engines.errors import Refused
-from ullage.engines.hosts import HostClient
-from ullage.engines.types import (
+from ullage.engines.api import (
     ENGINES,
     FINALIZER,
     RUNNING,
@@ -32,6 +30,8 @@ from ullage.engines.types import (
     VolumeStatus,
     to_bytes,
 )
+from ullage.engines.client.errors import Refused
+from ullage.engines.client.host import HostClient
 from ullage.errors import BadInput
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
-from ullage.engines.types import Volume as EngineVolume
+from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.api import Volume as EngineVolume
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen

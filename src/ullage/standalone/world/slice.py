@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ullage.engines.reach import Reach
-from ullage.engines.types import ENGINES
-from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.api import ENGINES
+from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.client.connection import HostConnection
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
@@ -55,7 +55,7 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
         yield from workloads.controllers(wiring, storage, recorder)
         yield from unsupported.controllers(wiring, recorder)
         if engines is not None:
-            reach, stock = Reach(engines), Stock(wiring, storage)
+            reach, stock = HostConnection(engines), Stock(wiring, storage)
             wiring.hold(reach)
             yield longhorn.controller(wiring, stock, reach.host, recorder=recorder)
             yield longhorn_claims.controller(wiring, stock, recorder=recorder)

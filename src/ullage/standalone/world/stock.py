@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ullage.engines.types import ENGINES, VOLUMES, Volume
+from ullage.engines.api import ENGINES, VOLUMES, Volume
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.claims import BY_CLAIM, BY_VOLUME, Storage

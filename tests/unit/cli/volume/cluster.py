@@ -9,7 +9,7 @@ import msgspec
 
 from tests.unit.cli.snapshot.cluster import Cluster, Json
 from tests.unit.snapshots.wire_objects import patched
-from ullage.engines.types import ENGINES, VOLUMES
+from ullage.engines.api import ENGINES, VOLUMES
 from ullage.kube.kinds import Kind
 from ullage.snapshots import types
 

@@ -17,7 +17,7 @@ from ullage.cli.snapshot import reading as snapshot_reading
 from ullage.cli.snapshot.options import At
 from ullage.cli.volume.command import app
 from ullage.cli.volume.tree import tree
-from ullage.engines.types import ENGINES, HEAD, VOLUMES
+from ullage.engines.api import ENGINES, HEAD, VOLUMES
 from ullage.errors import BadInput, UllageError
 from ullage.snapshots import types
 

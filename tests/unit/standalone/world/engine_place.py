@@ -12,13 +12,13 @@ from typing import Any, TypeVar, cast
 
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import SystemClock
-from ullage.engines.channels import Channels
-from ullage.engines.hosts import HostClient, HostVolume
-from ullage.engines.local.server import serving
-from ullage.engines.shelves import shelves_of
-from ullage.engines.types import ENGINES, SNAPSHOTS
-from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
-from ullage.engines.volumes import Volumes
+from ullage.engines.api import ENGINES, SNAPSHOTS
+from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.client.channels import Channels
+from ullage.engines.client.host import HostClient, HostVolume
+from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.local.server.server import serving
+from ullage.engines.lookup import lookup_of
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists
 from ullage.kube.events.recorder import Recorder
@@ -215,7 +215,7 @@ class Place:
             volumes.controller(wiring, storage, directories=self._directories, recorder=recorder),
             longhorn.controller(wiring, stock, self._fused, recorder=recorder),
             longhorn_claims.controller(wiring, stock, recorder=recorder),
-            Volumes(wiring.client, shelves_of(wiring)).controller(),
+            VolumeController(wiring.client, lookup_of(wiring)).controller(),
         ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ullage.engines.types import ENGINES, FINALIZER, SNAPSHOTS, AttachmentTicket, CloneStatus, Volume, VolumeSpec, VolumeStatus
-from ullage.engines.types import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.api import ENGINES, FINALIZER, SNAPSHOTS, AttachmentTicket, CloneStatus, Volume, VolumeSpec, VolumeStatus
+from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.standalone.world import longhorn

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
-from ullage.engines import types
-from ullage.engines.types import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.engines import api
+from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
@@ -37,7 +37,7 @@ from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE, Handle
 
 T = TypeVar("T", bound=Object)
 
-READS: Final = types.KINDS
+READS: Final = api.KINDS
 WRITES: Final = (Write(SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create", "delete")))
 
 _PAUSES: Final = (0.05, 1.0)  # seconds between two looks: first and longest
@@ -87,7 +87,7 @@ class Longhorn:
             state = "does not exist" if volume is None else "is being deleted"
             raise Impossible(f"volume {name} {state}, in namespace {NAMESPACE}")
         meta = Meta(name=creation.name, namespace=NAMESPACE, labels={VOLUME_LABEL: name})
-        spec = types.SnapshotSpec(volume=name, create_snapshot=True)
+        spec = api.SnapshotSpec(volume=name, create_snapshot=True)
         await self._create(SNAPSHOTS, Snapshot(metadata=meta, spec=spec))
 
     async def _taken(self, creation: Creation, found: Snapshot) -> Shot | None:
@@ -190,9 +190,9 @@ class Longhorn:
         verdicts.refuse_source(await self._of(source), restoration)
         copies = verdicts.replicas(restoration.parameters.get(_REPLICAS), await self._find(VOLUMES, source.volume))
         size = -(-restoration.size // _ALIGNED) * _ALIGNED
-        spec = types.VolumeSpec(size=str(size), number_of_replicas=copies, frontend="blockdev", data_source=str(source))
+        spec = api.VolumeSpec(size=str(size), number_of_replicas=copies, frontend="blockdev", data_source=str(source))
         meta = Meta(name=restoration.name, namespace=NAMESPACE)
-        await self._create(VOLUMES, types.Volume(metadata=meta, spec=spec))
+        await self._create(VOLUMES, api.Volume(metadata=meta, spec=spec))
 
     async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
         found = await self._find(VOLUMES, volume_name(handle))
@@ -202,7 +202,7 @@ class Longhorn:
             raise Impossible(f"volume {handle} was not made from a snapshot: it is not ours to delete")
         await self._discard(found)
 
-    async def _discard(self, volume: types.Volume) -> None:
+    async def _discard(self, volume: api.Volume) -> None:
         meta = volume.metadata
         await self._delete(VOLUMES, volume)
         for pause in _pauses(self._patience.removing):
@@ -251,14 +251,14 @@ def _check(creation: Creation) -> None:
         raise Impossible(f"parameters.{_TYPE} {kind or '(empty)'}: snap is allowed; backups and images are Longhorn's own")
 
 
-def _restored(volume: types.Volume, restoration: Restoration) -> Restored:
+def _restored(volume: api.Volume, restoration: Restoration) -> Restored:
     name = volume.metadata.name
     source: dict[str, Any] = {"driver": DRIVER, "volumeHandle": name}
     if restoration.filesystem and not restoration.block:
         source["fsType"] = restoration.filesystem
     if restoration.parameters:
         source["volumeAttributes"] = dict(restoration.parameters)
-    return Restored(handle=name, size=types.to_bytes(volume.spec.size) or restoration.size, source={"csi": source})
+    return Restored(handle=name, size=api.to_bytes(volume.spec.size) or restoration.size, source={"csi": source})
 
 
 def _pauses(seconds: float) -> Iterator[float]:

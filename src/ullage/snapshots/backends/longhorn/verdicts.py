@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import UNSET
 
-from ullage.engines import errors
-from ullage.engines.rules import FAILED, blocked_before, is_parent_of_head
-from ullage.engines.types import HEAD, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.api import HEAD, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.client import errors
+from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
 from ullage.errors import UllageError
 from ullage.kube.errors import ApiError, BadRequest, Invalid, Unavailable, Undecodable
 from ullage.kube.objects import find_condition, is_deleting

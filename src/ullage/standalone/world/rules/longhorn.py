@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from ullage.engines import tickets
-from ullage.engines.types import FINALIZER, VOLUME_LABEL, VOLUMES, Engine, EngineSpec, VolumeSpec
-from ullage.engines.types import Volume as EngineVolume
+from ullage.engines.api import FINALIZER, VOLUME_LABEL, VOLUMES, Engine, EngineSpec, VolumeSpec
+from ullage.engines.api import Volume as EngineVolume
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting, owner_reference

@@ -1,0 +1,249 @@
+"""The calls to a volume's engine, real or embedded: each bounded in time, each about one volume, refusals translated.
+
+An engine is a controller and its replicas. The controller takes snapshots, reverts and holds the limits; what snapshots there
+are only the replicas know, and each marks and purges for itself. So some calls here are several on the wire, in the order that
+Longhorn makes them in: first it is asked whether all replicas can, then each is told. Every one may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from google.protobuf.empty_pb2 import Empty
+
+from ullage.engines.client import messages
+from ullage.engines.client.calls import Request, VolumeCalls
+from ullage.engines.client.channels import Channels
+from ullage.engines.client.errors import Reason, error
+from ullage.engines.client.interface import PurgeProgress
+from ullage.engines.client.messages import CloneProgress, ReplicaAddress, ReplicaState, VolumeState, checked_name
+from ullage.engines.protocol import controller_pb2 as controller
+from ullage.engines.protocol import replica_pb2 as replica
+from ullage.engines.protocol import syncagent_pb2 as syncagent
+
+if TYPE_CHECKING:
+    from ullage.engines.client.calls import Method
+    from ullage.engines.protocol.controller_pb2_grpc import ControllerServiceAsyncStub
+
+ASKING_SECONDS: Final = 10.0
+CHANGING_SECONDS: Final = 60.0  # a snapshot waits for the disk
+CLONING_SECONDS: Final = 24 * 3600.0  # the call lasts as long as the copying
+
+Found = TypeVar("Found")
+
+
+class LonghornClient:
+    """The engine of one volume. `address` is its controller's."""
+
+    def __init__(self, channels: Channels, address: str, *, volume: str) -> None:
+        self.address = address
+        self.volume = volume
+        self._wire = VolumeCalls(channels, volume=volume)
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    async def state(self) -> VolumeState:
+        asked = self._wire.controller(
+            self.address, lambda stub: stub.VolumeGet, Empty(), what="VolumeGet", seconds=ASKING_SECONDS
+        )
+        return messages.volume_state(await asked)
+
+    async def replicas(self) -> tuple[ReplicaAddress, ...]:
+        asked = self._wire.controller(
+            self.address, lambda stub: stub.ReplicaList, Empty(), what="ReplicaList", seconds=ASKING_SECONDS
+        )
+        return tuple(map(messages.replica_place, (await asked).replicas))
+
+    async def replica(self, address: str) -> ReplicaState:
+        """One replica, with all snapshots that it has."""
+        asked = self._wire.replica(address, lambda stub: stub.ReplicaGet, Empty(), what="ReplicaGet", seconds=ASKING_SECONDS)
+        return messages.replica_state((await asked).replica)
+
+    async def snapshots(self) -> ReplicaState:
+        """The snapshots of the volume: those of the readable replica that has most, since one may lag behind."""
+        places = [place for place in await self.replicas() if place.mode == "RW"]
+        if not places:
+            raise self._unfit("snapshots cannot be listed", places)
+        return max(await _all(self.replica(place.address) for place in places), key=lambda state: len(state.entries))
+
+    async def purge_status(self) -> Mapping[str, PurgeProgress]:
+        """By the replica's address; those in error are left out."""
+        places = [place for place in await self.replicas() if place.mode != "ERR"]
+        found = await _all(self._purge_status(place.address) for place in places)
+        return {place.address: status for place, status in zip(places, found, strict=True)}
+
+    async def clone_status(self) -> Mapping[str, CloneProgress]:
+        """By the replica's address; those in error are left out."""
+        places = [place for place in await self.replicas() if place.mode != "ERR"]
+        found = await _all(self._clone_status(place.address) for place in places)
+        return {place.address: status for place, status in zip(places, found, strict=True)}
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    async def snapshot(self, name: str, *, labels: Mapping[str, str] | None = None) -> str:
+        """Takes a snapshot of the head as it is now, and gives its name. One that has this name already is Refused."""
+        request = controller.VolumeSnapshotRequest(name=checked_name(name), labels=labels or {}, freezeFilesystem=False)
+        taken = self._wire.controller(
+            self.address,
+            lambda stub: stub.VolumeSnapshot,
+            request,
+            what=f"VolumeSnapshot {name}",
+            seconds=CHANGING_SECONDS,
+        )
+        return (await taken).name
+
+    async def system_snapshot(self, name: str, *, created: datetime) -> None:
+        """A snapshot that nobody asked for, such as a rebuild leaves: the next purge takes it away."""
+        moment = created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        request = replica.ReplicaSnapshotRequest(name=checked_name(name), user_created=False, created=moment)
+        for place in await self._all_writable(f"snapshot {name} cannot be taken"):
+            await self._wire.replica(
+                place.address,
+                lambda stub: stub.ReplicaSnapshot,
+                request,
+                what=f"ReplicaSnapshot {name}",
+                seconds=CHANGING_SECONDS,
+            )
+
+    async def mark_removed(self, name: str) -> None:
+        """Nobody wants the snapshot any more: it no longer counts, and the next purge takes it away if it can. One that is
+        not there is marked already."""
+        marking = replica.DiskMarkAsRemovedRequest(name=checked_name(name))
+        unhashing = syncagent.SnapshotHashCancelRequest(snapshot_name=name)
+        for place in await self._all_writable(f"snapshot {name} cannot be removed"):
+            await self._wire.replica(
+                place.address,
+                lambda stub: stub.DiskMarkAsRemoved,
+                marking,
+                what=f"DiskMarkAsRemoved {name}",
+                seconds=CHANGING_SECONDS,
+            )
+            await self._wire.sync(
+                place.address,
+                lambda stub: stub.SnapshotHashCancel,
+                unhashing,
+                what=f"SnapshotHashCancel {name}",
+                seconds=ASKING_SECONDS,
+            )
+
+    async def purge(self) -> None:
+        """Starts to take away what is marked, and every system snapshot with it. `purge_status` says how far it is."""
+        places = await self._all_writable("snapshots cannot be purged")
+        busy = [address for address, status in (await self.purge_status()).items() if status.purging]
+        if busy:
+            raise error(Reason.PURGING, f"volume {self.volume}: {', '.join(busy)} is already purging snapshots")
+        await _all(self._purge(place.address) for place in places)
+
+    async def revert(self, name: str) -> VolumeState:
+        """The volume becomes what it was at the snapshot; what is in the head is lost. Only without a frontend."""
+        request = controller.VolumeRevertRequest(name=checked_name(name))
+        return await self._changed(lambda stub: stub.VolumeRevert, request, what=f"VolumeRevert {name}")
+
+    async def clone(self, snapshot: str, *, source: LonghornClient) -> None:
+        """Copies another volume's snapshot into this one, which has to be new and large enough, and reverts to it. It takes
+        as long as the copying does; `clone_status` says how far it is."""
+        otherwise = f"snapshot {snapshot} of volume {source.volume} cannot be cloned"
+        places = await self._all_writable(otherwise)
+        origins = await source.replicas()
+        origin = next((place for place in origins if place.mode == "RW"), None)
+        if origin is None:
+            raise source._unfit(otherwise, origins)
+        await _all(self._clone(place, checked_name(snapshot), origin=origin, volume=source.volume) for place in places)
+
+    # --- the volume ---------------------------------------------------------------------------------------------------
+
+    async def expand(self, size: int) -> VolumeState:
+        """Starts to make the volume larger, to this many bytes. `state` says whether it is done."""
+        request = controller.VolumeExpandRequest(size=size)
+        return await self._changed(lambda stub: stub.VolumeExpand, request, what=f"VolumeExpand to {size} bytes")
+
+    async def set_max_count(self, count: int) -> VolumeState:
+        """How many snapshots the volume may have; those that are marked as removed do not count."""
+        request = controller.VolumeSnapshotMaxCountSetRequest(count=count)
+        return await self._changed(
+            lambda stub: stub.VolumeSnapshotMaxCountSet, request, what=f"VolumeSnapshotMaxCountSet {count}"
+        )
+
+    async def set_max_size(self, size: int) -> VolumeState:
+        """How many bytes all snapshots may take. 0 is no limit, and longhorn-engine takes it only while they take none."""
+        request = controller.VolumeSnapshotMaxSizeSetRequest(size=size)
+        return await self._changed(
+            lambda stub: stub.VolumeSnapshotMaxSizeSet, request, what=f"VolumeSnapshotMaxSizeSet {size} bytes"
+        )
+
+    async def start_frontend(self, frontend: str) -> VolumeState:
+        request = controller.VolumeFrontendStartRequest(frontend=frontend)
+        return await self._changed(lambda stub: stub.VolumeFrontendStart, request, what=f"VolumeFrontendStart {frontend}")
+
+    async def shut_frontend(self) -> VolumeState:
+        return await self._changed(lambda stub: stub.VolumeFrontendShutdown, Empty(), what="VolumeFrontendShutdown")
+
+    # --- several replicas ---------------------------------------------------------------------------------------------
+
+    async def _changed(
+        self, method: Method[ControllerServiceAsyncStub, Request, controller.Volume], request: Request, *, what: str
+    ) -> VolumeState:
+        changing = self._wire.controller(self.address, method, request, what=what, seconds=CHANGING_SECONDS)
+        return messages.volume_state(await changing)
+
+    async def _all_writable(self, otherwise: str) -> tuple[ReplicaAddress, ...]:
+        """All replicas, if every one can be changed: one that is left out would bring back what was removed."""
+        places = await self.replicas()
+        if not places or any(place.mode != "RW" for place in places):
+            raise self._unfit(otherwise, places)
+        states = await _all(self.replica(place.address) for place in places)
+        rebuilt = [place.address for place, state in zip(places, states, strict=True) if state.rebuilding]
+        if rebuilt:
+            raise error(Reason.REBUILDING, f"volume {self.volume}: {otherwise}: {', '.join(rebuilt)} is rebuilding")
+        return places
+
+    def _unfit(self, otherwise: str, places: Iterable[ReplicaAddress]) -> Exception:
+        modes = ", ".join(f"replica {place.address} is {place.mode}" for place in places if place.mode != "RW")
+        return error(Reason.NO_REPLICA, f"volume {self.volume}: {otherwise}: {modes or 'there is no replica'}")
+
+    async def _purge(self, address: str) -> None:
+        await self._wire.sync(address, lambda stub: stub.SnapshotPurge, Empty(), what="SnapshotPurge", seconds=CHANGING_SECONDS)
+
+    async def _purge_status(self, address: str) -> PurgeProgress:
+        asked = self._wire.sync(
+            address, lambda stub: stub.SnapshotPurgeStatus, Empty(), what="SnapshotPurgeStatus", seconds=ASKING_SECONDS
+        )
+        return messages.purge_status(await asked)
+
+    async def _clone(self, place: ReplicaAddress, snapshot: str, *, origin: ReplicaAddress, volume: str) -> None:
+        request = syncagent.SnapshotCloneRequest(
+            from_address=origin.address,
+            to_host=place.address.removeprefix("tcp://").rpartition(":")[0],
+            snapshot_file_name=snapshot,
+            from_volume_name=volume,
+            file_sync_http_client_timeout=int(ASKING_SECONDS),
+        )
+        await self._wire.sync(
+            place.address,
+            lambda stub: stub.SnapshotClone,
+            request,
+            what=f"SnapshotClone {snapshot} of volume {volume}",
+            seconds=CLONING_SECONDS,
+        )
+
+    async def _clone_status(self, address: str) -> CloneProgress:
+        asked = self._wire.sync(
+            address, lambda stub: stub.SnapshotCloneStatus, Empty(), what="SnapshotCloneStatus", seconds=ASKING_SECONDS
+        )
+        return messages.clone_status(await asked)
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+    """All at once. The first failure is the answer, and the others are not left behind."""
+    first: Exception | None = None
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except* Exception as failures:
+        first = failures.exceptions[0]
+    if first is not None:  # out here, or it would come in a group again
+        raise first
+    return [task.result() for task in tasks]

@@ -1,0 +1,1 @@
+"""Polls each running engine: writes the Engine's status, and keeps a Snapshot object for each of its snapshots."""

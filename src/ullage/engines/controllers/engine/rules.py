@@ -1,0 +1,158 @@
+"""What a look at an engine changes: the Engine's status, the Snapshots that are missing, those that stand for nothing. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from ullage.engines.api import (
+    DEFAULT_MAX_COUNT,
+    HEAD,
+    EngineStatus,
+    PurgeStatus,
+    Snapshot,
+    SnapshotInfo,
+    SnapshotSpec,
+    Volume,
+    VolumeStatus,
+    to_bytes,
+)
+from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.model import stamped
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import SUBDOMAIN, find_condition, is_deleting, set_condition
+
+SHOWN: Final = "SnapshotsShown"
+HEAD_SECONDS: Final = 30.0  # the head's growth alone is worth a write this often
+LARGE_SHARE: Final = 1024  # or at once, where it grew by this part of the volume
+LARGE: Final = 100 * 1024**2  # or by this many bytes
+TOLD: Final = 10  # names in a condition's message
+
+_NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")  # no group that repeats: see `selectors`
+
+
+# --- the Engine's status ---------------------------------------------------------------------------------------------
+
+
+def info_of(entry: Entry) -> SnapshotInfo:
+    return SnapshotInfo(
+        name=entry.name,
+        parent=entry.parent,
+        children=dict.fromkeys(sorted(entry.children), True) or None,
+        removed=entry.removed,
+        usercreated=entry.user_created,
+        created=entry.created,
+        size=str(entry.size),
+        labels=dict(entry.labels) or None,
+    )
+
+
+def seen(old: EngineStatus, polled: PollResult, *, volume_size: int, since_head: float) -> EngineStatus:
+    """The status after a poll. Where the head's size is all that is new, and little, it is left for later: a volume that
+    is written to all day would be written to the API all day. `since_head`: seconds since its size was last written."""
+    snapshots = {name: info_of(entry) for name, entry in polled.entries.items()}
+    before, head = (old.snapshots or {}).get(HEAD), snapshots.get(HEAD)
+    if before is not None and head is not None and replace(before, size=head.size) == head:
+        grown = abs(to_bytes(head.size) - to_bytes(before.size))
+        if since_head < HEAD_SECONDS and grown < min(LARGE, max(1, volume_size // LARGE_SHARE)):
+            snapshots[HEAD] = before
+    return replace(
+        old,
+        snapshots=snapshots or None,
+        snapshots_error="",
+        purge_status={name: _purge(one) for name, one in polled.purges.items()} or None,
+        snapshot_max_count=polled.limits.max_count,
+        snapshot_max_size=str(polled.limits.max_size),
+    )
+
+
+def _purge(one: PurgeProgress) -> PurgeStatus:
+    return PurgeStatus(error=one.error, is_purging=one.purging, progress=one.progress, state=one.state)
+
+
+def head_size(status: EngineStatus) -> str:
+    head = (status.snapshots or {}).get(HEAD)
+    return head.size if head is not None else ""
+
+
+def unseen(old: EngineStatus, problem: str) -> EngineStatus:
+    """The status after a look that failed: what was seen before stands."""
+    return replace(old, snapshots_error=problem)
+
+
+def wanted_limits(volume: Volume) -> Limits:
+    return Limits(
+        max_count=volume.spec.snapshot_max_count or DEFAULT_MAX_COUNT, max_size=to_bytes(volume.spec.snapshot_max_size)
+    )
+
+
+# --- objects ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What differs between an engine's entries and the objects of its volume."""
+
+    missing: tuple[str, ...] = ()  # entries without an object
+    stale: tuple[Snapshot, ...] = ()  # objects without an entry
+    unnamable: tuple[str, ...] = ()  # entries whose names no object can have
+
+
+def gap(entries: Iterable[str], objects: Iterable[Snapshot]) -> Gap:
+    """`objects` are the volume's own, read before the entries were: one that was released meanwhile is not made again."""
+    names, known = set(entries) - {HEAD}, {one.metadata.name: one for one in objects}
+    missing = sorted(names - known.keys())
+    return Gap(
+        missing=tuple(name for name in missing if is_nameable(name)),
+        stale=tuple(one for name, one in known.items() if name not in names and stands_for_nothing(one)),
+        unnamable=tuple(name for name in missing if not is_nameable(name)),
+    )
+
+
+def stands_for_nothing(snapshot: Snapshot) -> bool:
+    """Whether an object without an entry is to go: it only showed an entry, or its snapshot was there and is not any more.
+    One whose snapshot is still to be taken stays."""
+    if is_deleting(snapshot.metadata):
+        return False
+    return not snapshot.spec.create_snapshot or bool(snapshot.status.creation_time)
+
+
+def is_nameable(name: str) -> bool:
+    return len(name) <= SUBDOMAIN and _NAME.fullmatch(name) is not None
+
+
+def object_for(name: str, volume: Volume) -> Snapshot:
+    """The object that shows an entry. It asks for nothing."""
+    meta = Meta(name=name, namespace=volume.metadata.namespace)
+    return Snapshot(metadata=stamped(meta, volume), spec=SnapshotSpec(volume=volume.metadata.name))
+
+
+def shown(volume: Volume, *, taken: Iterable[str], unnamable: Iterable[str], now: datetime) -> VolumeStatus:
+    """Says on the volume which of its snapshots have no object, and why. Says nothing where there never was a problem."""
+    status, taken, unnamable = volume.status, sorted(taken), sorted(unnamable)
+    if not taken and not unnamable and find_condition(status.conditions, SHOWN) is None:
+        return status
+    problems = [
+        *([f"other volumes have snapshots named {_listed(taken)}"] if taken else ()),
+        *([f"no object can be named {_listed(unnamable)}"] if unnamable else ()),
+    ]
+    conditions = set_condition(
+        status.conditions,
+        SHOWN,
+        status=not problems,
+        reason="NameTaken" if taken else "NotNameable" if unnamable else "AllShown",
+        message="; ".join(problems) or "every snapshot of the engine has an object",
+        generation=volume.metadata.generation,
+        now=now,
+    )
+    return status if conditions is status.conditions else replace(status, conditions=conditions)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return ", ".join(map(repr, names[:TOLD])) + more

@@ -1,0 +1,1 @@
+"""Takes and removes the snapshots that Snapshot objects ask for."""

@@ -1,0 +1,244 @@
+"""Snapshots, from the request to the last trace of them: gather, decide by `steps.py`, act.
+
+That an engine is about to be asked is in the API before it is asked, and it is asked what it has before it is told to do
+anything. What it has then is written by the monitor, into the Engine, and comes back here as a change of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ullage.clock import Clock, SystemClock
+from ullage.engines import model, tickets
+from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus
+from ullage.engines.client.errors import NotNow
+from ullage.engines.client.errors import Reason as Why
+from ullage.engines.client.interface import EngineClients
+from ullage.engines.controllers.engine.rules import info_of
+from ullage.engines.controllers.snapshot import operations
+from ullage.engines.controllers.snapshot.events import EventRecorder, record_events
+from ullage.engines.controllers.snapshot.rules import Decision, Removal, SnapshotFacts, Step, plan
+from ullage.engines.controllers.snapshot.triggers import engine_source, volume_source
+from ullage.engines.lookup import Lookup
+from ullage.engines.metrics import Metrics
+from ullage.engines.settings import Settings
+from ullage.errors import Retryable, Terminal
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.attempts import Attempts
+from ullage.kube.controller.controller import Controller, Requeue, Source, own
+from ullage.kube.controller.queue import Backoff
+from ullage.kube.errors import NotFound
+from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.kube.objects import is_deleting, merge_patch, timestamp, without_finalizer
+
+BACKOFF: Final = Backoff(first=0.5, cap=60.0)
+LOOK_AGAIN: Final = 0.5  # seconds, after an engine was told to do something that takes a while
+TAKING: Final = "taking"
+REMOVING: Final = "removing"
+
+PollNow = Callable[[Key], None]  # has the monitor look at an engine now
+
+
+class SnapshotController:
+    """The controller of Snapshots."""
+
+    def __init__(
+        self,
+        client: Client,
+        lookup: Lookup,
+        engines: EngineClients,
+        *,
+        settings: Settings,
+        recorder: EventRecorder,
+        metrics: Metrics,
+        poll_now: PollNow,
+        clock: Clock | None = None,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._engines = engines
+        self._settings = settings
+        self._recorder = recorder
+        self._poll_now = poll_now
+        self._clock = clock or SystemClock()
+        self._attempts: Attempts[str] = Attempts(backoff)
+        self._taken: dict[str, float] = {}  # by uid: since when the engine has what its Engine does not show yet
+        self._purged: dict[str, frozenset[str]] = {}  # by uid: the children that it had when the engine was told to purge
+        lookup.snapshots.handle(metrics.seen)
+        lookup.snapshots.handle(self._forget)
+
+    def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
+        lookup = self._lookup
+        sources: list[Source[Any, Key]] = [own(lookup.snapshots), engine_source(lookup), volume_source(lookup)]
+        return Controller("engine-snapshots", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
+
+    def _forget(self, old: Snapshot | None, new: Snapshot | None) -> None:
+        if old is not None and new is None:
+            uid = old.metadata.uid
+            self._attempts.forget(uid)
+            self._taken.pop(uid, None)
+            self._purged.pop(uid, None)
+
+    # --- reconcile ---
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        snapshot = self._lookup.snapshots.get(key)
+        if snapshot is None:
+            return None
+        facts = self._lookup.facts(snapshot)
+        decision = plan(facts, now=self._clock.now())
+        try:
+            await self._hold(facts, wanted=decision.ticket)
+            if decision.status is not None:
+                await self._say(snapshot, decision.status)
+            return await self._step(facts, decision)
+        except NotFound:
+            return None  # it went, or its volume did: the caches will say so
+
+    async def _step(self, facts: SnapshotFacts, decision: Decision) -> Requeue | None:
+        match decision.step:
+            case Step.STAMP if facts.volume is not None:
+                meta = facts.snapshot.metadata
+                await self._patch(facts.snapshot, {"metadata": merge_patch(meta, model.stamped(meta, facts.volume))})
+            case Step.WAIT if decision.ticket:
+                return Requeue(self._settings.ticket_seconds / 4)  # a ticket that is needed for long is renewed
+            case Step.INTEND | Step.CREATE:
+                return await self._create(facts, decision.step)
+            case Step.REMOVE:
+                return await self._remove(facts)
+            case Step.RELEASE:
+                return await self._release(facts)
+        return None
+
+    async def _hold(self, facts: SnapshotFacts, *, wanted: bool) -> None:
+        """Has the volume attached for the snapshot, or not any more."""
+        volume, snapshot = facts.volume, facts.snapshot
+        if volume is None:
+            return
+        if wanted:
+            change = tickets.demand(volume, snapshot, now=self._clock.now(), seconds=self._settings.ticket_seconds)
+        else:
+            change = tickets.release(volume, snapshot)
+        if change is not None:
+            meta = volume.metadata
+            await self._client.patch(VOLUMES, meta.name, meta.namespace, merge=change, uid=meta.uid)
+
+    # --- taking ---
+
+    async def _create(self, facts: SnapshotFacts, step: Step) -> Requeue | None:
+        snapshot = facts.snapshot
+        uid, now = snapshot.metadata.uid, self._clock.monotonic()
+        wait = max(self._settling(uid, now), self._attempts.wait(uid, TAKING, now))
+        if wait:
+            return Requeue(wait)
+        if step is Step.INTEND:
+            asked = replace(snapshot.status, requested_time=timestamp(self._clock.now()), error="")
+            snapshot = await self._say(snapshot, asked)
+        try:
+            await operations.take(self._engines.of(snapshot.spec.volume), snapshot)
+        except (Retryable, Terminal) as error:
+            return await self._not_taken(snapshot, error)
+        self._attempts.forget(uid)
+        self._taken[uid] = now
+        self._look(facts)
+        return Requeue(self._settling(uid, now))
+
+    def _settling(self, uid: str, now: float) -> float:
+        """Seconds for which the engine need not be asked about a snapshot that it is known to have."""
+        return max(0.0, self._taken.get(uid, -float("inf")) + 2 * self._settings.interval - now)
+
+    async def _not_taken(self, snapshot: Snapshot, error: Retryable | Terminal) -> Requeue | None:
+        uid = snapshot.metadata.uid
+        if isinstance(error, NotNow) and error.reason is Why.DETACHED:  # its Engine will say so too: no try of it was made
+            await self._say(snapshot, model.troubled(snapshot.status, str(error)))
+            return Requeue(self._settings.interval)
+        delay = self._attempts.failed(uid, TAKING, self._clock.monotonic())
+        tries = self._attempts.count(uid, TAKING)
+        if isinstance(error, Terminal) or tries >= self._settings.tries:
+            problem = str(error) if isinstance(error, Terminal) else f"{error} (after {tries} tries)"
+            reason = str(getattr(error, "reason", "")) or "EngineError"
+            await self._say(snapshot, model.failed(snapshot, problem, reason=reason, now=self._clock.now()))
+            return None
+        await self._say(snapshot, model.troubled(snapshot.status, str(error)), trouble=True)
+        return Requeue(delay)
+
+    # --- removing ---
+
+    async def _remove(self, facts: SnapshotFacts) -> Requeue | None:
+        snapshot = facts.snapshot
+        uid, now = snapshot.metadata.uid, self._clock.monotonic()
+        if wait := self._attempts.wait(uid, REMOVING, now):
+            return Requeue(wait)
+        engine = self._engines.of(snapshot.spec.volume)
+        try:
+            found = await operations.remove(engine, snapshot, purged_with=self._purged.get(uid))
+        except (Retryable, Terminal) as error:
+            self._purged.pop(uid, None)
+            delay = self._attempts.failed(uid, REMOVING, now)
+            await self._say(snapshot, model.troubled(snapshot.status, str(error)), trouble=True)
+            return Requeue(delay)
+        self._attempts.forget(uid)
+        return await self._removed(facts, found)
+
+    async def _removed(self, facts: SnapshotFacts, found: operations.Removed) -> Requeue | None:
+        snapshot, entry, engine = facts.snapshot, found.entry, facts.engine
+        uid = snapshot.metadata.uid
+        if entry is None and model.entry_of(engine, snapshot.metadata.name) is not None:
+            # The next one of this name would be taken for what its Engine still shows.
+            self._look(facts)
+            return Requeue(min(LOOK_AGAIN, self._settings.interval))
+        if entry is None or engine is None:
+            return await self._release(facts)
+        self._look(facts)
+        status = model.mirrored(snapshot, info_of(entry), engine)
+        match found.removal:
+            case Removal.PARENT_OF_HEAD:
+                status = model.logically_removed(snapshot, status, "ParentOfHead", now=self._clock.now())
+            case Removal.NOT_MERGED:
+                status = model.logically_removed(snapshot, status, "NotMerged", now=self._clock.now())
+            case _:
+                status = replace(status, error="")
+        await self._say(snapshot, status)
+        if found.removal is Removal.PURGE:
+            self._purged[uid] = entry.children
+            return Requeue(min(LOOK_AGAIN, self._settings.interval))
+        return Requeue(self._settings.interval) if found.removal is Removal.PURGING else None
+
+    async def _release(self, facts: SnapshotFacts) -> Requeue | None:
+        """The ticket first: nobody looks for it once the snapshot is gone, but the reaper."""
+        snapshot, volume = facts.snapshot, facts.volume
+        if volume is None and await self._is_there(snapshot):
+            return Requeue(LOOK_AGAIN)  # the cache of volumes is behind that of snapshots
+        if volume is not None:
+            await self._hold(facts, wanted=False)
+        meta = snapshot.metadata
+        await self._patch(snapshot, {"metadata": {"finalizers": list(without_finalizer(meta, FINALIZER).finalizers)}})
+        return None
+
+    async def _is_there(self, snapshot: Snapshot) -> bool:
+        found = await self._client.find(VOLUMES, snapshot.spec.volume, snapshot.metadata.namespace)
+        return found is not None and model.belongs_to(snapshot, found) and not is_deleting(found.metadata)
+
+    # --- writing ---
+
+    def _look(self, facts: SnapshotFacts) -> None:
+        if facts.engine is not None:
+            self._poll_now(key_of(facts.engine))
+
+    async def _say(self, snapshot: Snapshot, status: SnapshotStatus, *, trouble: bool = False) -> Snapshot:
+        """Writes a status if it says something new; the snapshot as it is then."""
+        change = merge_patch(snapshot.status, status) if status != snapshot.status else None
+        if change is None:
+            return snapshot
+        written = await self._patch(snapshot, {"status": change}, subresource="status")
+        record_events(self._recorder, snapshot, status, trouble=trouble)
+        return written
+
+    async def _patch(self, snapshot: Snapshot, merge: dict[str, Any], *, subresource: str = "") -> Snapshot:
+        return await patch_seen(self._client, SNAPSHOTS, snapshot, merge, subresource=subresource)

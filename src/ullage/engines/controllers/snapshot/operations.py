@@ -1,0 +1,61 @@
+"""What an engine is asked for on behalf of one snapshot: to take it, or to remove it. Each may be repeated at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ullage.engines.api import HEAD, Snapshot
+from ullage.engines.client.errors import NotNow, Reason, Refused
+from ullage.engines.client.interface import EngineClient, Entry, PurgeProgress
+from ullage.engines.controllers.snapshot.rules import Removal, removal
+from ullage.errors import Retryable
+
+
+class PurgeFailed(Retryable):
+    """A purge began and ended with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How far a removal is, and what the engine has of the snapshot yet."""
+
+    removal: Removal
+    entry: Entry | None = None
+
+
+async def take(engine: EngineClient, snapshot: Snapshot) -> None:
+    """Has the engine take it, unless it has it: a snapshot whose answer was lost is not taken twice."""
+    name = snapshot.metadata.name
+    if await engine.has(name):
+        return
+    try:
+        await engine.create(name, snapshot.spec.labels or {})
+    except Refused as error:
+        if error.reason is not Reason.EXISTS:
+            raise
+
+
+async def remove(engine: EngineClient, snapshot: Snapshot, *, purged_with: frozenset[str] | None) -> Removed:
+    """Goes one step on with a removal. What is told is what was found before that step."""
+    name = snapshot.metadata.name
+    entry = (await engine.list()).get(name)
+    if entry is not None and not entry.removed:
+        await engine.mark_removed(name)
+        entry = replace(entry, removed=True)
+    purges = await engine.purge_status() if entry is not None and entry.children != {HEAD} else {}
+    found = removal(entry, purges, purged_with=purged_with)
+    if found is Removal.NOT_MERGED and (problem := _problem(purges.values())):
+        raise PurgeFailed(f"the engine could not merge it away: {problem}")
+    if found is Removal.PURGE:
+        try:
+            await engine.purge()
+        except NotNow as error:
+            if error.reason is not Reason.PURGING:
+                raise
+            found = Removal.PURGING
+    return Removed(found, entry)
+
+
+def _problem(purges: Iterable[PurgeProgress]) -> str:
+    return next((one.error for one in purges if one.error), "")

@@ -1,0 +1,1 @@
+"""Deletes a Volume's snapshots with it, and removes attachment tickets that nobody needs."""

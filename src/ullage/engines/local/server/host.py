@@ -1,0 +1,137 @@
+"""The volumes of one process: which there are, and which of them are attached.
+
+Being attached is not kept on the disk: after a restart nothing is, as after the end of a real engine's process, and whoever
+wants a volume attaches it again. A call that has begun is carried to its end, even if the caller hangs up: so nobody has to
+think about half of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
+
+from ullage.clock import Clock
+from ullage.engines.local.server.attached import FRONTEND, AttachedVolume, Detached, Threads
+from ullage.engines.local.store.errors import Damaged, NotFound
+from ullage.engines.local.store.store import Store
+from ullage.errors import Terminal
+
+CALLS: Final = 8  # threads: they wait for the disk most of the time
+JOBS: Final = 4  # purges and clones at the same time
+
+Result = TypeVar("Result")
+
+
+class NoVolume(Terminal):
+    """There is no such volume here."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSummary:
+    """A volume, attached or not."""
+
+    name: str
+    size: int  # bytes
+    attached: bool
+    frontend: str  # empty: none
+    damage: str = ""  # what is wrong with its files
+
+
+class Host:
+    """Belongs to one event loop. `close` waits for what is under way."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._engines: dict[str, AttachedVolume] = {}
+        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._begun: set[asyncio.Task[Any]] = set()
+        calls = ThreadPoolExecutor(CALLS, thread_name_prefix="call")
+        self._threads = Threads(calls=calls, jobs=ThreadPoolExecutor(JOBS, thread_name_prefix="job"))
+
+    async def close(self) -> None:
+        while self._begun or self._engines:
+            await asyncio.gather(*self._begun, *map(self._close, list(self._engines)), return_exceptions=True)
+        self._threads.calls.shutdown()
+        self._threads.jobs.shutdown()
+
+    async def finish(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """Sees a call through, whatever becomes of its caller."""
+        task = asyncio.create_task(call)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return await asyncio.shield(task)
+
+    def engine(self, name: str) -> AttachedVolume:
+        """That of an attached volume."""
+        engine = self._engines.get(name)
+        if engine is None:
+            raise Detached(f"volume {name} is not attached")
+        return engine
+
+    async def volumes(self) -> list[VolumeSummary]:
+        """All, even such as cannot be read."""
+        found = []
+        for name in await self._run(self._store.names):
+            try:
+                found.append(await self._known(name))
+            except Damaged as damage:
+                found.append(VolumeSummary(name, 0, attached=False, frontend="", damage=str(damage)))
+            except NoVolume:
+                continue  # it was deleted meanwhile
+        return found
+
+    async def create(self, name: str, size: int) -> VolumeSummary:
+        async with self._door(name):
+            created = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            await self._run(partial(self._store.create, name, size=size, created=created))
+            return await self._known(name)
+
+    async def delete(self, name: str) -> None:
+        async with self._door(name):
+            await self._close(name)
+            await self._run(partial(self._store.delete, name))
+
+    async def attach(self, name: str, *, frontend: bool) -> VolumeSummary:
+        async with self._door(name):
+            known = await self._known(name)  # reads it from the disk, so that damage shows now
+            if name not in self._engines:
+                volume = self._store.volume(name)
+                self._engines[name] = AttachedVolume(volume, threads=self._threads, clock=self._clock)
+            if frontend:
+                await self._engines[name].start_frontend(FRONTEND)
+            else:
+                await self._engines[name].shut_frontend()
+            return VolumeSummary(name, known.size, attached=True, frontend=FRONTEND if frontend else "")
+
+    async def detach(self, name: str) -> VolumeSummary:
+        async with self._door(name):
+            known = await self._known(name)
+            await self._close(name)
+            return VolumeSummary(name, known.size, attached=False, frontend="")
+
+    async def _close(self, name: str) -> None:
+        engine = self._engines.pop(name, None)
+        if engine is not None:
+            await engine.close()
+
+    async def _known(self, name: str) -> VolumeSummary:
+        try:
+            view = await self._run(lambda: self._store.volume(name).view())
+        except NotFound as problem:
+            raise NoVolume(str(problem)) from problem
+        engine = self._engines.get(name)
+        frontend = FRONTEND if engine is not None and engine.frontend_up else ""
+        return VolumeSummary(name, view.size, attached=engine is not None, frontend=frontend)
+
+    def _door(self, name: str) -> asyncio.Lock:
+        """Whoever makes, deletes, attaches or detaches a volume is alone with it."""
+        return self._doors.setdefault(name, asyncio.Lock())
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads.calls, work)

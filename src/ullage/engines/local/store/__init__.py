@@ -1,0 +1,1 @@
+"""The block store: volumes as chains of sparse files in a directory."""

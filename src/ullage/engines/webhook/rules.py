@@ -1,0 +1,196 @@
+"""What is wrong with a Snapshot that somebody creates or edits: chains of small rules, each a pure function of the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.engines.api import FINALIZER, HEAD, VOLUME_LABEL, Engine, Snapshot, SnapshotInfo, Volume, to_bytes
+from ullage.engines.controllers.engine.rules import wanted_limits
+from ullage.engines.model import has_failed, volume_reference
+from ullage.kube.objects import is_deleting
+from ullage.ledger.amounts import spell
+from ullage.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where, and what is wrong there. `limit`: the object is right, but there is no room for it."""
+
+    field: str
+    problem: str
+    limit: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A Snapshot that is to be made, and what it meets."""
+
+    snapshot: Snapshot
+    system: bool = False  # our own identities ask
+    volume: Volume | None = None
+    engine: Engine | None = None
+    others: Sequence[Snapshot] = ()  # of the volume
+    users: Sequence[str] = ()  # other volumes that have a snapshot of this name
+
+
+Rule = Callable[[Creation], Fault | None]
+
+# --- creating --------------------------------------------------------------------------------------------------------
+
+
+def volume_is_there(asked: Creation) -> Fault | None:
+    name = asked.snapshot.spec.volume
+    if not name:
+        return Fault("spec.volume", "is required: the name of the volume to take a snapshot of")
+    if asked.volume is None:
+        return Fault("spec.volume", f"volume {name!r} does not exist in namespace {asked.snapshot.metadata.namespace}")
+    if is_deleting(asked.volume.metadata):
+        return Fault("spec.volume", f"volume {name!r} is being deleted, and its snapshots with it")
+    return None
+
+
+def name_is_allowed(asked: Creation) -> Fault | None:
+    if asked.snapshot.metadata.name == HEAD:
+        return Fault("metadata.name", f"{HEAD} is what the volume writes to; any other name is allowed")
+    return None
+
+
+def name_is_free(asked: Creation) -> Fault | None:
+    name = asked.snapshot.metadata.name
+    if asked.users:
+        whose = ", ".join(sorted(asked.users))
+        return Fault("metadata.name", f"{name!r} is the name of a snapshot of volume {whose}; choose another")
+    return None
+
+
+def labels_are_allowed(asked: Creation) -> Fault | None:
+    for key, value in (asked.snapshot.spec.labels or {}).items():
+        if "=" in key or "=" in value:
+            return Fault(f"spec.labels[{key}]", f"{key!r}: {value!r} has a '=', which engines cannot keep in labels")
+    return None
+
+
+def asks_for_one(asked: Creation) -> Fault | None:
+    if asked.system or asked.snapshot.spec.create_snapshot:
+        return None
+    return Fault(
+        "spec.createSnapshot",
+        "false stands for a snapshot that the engine has already, and only the system creates those; "
+        "to take a snapshot, leave it out or set it to true",
+    )
+
+
+def within_count(asked: Creation) -> Fault | None:
+    """Snapshots that were asked for and are not taken yet count too: they were promised."""
+    if asked.system or asked.volume is None:
+        return None
+    limit, name = wanted_limits(asked.volume).max_count, asked.volume.metadata.name
+    there, awaited = len(counted(asked.engine)), len(pending(asked))
+    if there + awaited < limit:
+        return None
+    coming = f" and {awaited} being taken" if awaited else ""
+    has = f"{there} snapshot{'' if there == 1 else 's'}{coming}"
+    problem = f"volume {name} has {has}, and {limit} are allowed (snapshotMaxCount); {_next(name)}"
+    return Fault("spec.volume", problem, limit=True)
+
+
+def within_size(asked: Creation) -> Fault | None:
+    """With the head as it is now, which is what a snapshot takes: as the engine itself counts."""
+    if asked.system or asked.volume is None or asked.engine is None:
+        return None
+    limit, name = wanted_limits(asked.volume).max_size, asked.volume.metadata.name
+    entries = asked.engine.status.snapshots or {}
+    used = sum(to_bytes(entries[one].size) for one in chain(entries) if one != HEAD and not entries[one].removed)
+    head = to_bytes(entries[HEAD].size) if HEAD in entries else 0
+    if not limit or used + head <= limit:
+        return None
+    over = used + head - limit
+    problem = (
+        f"snapshots of volume {name} take {_amount(used)}, this one would take {_amount(head)}, and {_amount(limit)} are "
+        f"allowed (snapshotMaxSize): {_amount(over)} too many; {_next(name)}"
+    )
+    return Fault("spec.volume", problem, limit=True)
+
+
+CREATING: Final[tuple[Rule, ...]] = (
+    volume_is_there,  # a snapshot of a missing volume is a typo: say so first
+    name_is_allowed,
+    name_is_free,
+    labels_are_allowed,
+    asks_for_one,
+    within_count,
+    within_size,
+)
+
+
+def creation_fault(asked: Creation) -> Fault | None:
+    return next((fault for rule in CREATING if (fault := rule(asked))), None)
+
+
+def counted(engine: Engine | None) -> list[str]:
+    """Those that count for the limits: not the head, and not those that are marked."""
+    entries = (engine.status.snapshots or {}) if engine is not None else {}
+    return [name for name, one in entries.items() if name != HEAD and not one.removed]
+
+
+def pending(asked: Creation) -> list[str]:
+    """Those that were asked for, and that the engine does not show yet."""
+    entries = (asked.engine.status.snapshots or {}) if asked.engine is not None else {}
+    return [
+        one.metadata.name
+        for one in asked.others
+        if one.spec.create_snapshot
+        and not one.status.creation_time
+        and one.metadata.name not in entries
+        and one.metadata.name != asked.snapshot.metadata.name
+        and not is_deleting(one.metadata)
+        and not has_failed(one.status)
+    ]
+
+
+def chain(entries: Mapping[str, SnapshotInfo]) -> list[str]:
+    """From the head down to the first snapshot: what the volume is made of now. A loop ends it."""
+    found: dict[str, None] = {}
+    name = HEAD
+    while name in entries and name not in found:
+        found[name] = None
+        name = entries[name].parent
+    return list(found)
+
+
+def _next(volume: str) -> str:
+    return f"delete some first: kubectl get snapshots.longhorn.io -l {VOLUME_LABEL}={volume}"
+
+
+def _amount(count: int) -> str:
+    return spell("storage", Quantity.of(count))
+
+
+# --- editing ---------------------------------------------------------------------------------------------------------
+
+
+def edit_fault(old: Snapshot, new: Snapshot) -> Fault | None:
+    """What was asked for, and of which volume, stands. What is not there yet may be added once."""
+    for name, before, after in (
+        ("volume", old.spec.volume, new.spec.volume),
+        ("createSnapshot", old.spec.create_snapshot, new.spec.create_snapshot),
+        ("labels", old.spec.labels or {}, new.spec.labels or {}),
+    ):
+        if before != after:
+            return Fault(
+                f"spec.{name}", f"cannot be changed, from {before!r} to {after!r}; delete the snapshot and create another"
+            )
+    was, label = (one.metadata.labels.get(VOLUME_LABEL) for one in (old, new))
+    if was != label and (was is not None or label != new.spec.volume):
+        return Fault(f"metadata.labels[{VOLUME_LABEL}]", f"cannot be changed: it is the snapshot's volume, {new.spec.volume!r}")
+    owner = volume_reference(old.metadata)
+    if owner is not None and volume_reference(new.metadata) != owner:
+        return Fault("metadata.ownerReferences", f"the one to volume {owner.name} (uid {owner.uid}) cannot be changed")
+    if FINALIZER in old.metadata.finalizers and FINALIZER not in new.metadata.finalizers and not is_deleting(new.metadata):
+        return Fault("metadata.finalizers", f"{FINALIZER} cannot be taken off a snapshot that is not being deleted: delete it")
+    return None

@@ -1,0 +1,367 @@
+"""Admission of Snapshots: what is set on them, and what is refused with which words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.engines.builders import CREATED, DELETED, GIB, NS
+from tests.unit.snapshots.memory_api import MemoryApi
+from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.lookup import lookup_of
+from ullage.engines.settings import Settings
+from ullage.engines.slice import Options, engines
+from ullage.engines.webhook.hooks import SnapshotHooks, make_hooks
+from ullage.kube.overlay import Json
+from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Operation, Request, Review, User
+from ullage.kube.slices import Part, Wiring
+
+PERSON = "ann"
+SYSTEM = "system:serviceaccount:ullage-system:controller"
+OWNER = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "vol", "uid": "uid-vol"}
+STAMPED: Json = {"finalizers": ["longhorn.io"], "labels": {"longhornvolume": "vol"}, "ownerReferences": [OWNER]}
+
+
+class Scene:
+    """A volume `vol` with an engine, and hooks whose caches have seen everything."""
+
+    def __init__(self) -> None:
+        self.api = MemoryApi()
+        self.volume("vol")
+        self.engine("vol", {HEAD: "0"})
+
+    def volume(self, name: str, *, going: bool = False, **spec: Any) -> None:
+        meta = {"name": name, "namespace": NS, **({"deletionTimestamp": DELETED} if going else {})}
+        self.api.put(VOLUMES, {"metadata": meta, "spec": {"size": str(GIB), **spec}})
+
+    def engine(self, volume: str, sizes: dict[str, str], *, removed: tuple[str, ...] = ()) -> None:
+        """A chain: the head on the last of the snapshots, each on the one before."""
+        names = [name for name in sizes if name != HEAD]
+        below = dict(zip([*names, HEAD], ["", *names], strict=True))
+        entries = {
+            name: {"name": name, "parent": below[name], "size": size, "removed": name in removed}
+            for name, size in sizes.items()
+        }
+        body = {"metadata": {"name": f"{volume}-e-0", "namespace": NS}, "spec": {"volumeName": volume}}
+        self.api.put(ENGINES, {**body, "status": {"currentState": "running", "snapshots": entries}})
+
+    def snapshot(self, name: str, *, volume: str = "vol", status: Json | None = None, create: bool = True) -> None:
+        owner = {**OWNER, "name": volume, "uid": f"uid-{volume}"}
+        meta = {"name": name, "namespace": NS, "ownerReferences": [owner]}
+        body = {"metadata": meta, "spec": {"volume": volume, "createSnapshot": create}, "status": status or {}}
+        self.api.put(SNAPSHOTS, body)
+
+    @contextlib.asynccontextmanager
+    async def hooks(self) -> AsyncIterator[SnapshotHooks]:
+        wiring = Wiring(self.api)  # type: ignore[arg-type]
+        made = wiring.made(Part(make=lambda given: [SnapshotHooks(given.client, lookup_of(given))], watches=KINDS))
+        tasks = [asyncio.create_task(cache.run()) for cache in wiring.caches]
+        try:
+            async with asyncio.timeout(10):
+                for cache in wiring.caches:
+                    await cache.synced.wait()
+            yield made[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def stamp(self, body: Json, *, user: str = PERSON) -> Decision:
+        async with self.hooks() as hooks:
+            return await hooks.stamp(review("CREATE", body, user=user))
+
+    async def judge(self, body: Json, *, user: str = PERSON) -> Decision:
+        async with self.hooks() as hooks:
+            return await hooks.judge(review("CREATE", body, user=user))
+
+
+def asked(name: str = "snap", *, meta: Json | None = None, **spec: Any) -> Json:
+    """As it comes from a mutating hook that has done its work."""
+    made = {"name": name, "namespace": NS, **STAMPED, **(meta or {})}
+    return {"metadata": made, "spec": {"volume": "vol", "createSnapshot": True, **spec}}
+
+
+def review(operation: Operation, body: Json, *, old: Json | None = None, user: str = PERSON) -> Review:
+    request = Request(
+        uid="1",
+        operation=operation,
+        kind=GroupVersionKind(group="longhorn.io", version="v1beta2", kind="Snapshot"),
+        resource=GroupVersionResource(group="longhorn.io", version="v1beta2", resource="snapshots"),
+        namespace=NS,
+        name=body["metadata"].get("name", ""),
+        user_info=User(username=user),
+        object=msgspec.Raw(msgspec.json.encode(body)),
+        old_object=msgspec.Raw(msgspec.json.encode(old)),
+    )
+    return Review(request)
+
+
+# --- mutation --------------------------------------------------------------------------------------------------------
+
+
+def plain(**spec: Any) -> Json:
+    return {"metadata": {"name": "snap", "namespace": NS}, "spec": {"volume": "vol", **spec}}
+
+
+async def test_a_snapshot_is_tied_to_its_volume() -> None:
+    found = await Scene().stamp(plain(createSnapshot=True))
+    assert {step["path"]: step["value"] for step in found.patch} == {
+        "/metadata/finalizers": ["longhorn.io"],
+        "/metadata/labels": {"longhornvolume": "vol"},
+        "/metadata/ownerReferences": [OWNER],
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "user", "meant"),
+    [
+        pytest.param(plain(), PERSON, True, id="a person who says nothing wants a snapshot"),
+        pytest.param(plain(), SYSTEM, False, id="the system shows what is there"),
+    ],
+)
+async def test_what_absent_means(body: Json, user: str, meant: bool) -> None:
+    found = await Scene().stamp(body, user=user)
+    assert [step["value"] for step in found.patch if step["path"] == "/spec/createSnapshot"] == [meant]
+
+
+async def test_what_a_person_says_stays_for_the_refusal() -> None:
+    found = await Scene().stamp(plain(createSnapshot=False))
+    assert not [step for step in found.patch if step["path"].startswith("/spec")]
+
+
+async def test_a_forged_owner_and_label_are_put_right_and_the_rest_is_kept() -> None:
+    scene = Scene()
+    mine = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "1"}
+    body = plain(createSnapshot=True)
+    body["metadata"] |= {
+        "ownerReferences": [mine, {**OWNER, "uid": "forged"}],
+        "labels": {"longhornvolume": "other", "app": "db"},
+        "finalizers": ["mine.example.com/keep"],
+        "unknown": {"kept": True},
+    }
+    scene.api.put(VOLUMES, {"metadata": {"name": "vol", "namespace": NS, "uid": "uid-vol"}, "spec": {}})
+    found = await scene.stamp(body)
+    values = {step["path"]: step["value"] for step in found.patch}
+    assert values["/metadata/ownerReferences/1/uid"] == "uid-vol"
+    assert values["/metadata/labels/longhornvolume"] == "vol"
+    assert values["/metadata/finalizers"] == ["mine.example.com/keep", "longhorn.io"]
+    assert not [path for path in values if "unknown" in path or "app" in path]
+
+
+async def test_a_volume_that_the_cache_has_not_seen_is_asked_for() -> None:
+    scene = Scene()
+    async with scene.hooks() as hooks:
+        scene.volume("late")  # after the caches were filled, and before they hear of it
+        found = await hooks.stamp(review("CREATE", {"metadata": {"name": "a", "namespace": NS}, "spec": {"volume": "late"}}))
+    assert any(step["path"] == "/metadata/ownerReferences" for step in found.patch)
+
+
+# --- validation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "user"),
+    [
+        pytest.param(asked(), PERSON, id="a snapshot"),
+        pytest.param(asked(labels={"job": "daily"}), PERSON, id="with labels"),
+        pytest.param(asked(createSnapshot=False), SYSTEM, id="what the system shows"),
+        pytest.param(asked(createSnapshot=False), SYSTEM.replace("controller", "webhook"), id="by its other identity"),
+    ],
+)
+async def test_what_is_let_in(body: Json, user: str) -> None:
+    assert await Scene().judge(body, user=user) == Decision.allow()
+
+
+REFUSED: list[tuple[str, Json, str, str]] = [
+    (
+        "false from a person",
+        asked(createSnapshot=False),
+        "spec.createSnapshot",
+        "false stands for a snapshot that the engine has already, and only the system creates those; "
+        "to take a snapshot, leave it out or set it to true",
+    ),
+    ("no volume", asked(volume=""), "spec.volume", "is required: the name of the volume to take a snapshot of"),
+    ("a volume that is not there", asked(volume="vlo"), "spec.volume", f"volume 'vlo' does not exist in namespace {NS}"),
+    (
+        "a volume that goes",
+        asked(volume="going"),
+        "spec.volume",
+        "volume 'going' is being deleted, and its snapshots with it",
+    ),
+    (
+        "the name of the head",
+        asked("volume-head"),
+        "metadata.name",
+        "volume-head is what the volume writes to; any other name is allowed",
+    ),
+    (
+        "a name that another volume's engine has",
+        asked("theirs"),
+        "metadata.name",
+        "'theirs' is the name of a snapshot of volume other; choose another",
+    ),
+    (
+        "a name that another volume's object has",
+        asked("asked"),
+        "metadata.name",
+        "'asked' is the name of a snapshot of volume other; choose another",
+    ),
+    (
+        "a label with '=' in its value",
+        asked(labels={"job": "a=b"}),
+        "spec.labels[job]",
+        "'job': 'a=b' has a '=', which engines cannot keep in labels",
+    ),
+    (
+        "a label with '=' in its key",
+        asked(labels={"a=b": "c"}),
+        "spec.labels[a=b]",
+        "'a=b': 'c' has a '=', which engines cannot keep in labels",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "field", "problem"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+async def test_what_is_refused(body: Json, field: str, problem: str) -> None:
+    scene = Scene()
+    scene.volume("going", going=True)
+    scene.volume("other")
+    scene.engine("other", {"theirs": "1", HEAD: "0"})
+    scene.snapshot("asked", volume="other")
+    found = await scene.judge(body)
+    assert (found.allowed, found.code, found.message) == (False, 422, f"{field}: {problem}")
+    assert [(cause.field, cause.message) for cause in found.causes] == [(field, problem)]
+
+
+async def test_a_volume_that_was_replaced_between_the_hooks_is_tried_again() -> None:
+    found = await Scene().judge(asked(meta={"ownerReferences": [{**OWNER, "uid": "old"}]}))
+    assert (found.allowed, found.code) == (False, 429)
+
+
+class TestLimits:
+    async def test_snapshots_and_promises_count_and_marked_ones_do_not(self) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxCount=3)
+        scene.engine("vol", {"a": "1", "b": "1", "marked": "1", HEAD: "0"}, removed=("marked",))
+        assert (await scene.judge(asked())).allowed
+        scene.snapshot("promised")
+        found = await scene.judge(asked())
+        assert (found.allowed, found.code, found.reason) == (False, 403, "Forbidden")
+        assert found.message == (
+            "volume vol has 2 snapshots and 1 being taken, and 3 are allowed (snapshotMaxCount); "
+            "delete some first: kubectl get snapshots.longhorn.io -l longhornvolume=vol"
+        )
+
+    @pytest.mark.parametrize(
+        "status",
+        [
+            pytest.param({"creationTime": CREATED}, id="it was taken and is lost"),
+            pytest.param({"conditions": [{"type": "Failed", "status": "True"}]}, id="it failed"),
+        ],
+    )
+    async def test_what_will_not_be_taken_is_no_promise(self, status: Json) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxCount=2)
+        scene.engine("vol", {"a": "1", HEAD: "0"})
+        scene.snapshot("over", status=status)
+        assert (await scene.judge(asked())).allowed
+
+    async def test_the_system_is_not_held_to_them(self) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxCount=2, snapshotMaxSize="1")
+        scene.engine("vol", {"a": "5", "b": "5", "c": "5", HEAD: "9"})
+        assert (await scene.judge(asked(createSnapshot=False), user=SYSTEM)).allowed
+
+    @pytest.mark.parametrize(
+        ("head", "allowed"),
+        [pytest.param(30, True, id="exactly full is allowed"), pytest.param(31, False, id="one byte over is refused")],
+    )
+    async def test_size_with_what_this_one_would_take(self, head: int, allowed: bool) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxSize="100")
+        scene.engine("vol", {"a": "30", "b": "40", "marked": "500", HEAD: str(head)}, removed=("marked",))
+        found = await scene.judge(asked())
+        assert found.allowed is allowed
+        if not allowed:
+            assert found.message == (
+                "snapshots of volume vol take 70 bytes, this one would take 31 bytes, and 100 bytes are allowed "
+                "(snapshotMaxSize): 1 byte too many; "
+                "delete some first: kubectl get snapshots.longhorn.io -l longhornvolume=vol"
+            )
+
+    async def test_only_the_live_chain_is_measured(self) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxSize="100")
+        scene.engine("vol", {"a": "30", HEAD: "10"})
+        branch = {"left": {"name": "left", "parent": "a", "size": "5000"}}
+        scene.api.edit(ENGINES, "vol-e-0", NS, merge={"status": {"snapshots": branch}})
+        assert (await scene.judge(asked())).allowed
+
+
+# --- edits -----------------------------------------------------------------------------------------------------------
+
+
+def edited(**changed: Any) -> Json:
+    body = asked()
+    return {**body, "metadata": {**body["metadata"], **changed.pop("meta", {})}, "spec": {**body["spec"], **changed}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(asked(), edited(meta={"labels": {"longhornvolume": "vol", "app": "db"}}), id="other labels"),
+        pytest.param(asked(), edited(labels={}), id="no labels in another way"),
+        pytest.param(asked(), edited(meta={"finalizers": [], "deletionTimestamp": DELETED}), id="the end of a deletion"),
+        pytest.param({"metadata": {"name": "snap"}, "spec": asked()["spec"]}, asked(), id="stamps that were missing"),
+    ],
+)
+async def test_edits_that_are_allowed(old: Json, new: Json) -> None:
+    async with Scene().hooks() as hooks:
+        assert await hooks.judge(review("UPDATE", new, old=old)) == Decision.allow()
+
+
+@pytest.mark.parametrize(
+    ("new", "field"),
+    [
+        pytest.param(edited(volume="other"), "spec.volume", id="another volume"),
+        pytest.param(edited(createSnapshot=False), "spec.createSnapshot", id="no snapshot after all"),
+        pytest.param(edited(labels={"a": "b"}), "spec.labels", id="labels of the snapshot"),
+        pytest.param(edited(meta={"labels": {}}), "metadata.labels[longhornvolume]", id="no label of the volume"),
+        pytest.param(
+            edited(meta={"labels": {"longhornvolume": "other"}}), "metadata.labels[longhornvolume]", id="the label of another"
+        ),
+        pytest.param(edited(meta={"ownerReferences": []}), "metadata.ownerReferences", id="no owner"),
+        pytest.param(edited(meta={"ownerReferences": [{**OWNER, "uid": "x"}]}), "metadata.ownerReferences", id="another owner"),
+        pytest.param(edited(meta={"finalizers": []}), "metadata.finalizers", id="no finalizer while it stands"),
+    ],
+)
+@pytest.mark.parametrize("user", [PERSON, SYSTEM])
+async def test_edits_that_are_refused(new: Json, field: str, user: str) -> None:
+    async with Scene().hooks() as hooks:
+        found = await hooks.judge(review("UPDATE", new, old=asked(), user=user))
+    assert (found.allowed, found.code, [cause.field for cause in found.causes]) == (False, 422, [field])
+
+
+# --- where Longhorn runs ---------------------------------------------------------------------------------------------
+
+
+def test_where_longhorn_runs_nothing_is_asked_and_nothing_written() -> None:
+    found = engines()
+    assert (found.hooks, found.controllers, found.foreign) == (None, None, KINDS)
+    managed = engines(Options(settings=Settings(manage=True)))
+    assert managed.hooks is not None
+    assert managed.controllers is not None
+
+
+def test_the_hooks_that_are_registered() -> None:
+    wiring = Wiring(MemoryApi())  # type: ignore[arg-type]
+    found = wiring.made(Part(make=make_hooks, watches=KINDS))
+    assert [(one.phase, one.failure_policy, one.targets[0].operations) for one in found] == [
+        ("mutate", "Fail", ("CREATE",)),
+        ("validate", "Fail", ("CREATE", "UPDATE")),
+    ]
