@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.contract.systems import Files, System, read_files, write_files
 from tests.csi_driver.calls import make_volume
 from tests.csi_driver.running import NAME, RunningDriver
-from ullage.snapshots.backends.base import Backend, Restored, Volume
+from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 from ullage.snapshots.backends.csi.backend import CsiBackend
 
 SIZE = 16 * 1024 * 1024
@@ -29,12 +29,12 @@ class Driver:
         self.backend = backend
         self._driver = driver
 
-    async def volume(self, name: str, files: Files) -> Volume:
-        volume = Volume(handle=await asyncio.to_thread(make_volume, self._driver.path, name, size=SIZE))
+    async def volume(self, name: str, files: Files) -> VolumeHandle:
+        volume = VolumeHandle(handle=await asyncio.to_thread(make_volume, self._driver.path, name, size=SIZE))
         await self.write(volume, files)
         return volume
 
-    async def write(self, volume: Volume, files: Files) -> None:
+    async def write(self, volume: VolumeHandle, files: Files) -> None:
         await asyncio.to_thread(write_files, self._driver.data(volume.handle), files)
 
     async def read(self, restored: Restored) -> Files:

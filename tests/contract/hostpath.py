@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.contract.systems import Files, System, read_files, write_files
-from ullage.snapshots.backends.base import Backend, Restored, Volume
-from ullage.snapshots.backends.hostpath import HostPath, Settings
+from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
+from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings
 
 NODE = "here"
 
@@ -25,8 +25,8 @@ class Directories:
         self._outside = directory / "outside"
         for made in (self._volumes, self._snapshots, self._outside):
             made.mkdir()
-        settings = Settings(volumes=(self._volumes,), snapshots=self._snapshots, restored=self._volumes, node=NODE)
-        self.backend: Backend = HostPath(settings)
+        settings = HostPathSettings(volumes=(self._volumes,), snapshots=self._snapshots, restored=self._volumes, node=NODE)
+        self.backend: Backend = HostPathBackend(settings)
         self.unknown = str(self._snapshots / "snapshot-unknown")
         self.unknown_volume = str(self._volumes / "pvc-unknown")
         self.foreign: tuple[str, ...] = (
@@ -39,13 +39,13 @@ class Directories:
             "",
         )
 
-    async def volume(self, name: str, files: Files) -> Volume:
+    async def volume(self, name: str, files: Files) -> VolumeHandle:
         (self._volumes / name).mkdir()
-        volume = Volume(handle=str(self._volumes / name), node=NODE)
+        volume = VolumeHandle(handle=str(self._volumes / name), node=NODE)
         await self.write(volume, files)
         return volume
 
-    async def write(self, volume: Volume, files: Files) -> None:
+    async def write(self, volume: VolumeHandle, files: Files) -> None:
         await asyncio.to_thread(write_files, Path(volume.handle), files)
 
     async def read(self, restored: Restored) -> Files:

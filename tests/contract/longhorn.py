@@ -31,8 +31,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
-from ullage.snapshots.backends.base import Backend, Restored, Volume
-from ullage.snapshots.backends.longhorn.backend import Longhorn
+from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
+from ullage.snapshots.backends.longhorn.backend import LonghornBackend
 from ullage.snapshots.backends.longhorn.handles import NAMESPACE
 from ullage.standalone.world import longhorn
 from ullage.standalone.world.claims import Storage
@@ -55,19 +55,19 @@ class Engines:
     keeps_names = True
 
     def __init__(self, api: MemoryApi, reach: HostConnection) -> None:
-        self.backend: Backend = Longhorn(cast(Client, api))
+        self.backend: Backend = LonghornBackend(cast(Client, api))
         self._api = api
         self._host = reach.host
 
-    async def volume(self, name: str, files: Files) -> Volume:
+    async def volume(self, name: str, files: Files) -> VolumeHandle:
         meta = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
         self._api.put(VOLUMES, {"metadata": meta, "spec": {"size": str(SIZE)}})
-        volume = Volume(handle=name)
+        volume = VolumeHandle(handle=name)
         await self._attach(name)
         await self._write(name, files)
         return volume
 
-    async def write(self, volume: Volume, files: Files) -> None:
+    async def write(self, volume: VolumeHandle, files: Files) -> None:
         await self._attach(volume.handle)
         await self._write(volume.handle, {**await self._read(volume.handle), **files})
 

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
-from ullage.snapshots.backends.base import Backend, Restored, Volume
+from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 
 Files = Mapping[str, bytes]  # by path
 
@@ -28,10 +28,10 @@ class System(Protocol):
     # Whether the name of the latest snapshot of a volume stays taken after it was deleted, until another one is taken.
     keeps_names: bool
 
-    async def volume(self, name: str, files: Files) -> Volume:
+    async def volume(self, name: str, files: Files) -> VolumeHandle:
         """A new volume with these files, and room for 16Mi."""
 
-    async def write(self, volume: Volume, files: Files) -> None:
+    async def write(self, volume: VolumeHandle, files: Files) -> None:
         """Writes files to a volume, over those that are there."""
 
     async def read(self, restored: Restored) -> Files:

@@ -10,7 +10,16 @@ from typing import TypeVar
 import pytest
 
 from tests.contract.systems import System
-from ullage.snapshots.backends.base import Backend, Creation, Impossible, NotNow, Restoration, Shot, Uncertain, Volume
+from ullage.snapshots.backends.base import (
+    Backend,
+    BackendSnapshot,
+    Creation,
+    Impossible,
+    NotNow,
+    Restoration,
+    Uncertain,
+    VolumeHandle,
+)
 
 T = TypeVar("T")
 
@@ -29,7 +38,7 @@ async def certain(call: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.02)
 
 
-async def ready(backend: Backend, creation: Creation) -> Shot:
+async def ready(backend: Backend, creation: Creation) -> BackendSnapshot:
     """Creates, and asks again until the snapshot can be used."""
     async with asyncio.timeout(30):
         while True:
@@ -53,11 +62,11 @@ async def later(call: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.02)
 
 
-def creation(volume: Volume, name: str = "snapshot-1") -> Creation:
+def creation(volume: VolumeHandle, name: str = "snapshot-1") -> Creation:
     return Creation(name=name, volume=volume)
 
 
-def restoration(shot: Shot, name: str = "pvc-1", *, size: int = 16 * MI) -> Restoration:
+def restoration(shot: BackendSnapshot, name: str = "pvc-1", *, size: int = 16 * MI) -> Restoration:
     return Restoration(name=name, snapshot=shot.handle, size=size)
 
 
@@ -97,7 +106,7 @@ async def test_concurrent_creations_of_one_name_make_one_snapshot(system: System
 
 async def test_a_volume_that_is_not_there_cannot_have_a_snapshot(system: System) -> None:
     volume = await system.volume("a", BEFORE)
-    missing = Volume(handle=f"{volume.handle}-missing", node=volume.node)
+    missing = VolumeHandle(handle=f"{volume.handle}-missing", node=volume.node)
     with pytest.raises(Impossible, match="missing"):
         await system.backend.create(creation(missing))
     assert await system.snapshots() == 0
@@ -116,7 +125,7 @@ async def test_restored_data_is_what_it_was_at_the_cut_byte_by_byte(system: Syst
 async def test_restoring_again_gives_back_the_same_volume_with_what_was_written_to_it(system: System) -> None:
     shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
     first = await system.backend.restore(restoration(shot))
-    await system.write(Volume(handle=first.handle, node=first.node), {"written": b"by the application"})
+    await system.write(VolumeHandle(handle=first.handle, node=first.node), {"written": b"by the application"})
     assert await system.backend.restore(restoration(shot)) == first
     assert (await system.read(first))["written"] == b"by the application"
     assert await system.volumes() == 2
@@ -133,7 +142,7 @@ async def test_concurrent_restorations_of_one_name_make_one_volume(system: Syste
 async def test_two_volumes_from_one_snapshot_are_apart(system: System) -> None:
     shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
     one, other = [await system.backend.restore(restoration(shot, name)) for name in ("pvc-1", "pvc-2")]
-    await system.write(Volume(handle=one.handle, node=one.node), AFTER)
+    await system.write(VolumeHandle(handle=one.handle, node=one.node), AFTER)
     assert await system.read(other) == BEFORE
 
 
@@ -149,7 +158,7 @@ async def test_one_name_for_volumes_from_two_snapshots_is_impossible(system: Sys
 async def test_a_restored_volume_can_have_a_snapshot_of_its_own(system: System) -> None:
     shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
     made = await system.backend.restore(restoration(shot))
-    again = await ready(system.backend, creation(Volume(handle=made.handle, node=made.node), "snapshot-2"))
+    again = await ready(system.backend, creation(VolumeHandle(handle=made.handle, node=made.node), "snapshot-2"))
     assert await system.read(await system.backend.restore(restoration(again, "pvc-2"))) == BEFORE
 
 
@@ -172,7 +181,7 @@ async def test_a_volume_smaller_than_the_snapshot_needs_is_impossible(system: Sy
 
 async def test_nothing_can_be_restored_from_a_snapshot_that_is_not_there(system: System) -> None:
     volume = await system.volume("a", BEFORE)
-    gone = Shot(handle=system.unknown, volume=volume.handle, cut=datetime.now(UTC), ready=True)
+    gone = BackendSnapshot(handle=system.unknown, volume=volume.handle, cut=datetime.now(UTC), ready=True)
     with pytest.raises(Impossible):
         await system.backend.restore(restoration(gone))
     assert await system.volumes() == 1

@@ -9,8 +9,8 @@ import uuid
 from typing import Any
 
 from ullage.kube.kinds import Kind
-from ullage.snapshots.dialects.ga import GA
-from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 
 from .kubectl import Kubectl
 

@@ -14,8 +14,8 @@ import pytest
 
 from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind, Meta
-from ullage.snapshots.dialects.ga import GA
-from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Change, Dialect, Problem, Record, Ref, State
 
 from .api import Api

@@ -14,8 +14,8 @@ from unittest import mock
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.snapshots.trees import Description, copied, described
-from ullage.snapshots.backends.hostpath import copying, replica, scan
+from tests.unit.snapshots.backends.hostpath.trees import Description, copied, described
+from ullage.snapshots.backends.hostpath import file_copy, scan, tree_copy
 from ullage.snapshots.backends.hostpath.scan import Tree
 
 T = TypeVar("T")
@@ -75,10 +75,10 @@ def meanwhile(top: Path, steps: list[list[tuple[object, ...]]]) -> Iterator[list
         return scan.scan(*arguments, **options)
 
     with (
-        mock.patch.object(replica, "scan", then_act(noting)),
+        mock.patch.object(tree_copy, "scan", then_act(noting)),
         mock.patch.object(scan, "_still", then_act(scan._still)),
-        mock.patch.object(copying, "copy_data", then_act(copying.copy_data)),
-        mock.patch.multiple(replica, _PAUSE=0, PASSES=30),
+        mock.patch.object(file_copy, "copy_data", then_act(file_copy.copy_data)),
+        mock.patch.multiple(tree_copy, _PAUSE=0, PASSES=30),
     ):
         yield states
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ullage.engines.slice import Options as EngineOptions
     from ullage.kube.slices import Wiring
     from ullage.snapshots.backends.base import Backend
-    from ullage.snapshots.backends.hostpath.backend import HostPath
+    from ullage.snapshots.backends.hostpath.backend import HostPathBackend
     from ullage.snapshots.slice import Options
 
 SIDECAR: Final = "sidecar"
@@ -214,19 +214,19 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
             wiring.hold(backend)
             made[name] = backend
     if what.hostpath is not None:
-        from ullage.snapshots.backends.hostpath.backend import HostPath
-        from ullage.snapshots.backends.hostpath.paths import Settings
+        from ullage.snapshots.backends.hostpath.backend import HostPathBackend
+        from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 
         given = what.hostpath
         volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
-        settings = Settings(volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node)
-        hostpath = HostPath(settings, clock=wiring.clock)
+        settings = HostPathSettings(volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node)
+        hostpath = HostPathBackend(settings, clock=wiring.clock)
         wiring.hold(_swept(hostpath))
         made[hostpath.driver] = hostpath
     if what.longhorn:
-        from ullage.snapshots.backends.longhorn.backend import Longhorn
+        from ullage.snapshots.backends.longhorn.backend import LonghornBackend
 
-        longhorn = Longhorn(wiring.client)
+        longhorn = LonghornBackend(wiring.client)
         made[longhorn.driver] = longhorn
     return made
 
@@ -238,7 +238,7 @@ def _made(directory: Path) -> Path:
 
 
 @asynccontextmanager
-async def _swept(hostpath: HostPath) -> AsyncIterator[None]:
+async def _swept(hostpath: HostPathBackend) -> AsyncIterator[None]:
     """What an earlier process left half done goes before the work begins."""
     await hostpath.sweep()
     yield

@@ -26,7 +26,7 @@ class Api(Patcher, Protocol):
     async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "") -> None: ...
 
 
-class Teller(Protocol):
+class EventRecorder(Protocol):
     """What is needed of a `kube.Recorder`."""
 
     def record(self, kind: Kind[Any], obj: Object, reason: Reason, *, note: str) -> None: ...
@@ -46,5 +46,7 @@ async def read_secrets(api: Api, ref: Ref | None) -> Secrets:
     return decoded(found)
 
 
-def tell(teller: Teller, kind: Kind[Any], obj: Object, *, reason: str, note: str, normal: bool = False) -> None:
-    teller.record(kind, obj, Reason(reason, action="Restore", type="Normal" if normal else "Warning"), note=note)
+def record_event(
+    recorder: EventRecorder, kind: Kind[Any], obj: Object, *, reason: str, note: str, normal: bool = False
+) -> None:
+    recorder.record(kind, obj, Reason(reason, action="Restore", type="Normal" if normal else "Warning"), note=note)

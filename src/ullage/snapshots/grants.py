@@ -7,8 +7,8 @@ one could have anybody's data restored.
 from __future__ import annotations
 
 from ullage.kube.slices import Grant
-from ullage.snapshots.dialects.ga import GA
-from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 
 
 def aggregated_roles() -> list[Grant]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ullage.kube.kinds import Kind, Meta, Object, Value
+from ullage.snapshots.controllers.snapshot.bind.rules import label_value
 from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot
-from ullage.snapshots.rules import label_value
 
 # A selector is part of a URL, and servers refuse URLs that are too long: beyond this everything is read and looked through.
 SELECTOR_LIMIT: Final = 4000

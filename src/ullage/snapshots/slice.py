@@ -13,20 +13,22 @@ from typing import Any, Final
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Slice, Wiring, Write
-from ullage.snapshots import restorer, types, webhook
+from ullage.snapshots import types
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
 from ullage.snapshots.backends.longhorn import backend as longhorn
-from ullage.snapshots.controller import Binder
-from ullage.snapshots.dialects.ga import GA
-from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
+from ullage.snapshots.controllers.claim.restore import controller as restorer
+from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
+from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.grants import aggregated_roles
-from ullage.snapshots.keeper import Keeper
+from ullage.snapshots.lookup import SnapshotLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import Settings
-from ullage.snapshots.shelves import Shelf, kinds_of, shelf_of, volumes_of
-from ullage.snapshots.turns import Lines
-from ullage.snapshots.worker import Worker
+from ullage.snapshots.volume_queue import VolumeQueues
+from ullage.snapshots.webhook import hooks as webhook
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
 
@@ -39,7 +41,7 @@ WRITES: Final = (
     *(Write(dialect.records, ("create", "delete")) for dialect in DIALECTS),
 )
 
-Backends = Mapping[str, Backend]
+BackendsByDriver = Mapping[str, Backend]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class Options:
     """`backends` gives those that this process calls, by driver; what has to be closed again it leaves with the wiring."""
 
     settings: Settings = field(default_factory=Settings)
-    backends: Callable[[Wiring], Backends] = lambda wiring: {}
+    backends: Callable[[Wiring], BackendsByDriver] = lambda wiring: {}
 
 
 def snapshots(options: Options | None = None) -> Slice:
@@ -92,46 +94,46 @@ def own_kinds(dialect: Dialect[Any, Any]) -> tuple[Any, ...]:
 
 def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     """All that the main controller runs; a sidecar has `make_workers` alone."""
-    shelves = [shelf_of(wiring, dialect) for dialect in DIALECTS]
-    volumes, lines, recorder = volumes_of(wiring), Lines(), wiring.recorder("snapshots")
+    lookups = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS]
+    volumes, queues, recorder = volume_lookup(wiring), VolumeQueues(), wiring.recorder("snapshots")
     metrics = Metrics(wiring.metrics.registry, clock=wiring.clock)
-    for shelf in shelves:
-        shelf.follow(lines)  # before anybody else is told of records
+    for lookup in lookups:
+        lookup.follow(queues)  # before anybody else is told of records
     restorer.index_claims(volumes.claims)
     binders = [
         Binder(
             wiring.client,
-            shelf,
+            lookup,
             volumes,
             settings=options.settings,
-            lines=lines,
+            queues=queues,
             recorder=recorder,
             metrics=metrics,
             restoring=restorer.pending(volumes.claims),
             clock=wiring.clock,
         )
-        for shelf in shelves
+        for lookup in lookups
     ]
-    keeper = Keeper(wiring.client, shelves, volumes, settings=options.settings)
+    keeper = ClaimReleaser(wiring.client, lookups, volumes, settings=options.settings)
     return [
         *(binder.controller(metrics=wiring.metrics) for binder in binders),
         keeper.controller(metrics=wiring.metrics),
-        *_workers(wiring, options, shelves, lines=lines, recorder=recorder),
+        *_workers(wiring, options, lookups, queues=queues, recorder=recorder),
     ]
 
 
 def make_workers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     """What a sidecar runs: nothing but the calls to its driver."""
-    shelves, lines = [shelf_of(wiring, dialect) for dialect in DIALECTS], Lines()
-    for shelf in shelves:
-        shelf.follow(lines)
-    return _workers(wiring, options, shelves, lines=lines, recorder=wiring.recorder("snapshots"))
+    lookups, queues = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS], VolumeQueues()
+    for lookup in lookups:
+        lookup.follow(queues)
+    return _workers(wiring, options, lookups, queues=queues, recorder=wiring.recorder("snapshots"))
 
 
 def _workers(
-    wiring: Wiring, options: Options, shelves: Sequence[Shelf], *, lines: Lines, recorder: Recorder
+    wiring: Wiring, options: Options, lookups: Sequence[SnapshotLookup], *, queues: VolumeQueues, recorder: Recorder
 ) -> list[Controller[Any]]:
     backends = options.backends(wiring)
-    worker = Worker(wiring.client, shelves, backends, lines=lines, clock=wiring.clock)
-    restorers = restorer.make_restorers(wiring, shelves, backends, teller=recorder, elsewhere=options.settings.elsewhere)
+    worker = RecordSyncer(wiring.client, lookups, backends, queues=queues, clock=wiring.clock)
+    restorers = restorer.make_restorers(wiring, lookups, backends, recorder=recorder, elsewhere=options.settings.elsewhere)
     return [worker.controller(metrics=wiring.metrics), *restorers]

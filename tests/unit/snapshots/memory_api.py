@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tests.unit.snapshots.wire_objects import patched
+from tests.unit.snapshots.api.objects import patched
 from ullage.kube.client.client import Listing, WatchEvent
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.events.recorder import Reason

@@ -21,17 +21,17 @@ from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots import types
-from ullage.snapshots.backends.base import NO_SECRETS, Creation, Impossible, NotNow, Secrets, Shot, Uncertain
-from ullage.snapshots.controller import Binder
-from ullage.snapshots.dialects.ga import GA
-from ullage.snapshots.dialects.prototype import PROTOTYPE
-from ullage.snapshots.keeper import Keeper
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Impossible, NotNow, Secrets, Uncertain
+from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
+from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
+from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import Settings
-from ullage.snapshots.shelves import kinds_of, shelf_of, volumes_of
-from ullage.snapshots.turns import Lines, Place
-from ullage.snapshots.worker import Worker
+from ullage.snapshots.volume_queue import RecordKey, VolumeQueues
 
 DRIVER = "csi.example.com"
 CUT = datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
@@ -57,7 +57,7 @@ class Driver:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def create(self, creation: Creation) -> Shot:
+    async def create(self, creation: Creation) -> BackendSnapshot:
         fuse = self._cluster.api.fuse
         fuse.before(f"make {creation.name}")
         volume = creation.volume.handle
@@ -75,7 +75,7 @@ class Driver:
             self.names[handle] = creation.name
         fuse.after()
         self.after()
-        return Shot(handle=handle, volume=volume, cut=CUT, ready=self.ready, restore_size=4096)
+        return BackendSnapshot(handle=handle, volume=volume, cut=CUT, ready=self.ready, restore_size=4096)
 
     async def undo(self, creation: Creation) -> None:
         with contextlib.suppress(Impossible):
@@ -87,10 +87,10 @@ class Driver:
         self.names.pop(handle, None)
         self._cluster.api.fuse.after()
 
-    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> BackendSnapshot | None:
         if handle not in self.names:
             return None
-        return Shot(handle=handle, volume="vol-1", cut=CUT, ready=self.ready, restore_size=4096)
+        return BackendSnapshot(handle=handle, volume="vol-1", cut=CUT, ready=self.ready, restore_size=4096)
 
 
 @dataclass
@@ -177,19 +177,19 @@ class Cluster:
                     task.cancel()
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
-        settings, lines = Settings(drivers={DRIVER: "here"}, alone=True), Lines()
-        shelves = [shelf_of(wiring, one) for one in DIALECTS]
-        volumes, metrics = volumes_of(wiring), Metrics(clock=wiring.clock)
-        for shelf in shelves:
-            shelf.follow(lines)
+        settings, queues = Settings(drivers={DRIVER: "here"}, alone=True), VolumeQueues()
+        lookups = [snapshot_lookup(wiring, one) for one in DIALECTS]
+        volumes, metrics = volume_lookup(wiring), Metrics(clock=wiring.clock)
+        for lookup in lookups:
+            lookup.follow(queues)
         told: Any = self.told
         binders = [
-            Binder(wiring.client, shelf, volumes, settings=settings, lines=lines, recorder=told, metrics=metrics)
-            for shelf in shelves
+            Binder(wiring.client, lookup, volumes, settings=settings, queues=queues, recorder=told, metrics=metrics)
+            for lookup in lookups
         ]
         backends: Any = {DRIVER: self.driver}
-        worker = Worker(wiring.client, shelves, backends, lines=lines, backoff=Backoff(first=0.01, cap=0.05))
-        keeper = Keeper(wiring.client, shelves, volumes, settings=settings)
+        worker = RecordSyncer(wiring.client, lookups, backends, queues=queues, backoff=Backoff(first=0.01, cap=0.05))
+        keeper = ClaimReleaser(wiring.client, lookups, volumes, settings=settings)
         return [*(binder.controller() for binder in binders), worker.controller(), keeper.controller()]
 
     async def live(self, until: Callable[[], bool]) -> None:
@@ -391,11 +391,13 @@ async def test_what_was_undone_is_not_undone_again_where_the_cache_has_not_seen_
     wiring = Wiring(cluster.api)  # type: ignore[arg-type]
     backends: Any = {DRIVER: cluster.driver}
 
-    def make(wiring: Wiring) -> list[Worker]:
-        return [Worker(wiring.client, [shelf_of(wiring, one) for one in DIALECTS], backends, lines=Lines())]
+    def make(wiring: Wiring) -> list[RecordSyncer]:
+        return [
+            RecordSyncer(wiring.client, [snapshot_lookup(wiring, one) for one in DIALECTS], backends, queues=VolumeQueues())
+        ]
 
     (worker,) = wiring.made(Part(make=make, watches=kinds_of(DIALECTS)))
-    place = Place(dialect.name, cluster.api.bodies(dialect.records)[0]["metadata"]["name"])
+    place = RecordKey(dialect.name, cluster.api.bodies(dialect.records)[0]["metadata"]["name"])
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(cache.run()) for cache in wiring.caches]
         for cache in wiring.caches:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.unit.snapshots.made import DELETED, snapshot
+from tests.unit.snapshots.objects import DELETED, snapshot
 from ullage.clock import FakeClock
 from ullage.snapshots.metrics import Metrics, state_of
 from ullage.snapshots.model import Problem, Snapshot, State

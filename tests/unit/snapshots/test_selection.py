@@ -9,8 +9,8 @@ import pytest
 
 from ullage.kube.kinds import Meta
 from ullage.selectors import LabelSelector
+from ullage.snapshots.controllers.snapshot.bind.rules import label_value, labels_for
 from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot
-from ullage.snapshots.rules import label_value, labels_for
 from ullage.snapshots.selection import (
     Everything,
     OfClaims,

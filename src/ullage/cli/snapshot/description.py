@@ -14,7 +14,7 @@ from ullage.cli.snapshot.taking import requested
 from ullage.cli.snapshot.text import NONE, age, ago, aligned, moment, plain, problem, size, source
 from ullage.kube.errors import Forbidden
 from ullage.snapshots import types
-from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.api.common import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import VOLUME_LABEL, Record
 

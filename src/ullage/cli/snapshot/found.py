@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ullage.snapshots.dialects.ga import GA
-from ullage.snapshots.dialects.prototype import PROTOTYPE
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Snapshot
 
 Dialect = Any  # a model.Dialect, of whatever types

@@ -19,7 +19,7 @@ from ullage.kube.client.config import Config
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.snapshots import types
-from ullage.snapshots.eligibility import Wanted, wanted_by
+from ullage.snapshots.controllers.claim.restore.eligibility import DataSource, data_source_of
 from ullage.snapshots.model import Record, Ref
 from ullage.snapshots.selection import PODS, STATEFUL_SETS, Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 
@@ -203,9 +203,9 @@ async def record_of(client: Client, found: Found) -> Record | Forbidden | None:
 async def restored_claims(client: Client, found: Found) -> list[types.Claim]:
     """The claims that are filled from a snapshot, or were."""
     meta = found.obj.metadata
-    wanted = Wanted(found.dialect.snapshots.group, meta.namespace, meta.name)
+    wanted = DataSource(found.dialect.snapshots.group, meta.namespace, meta.name)
     claims = await readable(client.list(types.CLAIMS, meta.namespace))
-    return [] if isinstance(claims, Forbidden) else [one for one in claims.items if wanted_by(one) == wanted]
+    return [] if isinstance(claims, Forbidden) else [one for one in claims.items if data_source_of(one) == wanted]
 
 
 async def events_of(client: Client, obj: Object, *, type: str = "") -> list[SeenEvent]:

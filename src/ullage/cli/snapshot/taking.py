@@ -21,7 +21,7 @@ from ullage.kube.errors import Forbidden
 from ullage.quantity import Quantity, QuantityError
 from ullage.snapshots import types
 from ullage.snapshots.model import Problem, Snapshot, SnapshotClass
-from ullage.snapshots.sources import Origin, Surroundings, find_class, find_origin
+from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume
 
 _KEPT: Final = {
     "Delete": "Delete: its data goes when the snapshot is deleted",
@@ -45,7 +45,7 @@ def new_snapshot(dialect: Dialect, name: str, namespace: str, *, claim: str, cla
 class Seen:
     """What a user could see of what a snapshot leads to."""
 
-    around: Surroundings = field(default_factory=Surroundings)
+    context: ClaimContext = field(default_factory=ClaimContext)
     classes: Sequence[SnapshotClass] = ()
     hidden: Sequence[str] = ()  # what the user may not read
 
@@ -77,39 +77,39 @@ async def look_around(client: Client, dialect: Dialect, snapshot: Snapshot) -> S
         storage_class = await see(f"StorageClass {name}", client.find(types.STORAGE_CLASSES, name))
     listing = await see(dialect.classes.plural, client.list(dialect.classes))
     classes = [dialect.read_class(one) for one in listing.items] if listing is not None else []
-    around = Surroundings(claim=claim, volume=volume, storage_class=storage_class)
-    return Seen(around=around, classes=classes, hidden=hidden)
+    context = ClaimContext(claim=claim, volume=volume, storage_class=storage_class)
+    return Seen(context=context, classes=classes, hidden=hidden)
 
 
 def outlook(dialect: Dialect, snapshot: Snapshot, seen: Seen) -> Outlook:
     """As far as what was seen goes: what may not be read is no problem, but leaves the question open."""
-    lines = [_claim_line(snapshot, seen.around)]
-    origin = find_origin(snapshot, seen.around)
-    if isinstance(origin, Problem):
-        if seen.hidden and origin.reason in ("ClaimNotFound", "VolumeNotFound"):
+    lines = [_claim_line(snapshot, seen.context)]
+    source = find_source_volume(snapshot, seen.context)
+    if isinstance(source, Problem):
+        if seen.hidden and source.reason in ("ClaimNotFound", "VolumeNotFound"):
             return Outlook([*lines, *_unchecked(seen)])
-        if origin.reason in PASSING:
-            return Outlook([*lines, f"waits: {plain(origin.message)}"])
-        return Outlook(lines, origin)
-    lines.append(f"driver {origin.driver}{f', on node {origin.volume.node}' if origin.volume.node else ''}")
+        if source.reason in PASSING:
+            return Outlook([*lines, f"waits: {plain(source.message)}"])
+        return Outlook(lines, source)
+    lines.append(f"driver {source.driver}{f', on node {source.volume.node}' if source.volume.node else ''}")
     if dialect.classes.plural in seen.hidden:
         return Outlook([*lines, *_unchecked(seen)])
-    found = _class(dialect, snapshot, origin, seen)
+    found = _class(dialect, snapshot, source, seen)
     if isinstance(found, Problem):
         return Outlook(lines, found)
     return Outlook([*lines, f"class {found.name} ({_KEPT[found.policy]})", *_unchecked(seen)])
 
 
-def _class(dialect: Dialect, snapshot: Snapshot, origin: Origin, seen: Seen) -> SnapshotClass | Problem:
-    return find_class(snapshot, origin, around=seen.around, classes=seen.classes, defaults=dialect.defaults)
+def _class(dialect: Dialect, snapshot: Snapshot, source: SourceVolume, seen: Seen) -> SnapshotClass | Problem:
+    return find_class(snapshot, source, context=seen.context, classes=seen.classes, defaults=dialect.defaults)
 
 
-def _claim_line(snapshot: Snapshot, around: Surroundings) -> str:
+def _claim_line(snapshot: Snapshot, context: ClaimContext) -> str:
     text = f"claim {snapshot.meta.namespace}/{snapshot.claim}"
-    if around.claim is None:
+    if context.claim is None:
         return text
-    volume = around.claim.spec.volume_name
-    return f"{text}, {size(requested(around.claim))}{f', volume {volume}' if volume else ''}"
+    volume = context.claim.spec.volume_name
+    return f"{text}, {size(requested(context.claim))}{f', volume {volume}' if volume else ''}"
 
 
 def requested(claim: types.Claim) -> int | None:

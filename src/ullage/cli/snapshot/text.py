@@ -18,7 +18,7 @@ from ullage.cli.snapshot.found import Found
 from ullage.kube.objects import timestamp
 from ullage.ledger.amounts import spell
 from ullage.quantity import Format, Quantity
-from ullage.snapshots.dialects.wire import read_time
+from ullage.snapshots.api.common import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot
 

@@ -46,7 +46,7 @@ NO_SECRETS = Secrets()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
+class VolumeHandle:
     """A PersistentVolume, as far as a backend is concerned."""
 
     handle: str  # how the storage system knows it: a CSI volume handle, a path
@@ -58,13 +58,13 @@ class Creation:
     """A snapshot to be taken."""
 
     name: str  # 128 bytes at most; letters, digits and dashes
-    volume: Volume
+    volume: VolumeHandle
     parameters: Parameters = field(default_factory=dict)  # handed on untouched
     secrets: Secrets = NO_SECRETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shot:
+class BackendSnapshot:
     """A snapshot, as the storage system has it."""
 
     handle: str
@@ -105,7 +105,7 @@ class Backend(Protocol):
     def driver(self) -> str:
         """The name that StorageClasses, VolumeSnapshotClasses and PersistentVolumes know it by."""
 
-    async def create(self, creation: Creation) -> Shot:
+    async def create(self, creation: Creation) -> BackendSnapshot:
         """Takes a snapshot, or gives back the one that has this name. Returns when the cut is made; it may not be ready then.
 
         A snapshot with this name of another volume is Impossible.
@@ -117,10 +117,10 @@ class Backend(Protocol):
     async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
         """Deletes a snapshot. One that is not there is deleted already."""
 
-    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> BackendSnapshot | None:
         """What the storage system says of a snapshot; None where it has none with this handle."""
 
-    def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+    def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[BackendSnapshot]:
         """All snapshots, or those of one volume (its handle). Impossible where the system cannot tell."""
 
     async def restore(self, restoration: Restoration) -> Restored:
@@ -132,5 +132,5 @@ class Backend(Protocol):
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
         """The bytes that a snapshot really takes; None where the system does not tell."""
 
-    async def estimate(self, volume: Volume) -> int | None:
+    async def estimate(self, volume: VolumeHandle) -> int | None:
         """The bytes that a snapshot of the volume would take at most, if it were taken now; None where nothing is known."""

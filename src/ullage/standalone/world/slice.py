@@ -16,8 +16,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
 from ullage.kube.slices import Part, Slice, Wiring, Write
-from ullage.snapshots.dialects.ga import DEFAULT_CLASS
-from ullage.snapshots.dialects.ga_types import CLASSES as SNAPSHOT_CLASSES
+from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
+from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
 from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node, pods, unsupported, volumes, workloads
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories, Held

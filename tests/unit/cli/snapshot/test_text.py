@@ -24,8 +24,11 @@ from ullage.cli.snapshot.progress import NEXT_STEPS, Verdict, judge, news, why_f
 from ullage.cli.snapshot.reading import SeenEvent
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
-from ullage.snapshots import rules, sources, steps, types, worker
-from ullage.snapshots.dialects import parameters
+from ullage.snapshots import source_volume, types
+from ullage.snapshots.api.prototype import parameters
+from ullage.snapshots.controllers.record.sync import controller as record_controller
+from ullage.snapshots.controllers.record.sync import rules as record_rules
+from ullage.snapshots.controllers.snapshot.bind import rules
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot, State
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -211,9 +214,9 @@ def test_conditions_restored_claims_and_events_are_tables() -> None:
 
 def test_every_reason_that_the_controller_gives_has_a_next_step() -> None:
     """They are collected from the source of the rules, so that a new one is not forgotten here."""
-    source = "".join(map(inspect.getsource, (rules, sources, steps, parameters)))
+    source = "".join(map(inspect.getsource, (rules, source_volume, record_rules, parameters)))
     reasons = set(re.findall(r'Problem\(\s*"([A-Z]\w+)"', source)) - {"Creating"}
-    reasons |= set(re.findall(r'"(Driver\w+)"', inspect.getsource(worker)))
+    reasons |= set(re.findall(r'"(Driver\w+)"', inspect.getsource(record_controller)))
     assert len(reasons) > 15
     assert reasons - set(NEXT_STEPS) == set()
 

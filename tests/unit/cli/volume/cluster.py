@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.unit.cli.snapshot.cluster import Cluster, Json
-from tests.unit.snapshots.wire_objects import patched
+from tests.unit.snapshots.api.objects import patched
 from ullage.engines.api import ENGINES, VOLUMES
 from ullage.kube.kinds import Kind
 from ullage.snapshots import types

@@ -15,19 +15,19 @@ from typing import Any, Final, Self
 
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
+    BackendSnapshot,
     Creation,
     Impossible,
     NotNow,
     Restoration,
     Restored,
     Secrets,
-    Shot,
     Uncertain,
-    Volume,
+    VolumeHandle,
 )
 
 from . import csi_pb2 as csi
-from .channel import PATIENCE_SECONDS, Channel
+from .channel import CONNECT_SECONDS, Channel
 from .client import TIMEOUT_SECONDS, Client, Driver
 from .errors import Incapable, Refused
 
@@ -60,11 +60,11 @@ class CsiBackend:
 
     @classmethod
     async def open(
-        cls, path: Path, *, driver: str = "", timeout: float = TIMEOUT_SECONDS, patience: float = PATIENCE_SECONDS
+        cls, path: Path, *, driver: str = "", timeout: float = TIMEOUT_SECONDS, connect_timeout: float = CONNECT_SECONDS
     ) -> Self:
         """The backend for the driver at a socket. With a name nothing is asked yet, and the driver may come later; without
         one it has to be there, to say its own."""
-        client = Client(Channel(path, patience=patience), name=driver, timeout=timeout)
+        client = Client(Channel(path, connect_timeout=connect_timeout), name=driver, timeout=timeout)
         try:
             return cls(client, driver=driver or (await client.driver()).name)
         except BaseException:
@@ -86,8 +86,8 @@ class CsiBackend:
     def driver(self) -> str:
         return self._name
 
-    async def create(self, creation: Creation) -> Shot:
-        return self._shot(await self._created(creation), of=creation.volume.handle)
+    async def create(self, creation: Creation) -> BackendSnapshot:
+        return self._backend_snapshot(await self._created(creation), of=creation.volume.handle)
 
     async def undo(self, creation: Creation) -> None:
         try:
@@ -105,21 +105,21 @@ class CsiBackend:
             if problem.code != "NOT_FOUND":  # some drivers say this where the interface asks for success
                 raise
 
-    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> BackendSnapshot | None:
         try:
             async for one in self._client.list_snapshots(handle=handle, secrets=secrets):
                 if one.snapshot_id == handle:
-                    return self._shot(one)
+                    return self._backend_snapshot(one)
         except Refused as problem:
             if problem.code != "NOT_FOUND":  # again where others give an empty list
                 raise
         return None
 
-    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[BackendSnapshot]:
         try:
             async for one in self._client.list_snapshots(volume=volume, secrets=secrets):
                 if not volume or one.source_volume_id == volume:
-                    yield self._shot(one)
+                    yield self._backend_snapshot(one)
         except Refused as problem:
             if not volume or problem.code != "NOT_FOUND":
                 raise
@@ -155,7 +155,7 @@ class CsiBackend:
         """Not told: the size in CSI is that of a volume made from the snapshot."""
         return None
 
-    async def estimate(self, volume: Volume) -> int | None:
+    async def estimate(self, volume: VolumeHandle) -> int | None:
         """Not told either."""
         return None
 
@@ -168,10 +168,10 @@ class CsiBackend:
         )
         return await self._client.create_snapshot(request)
 
-    def _shot(self, one: csi.Snapshot, *, of: str = "") -> Shot:
+    def _backend_snapshot(self, one: csi.Snapshot, *, of: str = "") -> BackendSnapshot:
         if not one.HasField("creation_time"):
             raise Uncertain(f"driver {self._name}: snapshot {one.snapshot_id} has no creation_time, so its cut is not known")
-        return Shot(
+        return BackendSnapshot(
             handle=one.snapshot_id,
             volume=one.source_volume_id or of,
             cut=one.creation_time.ToDatetime(tzinfo=UTC),

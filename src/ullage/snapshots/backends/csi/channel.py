@@ -15,7 +15,7 @@ import grpc.aio
 from ullage.errors import BadInput
 from ullage.snapshots.backends.base import Uncertain
 
-PATIENCE_SECONDS = 3.0
+CONNECT_SECONDS = 3.0
 _LONGEST_PATH = 107  # bytes, the kernel's limit for a socket's name
 _OPTIONS = (
     ("grpc.default_authority", "localhost"),  # else it is the socket's path, which drivers written in Go reject
@@ -43,9 +43,9 @@ def socket_path(given: str, *, where: str = "--csi-address") -> Path:
 class Channel:
     """A connection that is made when it is first needed, and made again whenever it breaks."""
 
-    def __init__(self, path: Path, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, path: Path, *, connect_timeout: float = CONNECT_SECONDS) -> None:
         self.path = path
-        self._patience = patience
+        self._connect_timeout = connect_timeout
         self.changed = True  # whether somebody else may be at the other end since this was last set to False
         self._channel: grpc.aio.Channel | None = None
 
@@ -59,9 +59,9 @@ class Channel:
         if not self.path.exists():  # waiting is for drivers that are starting; this one is not
             raise Uncertain(f"{driver}: there is no socket {self.path}: is the driver running?")
         try:
-            await asyncio.wait_for(self._channel.channel_ready(), self._patience)
+            await asyncio.wait_for(self._channel.channel_ready(), self._connect_timeout)
         except TimeoutError:
-            raise Uncertain(f"{driver}: nobody answers on socket {self.path} within {self._patience:g} s") from None
+            raise Uncertain(f"{driver}: nobody answers on socket {self.path} within {self._connect_timeout:g} s") from None
         return self._channel
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Snapshots of directories on this machine: real copies of real files."""
 
-from ullage.snapshots.backends.hostpath.backend import DRIVER, HostPath
-from ullage.snapshots.backends.hostpath.paths import Settings
+from ullage.snapshots.backends.hostpath.backend import DRIVER, HostPathBackend
+from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 
-__all__ = ["DRIVER", "HostPath", "Settings"]
+__all__ = ["DRIVER", "HostPathBackend", "HostPathSettings"]

@@ -1,7 +1,7 @@
 """The backend `ullage.io/hostpath`: volumes are directories of this machine, snapshots are copies of them.
 
 A handle is an absolute path: of a volume its directory, of a snapshot its own directory in the snapshot root. Each is checked
-at every call. What a *cut* is here, and how exact it is, is in `replica`.
+at every call. What a *cut* is here, and how exact it is, is in `tree_copy`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import partial
 from typing import Final
 
 from ullage.clock import Clock, SystemClock
-from ullage.snapshots.backends.base import NO_SECRETS, Creation, Restoration, Restored, Secrets, Shot, Volume
-from ullage.snapshots.backends.hostpath.paths import Settings
-from ullage.snapshots.backends.hostpath.restoring import Restores
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
+from ullage.snapshots.backends.hostpath.paths import HostPathSettings
+from ullage.snapshots.backends.hostpath.restores import Restores
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers
 from ullage.snapshots.settings import HOSTPATH
@@ -24,10 +24,10 @@ _LOOKS: Final = 4  # all other calls at a time: they do not wait behind copies
 _BATCH: Final = 100  # manifests read at one go
 
 
-class HostPath:
+class HostPathBackend:
     """Directories of this machine. Parameters and secrets mean nothing to it."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: HostPathSettings, *, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
         self._snapshots = Snapshots(settings, clock=clock)
         self._restores = Restores(settings, self._snapshots, clock=clock)
@@ -38,7 +38,7 @@ class HostPath:
     def driver(self) -> str:
         return DRIVER
 
-    async def create(self, creation: Creation) -> Shot:
+    async def create(self, creation: Creation) -> BackendSnapshot:
         """Copies the volume. It is ready at once; `cut` is a moment at which the whole tree was what the copy is."""
         return await self._copies.run(partial(self._snapshots.create, creation))
 
@@ -48,15 +48,15 @@ class HostPath:
     async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
         await self._looks.run(partial(self._snapshots.delete, handle))
 
-    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> BackendSnapshot | None:
         found = await self._looks.run(partial(self._snapshots.find, handle))
         return found[0] if found else None
 
-    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[BackendSnapshot]:
         """In the order of their names. What is deleted meanwhile may or may not be among them."""
         names = await self._looks.run(self._snapshots.names)
         for start in range(0, len(names), _BATCH):
-            for shot in await self._looks.run(partial(self._snapshots.shots, names[start : start + _BATCH], volume)):
+            for shot in await self._looks.run(partial(self._snapshots.read_all, names[start : start + _BATCH], volume)):
                 yield shot
 
     async def restore(self, restoration: Restoration) -> Restored:
@@ -72,7 +72,7 @@ class HostPath:
         found = await self._looks.run(partial(self._snapshots.find, handle))
         return found[1].allocated if found else None
 
-    async def estimate(self, volume: Volume) -> int | None:
+    async def estimate(self, volume: VolumeHandle) -> int | None:
         """The bytes that are allocated in the volume now; None for a volume of another node."""
         return await self._looks.run(partial(self._snapshots.estimate, volume))
 
@@ -81,6 +81,6 @@ class HostPath:
         await self._looks.run(self._sweep)
 
     def _sweep(self, stop: Stop) -> None:
-        for shelf in (self._snapshots.shelf, self._restores.shelf):
-            with shelf.opened() as root:
-                shelf.sweep(root, stop=stop)
+        for store in (self._snapshots.store, self._restores.store):
+            with store.opened() as root:
+                store.sweep(root, stop=stop)

@@ -18,14 +18,14 @@ from typing import Final
 
 from ullage.errors import BadInput
 from ullage.snapshots.backends.base import Impossible, NotNow
-from ullage.snapshots.backends.hostpath.problems import shown
+from ullage.snapshots.backends.hostpath.errors import shown
 
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"[A-Za-z0-9-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class HostPathSettings:
     """Where things lie on this machine. All of these directories have to be there."""
 
     volumes: tuple[Path, ...]  # volumes lie below these
@@ -73,7 +73,7 @@ def parts_of(handle: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VolumePath:
     """A directory below a root."""
 
     root: Path
@@ -84,7 +84,7 @@ class Place:
         return self.root.joinpath(*self.parts)
 
 
-def place(handle: str, roots: Sequence[Path]) -> Place:
+def volume_path(handle: str, roots: Sequence[Path]) -> VolumePath:
     """Where a volume lies. Raises Impossible where that is no place for one."""
     parts = parts_of(handle)
     for root in roots:
@@ -96,29 +96,29 @@ def place(handle: str, roots: Sequence[Path]) -> Place:
             raise Impossible(f"path {shown(handle)}: is a root itself; a directory below it is allowed")
         if below[0].startswith("."):
             raise Impossible(f"path {shown(handle)}: names with a dot in front are kept for other uses in {root}")
-        return Place(root, below)
+        return VolumePath(root, below)
     allowed = " or ".join(str(root) for root in roots) or "no directory: there is no volume root in the settings"
     raise Impossible(f"path {shown(handle)}: below {allowed} is allowed")
 
 
 @contextmanager
-def opened(place: Place) -> Iterator[int]:
+def opened(volume: VolumePath) -> Iterator[int]:
     """A descriptor of the directory."""
     try:
-        root = os.open(place.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the settings may name a symbolic link
+        root = os.open(volume.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the settings may name a symbolic link
     except OSError as error:
-        raise NotNow(f"{place.root}: {error.strerror}; it has to be there, or its file system mounted") from error
-    with closing(root), closing(_below(root, place)) as directory:
+        raise NotNow(f"{volume.root}: {error.strerror}; it has to be there, or its file system mounted") from error
+    with closing(root), closing(_below(root, volume)) as directory:
         yield directory
 
 
-def _below(root: int, place: Place) -> int:
+def _below(root: int, volume: VolumePath) -> int:
     try:
-        return descend(root, place.parts)
+        return descend(root, volume.parts)
     except PermissionError as error:
-        raise Impossible(f"path {shown(place.path)}: {error.strerror}") from error
+        raise Impossible(f"path {shown(volume.path)}: {error.strerror}") from error
     except OSError as error:
-        raise Impossible(f"path {shown(place.path)}: {_obstacle(place)}") from error
+        raise Impossible(f"path {shown(volume.path)}: {_obstacle(volume)}") from error
 
 
 @contextmanager
@@ -144,10 +144,10 @@ def descend(start: int, parts: Iterable[str]) -> int:
     return current
 
 
-def _obstacle(place: Place) -> str:
+def _obstacle(volume: VolumePath) -> str:
     """What is in the way, for the message only."""
-    path = place.root
-    for part in place.parts:
+    path = volume.root
+    for part in volume.parts:
         path = path / part
         try:
             mode = path.lstat().st_mode

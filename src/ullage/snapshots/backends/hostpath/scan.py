@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from ullage.clock import Clock
 from ullage.snapshots.backends.base import Impossible
+from ullage.snapshots.backends.hostpath.errors import naming, shown
 from ullage.snapshots.backends.hostpath.paths import closing, descend
-from ullage.snapshots.backends.hostpath.problems import naming, shown
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 DEEPEST: Final = 256  # levels; every directory is reached from the top anew

@@ -1,4 +1,4 @@
-"""Snapshots on the shelf: `NAME/data` is the copy, `NAME/manifest.json` says what it is of."""
+"""Snapshots in their directory: `NAME/data` is the copy, `NAME/manifest.json` says what it is of."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import UllageError
-from ullage.snapshots.backends.base import Creation, Impossible, NotNow, Shot, Volume
+from ullage.snapshots.backends.base import BackendSnapshot, Creation, Impossible, NotNow, VolumeHandle
+from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath import manifest as manifests
-from ullage.snapshots.backends.hostpath import problems
+from ullage.snapshots.backends.hostpath.errors import shown
 from ullage.snapshots.backends.hostpath.manifest import Manifest
-from ullage.snapshots.backends.hostpath.paths import DIRECTORY, Settings, check_name, closing, opened, parts_of, place
-from ullage.snapshots.backends.hostpath.problems import shown
-from ullage.snapshots.backends.hostpath.replica import NeverStill, Taken, replicate
+from ullage.snapshots.backends.hostpath.paths import (
+    DIRECTORY,
+    HostPathSettings,
+    check_name,
+    closing,
+    opened,
+    parts_of,
+    volume_path,
+)
 from ullage.snapshots.backends.hostpath.scan import measure
-from ullage.snapshots.backends.hostpath.shelf import Shelf
+from ullage.snapshots.backends.hostpath.store import DirectoryStore
 from ullage.snapshots.backends.hostpath.threads import Stop
+from ullage.snapshots.backends.hostpath.tree_copy import Taken, TreeKeepsChanging, copy_tree
 
 logger = logging.getLogger(__name__)
 
@@ -29,72 +37,72 @@ DATA: Final = "data"
 class Snapshots:
     """Takes, finds and deletes them. Every call blocks, and belongs in a thread."""
 
-    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+    def __init__(self, settings: HostPathSettings, *, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self.shelf = Shelf(settings.snapshots, clock=clock)
+        self.store = DirectoryStore(settings.snapshots, clock=clock)
 
-    def create(self, creation: Creation, stop: Stop) -> Shot:
+    def create(self, creation: Creation, stop: Stop) -> BackendSnapshot:
         name = check_name(creation.name)
         self._check_node(creation.volume)
-        with self.shelf.opened() as root, self._making(creation, stop), self.shelf.locked(root, name, stop=stop):
+        with self.store.opened() as root, self._making(creation, stop), self.store.locked(root, name, stop=stop):
             if found := self._existing(root, creation):
-                return self._shot(found)
-            self.shelf.clear(root, name)
-            return self._shot(self._take(root, creation, stop))
+                return self._backend_snapshot(found)
+            self.store.clear(root, name)
+            return self._backend_snapshot(self._take(root, creation, stop))
 
     def undo(self, creation: Creation, stop: Stop) -> None:
         name = check_name(creation.name)
-        with self.shelf.opened() as root, _removing(f"snapshot {name}"), self.shelf.locked(root, name, stop=stop):
-            self.shelf.clear(root, name)
+        with self.store.opened() as root, _removing(f"snapshot {name}"), self.store.locked(root, name, stop=stop):
+            self.store.clear(root, name)
             found = self.read(root, name)
             if found is None or _same(found.volume, creation.volume.handle):  # another volume's was there before
-                self.shelf.retire(root, name)
+                self.store.retire(root, name)
 
     def delete(self, handle: str, stop: Stop) -> None:
-        name = self.shelf.name_of(handle, what="snapshot")
-        with self.shelf.opened() as root, _removing(f"snapshot {name}"), self.shelf.locked(root, name, stop=stop):
-            self.shelf.clear(root, name)
-            self.shelf.retire(root, name)
+        name = self.store.name_of(handle, what="snapshot")
+        with self.store.opened() as root, _removing(f"snapshot {name}"), self.store.locked(root, name, stop=stop):
+            self.store.clear(root, name)
+            self.store.retire(root, name)
 
-    def find(self, handle: str, stop: Stop) -> tuple[Shot, Manifest] | None:
+    def find(self, handle: str, stop: Stop) -> tuple[BackendSnapshot, Manifest] | None:
         stop.check()
-        name = self.shelf.name_of(handle, what="snapshot")
-        with self.shelf.opened() as root, _reading(f"snapshot {name}"):
+        name = self.store.name_of(handle, what="snapshot")
+        with self.store.opened() as root, _reading(f"snapshot {name}"):
             found = self.read(root, name)
-        return (self._shot(found), found) if found else None
+        return (self._backend_snapshot(found), found) if found else None
 
     def names(self, stop: Stop) -> list[str]:
         stop.check()
-        with self.shelf.opened(), _reading("snapshots"):
-            return self.shelf.names()
+        with self.store.opened(), _reading("snapshots"):
+            return self.store.names()
 
-    def shots(self, names: Iterable[str], volume: str, stop: Stop) -> list[Shot]:
+    def read_all(self, names: Iterable[str], volume: str, stop: Stop) -> list[BackendSnapshot]:
         """Those among these names that are snapshots, of one volume or of any."""
         stop.check()
-        with self.shelf.opened() as root, _reading("snapshots"):
+        with self.store.opened() as root, _reading("snapshots"):
             found = [self.read(root, name) for name in names]
-        return [self._shot(one) for one in found if one and (not volume or _same(one.volume, volume))]
+        return [self._backend_snapshot(one) for one in found if one and (not volume or _same(one.volume, volume))]
 
-    def estimate(self, volume: Volume, stop: Stop) -> int | None:
+    def estimate(self, volume: VolumeHandle, stop: Stop) -> int | None:
         if volume.node not in ("", self._settings.node):
             return None
-        with _reading(f"volume {shown(volume.handle)}"), opened(place(volume.handle, self._settings.volumes)) as source:
+        with _reading(f"volume {shown(volume.handle)}"), opened(volume_path(volume.handle, self._settings.volumes)) as source:
             return measure(source, stop=stop).allocated
 
     def read(self, root: int, name: str) -> Manifest | None:
-        with self.shelf.entry(root, name) as directory:
+        with self.store.entry(root, name) as directory:
             return None if directory is None else manifests.read(directory, name)
 
     def _take(self, root: int, creation: Creation, stop: Stop) -> Manifest:
-        source_place = place(creation.volume.handle, self._settings.volumes)
-        with opened(source_place) as source, self.shelf.staged(root, creation.name) as staging:
+        source_path = volume_path(creation.volume.handle, self._settings.volumes)
+        with opened(source_path) as source, self.store.staged(root, creation.name) as staging:
             os.mkdir(DATA, 0o700, dir_fd=staging)
             with closing(os.open(DATA, DIRECTORY, dir_fd=staging)) as target:
-                taken = replicate(source, target, clock=self._clock, stop=stop)
+                taken = copy_tree(source, target, clock=self._clock, stop=stop)
                 manifest = self._manifest(creation, taken, target=target, stop=stop)
             manifests.write(staging, manifest)
-            self.shelf.publish(root, creation.name)
+            self.store.publish(root, creation.name)
         if manifest.skipped:
             about = {"snapshot": manifest.name, "volume": manifest.volume, "count": manifest.skipped}
             logger.warning("sockets and devices were left out of a snapshot", extra=about)
@@ -118,16 +126,16 @@ class Snapshots:
     def _existing(self, root: int, creation: Creation) -> Manifest | None:
         found = self.read(root, creation.name)
         if found is None:
-            with self.shelf.entry(root, creation.name) as directory:
+            with self.store.entry(root, creation.name) as directory:
                 if directory is not None:
-                    path = self.shelf.path(creation.name)
+                    path = self.store.path(creation.name)
                     raise Impossible(f"snapshot {creation.name}: {path} is there, without a valid {manifests.FILE}; remove it")
         elif not _same(found.volume, creation.volume.handle):
             theirs, ours = shown(found.volume), shown(creation.volume.handle)
             raise Impossible(f"snapshot {creation.name}: is there already, of volume {theirs}, not of {ours}")
         return found
 
-    def _check_node(self, volume: Volume) -> None:
+    def _check_node(self, volume: VolumeHandle) -> None:
         here = self._settings.node
         if volume.node not in ("", here):
             raise Impossible(
@@ -140,22 +148,22 @@ class Snapshots:
         what = f"snapshot of {shown(creation.volume.handle)}"
         try:
             yield
-        except NeverStill as error:
+        except TreeKeepsChanging as error:
             raise NotNow(f"{what}: {error}") from error
         except OSError as error:
-            needed = self._needed(creation.volume, stop) if error.errno in problems.FULL else None
-            raise problems.of_making(error, what=what, place=self._settings.snapshots, needed=needed) from error
+            needed = self._needed(creation.volume, stop) if error.errno in errors.FULL else None
+            raise errors.of_making(error, what=what, place=self._settings.snapshots, needed=needed) from error
 
-    def _needed(self, volume: Volume, stop: Stop) -> int | None:
+    def _needed(self, volume: VolumeHandle, stop: Stop) -> int | None:
         """For a message that must not fail itself."""
         with suppress(UllageError):
             return self.estimate(volume, stop)
         return None
 
-    def _shot(self, manifest: Manifest) -> Shot:
+    def _backend_snapshot(self, manifest: Manifest) -> BackendSnapshot:
         """Restored files keep their holes, so what is allocated is what a new volume needs, not what files claim to be."""
-        return Shot(
-            handle=str(self.shelf.path(manifest.name)),
+        return BackendSnapshot(
+            handle=str(self.store.path(manifest.name)),
             volume=manifest.volume,
             cut=manifest.cut,
             ready=True,
@@ -173,7 +181,7 @@ def _removing(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise problems.of_removing(error, what=what) from error
+        raise errors.of_removing(error, what=what) from error
 
 
 @contextmanager
@@ -181,4 +189,4 @@ def _reading(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise problems.of_reading(error, what=what) from error
+        raise errors.of_reading(error, what=what) from error

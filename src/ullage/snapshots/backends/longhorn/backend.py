@@ -22,17 +22,17 @@ from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
+    BackendSnapshot,
     Creation,
     Impossible,
     NotNow,
     Restoration,
     Restored,
     Secrets,
-    Shot,
     Uncertain,
-    Volume,
+    VolumeHandle,
 )
-from ullage.snapshots.backends.longhorn import verdicts
+from ullage.snapshots.backends.longhorn import status
 from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE, Handle, is_name, parsed, volume_name
 
 T = TypeVar("T", bound=Object)
@@ -47,7 +47,7 @@ _ALIGNED: Final = 2 * 1024**2  # bytes; Longhorn's volumes are multiples of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """Seconds that a call waits for what it asked for. After that it is not known; the next call goes on from there."""
 
     taking: float = 20.0  # with the time that a detached volume takes to be attached
@@ -55,10 +55,10 @@ class Patience:
     cloning: float = 60.0
 
 
-class Longhorn:
-    def __init__(self, client: Client, *, patience: Patience | None = None) -> None:
+class LonghornBackend:
+    def __init__(self, client: Client, *, timeouts: Timeouts | None = None) -> None:
         self._client = client
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
 
     @property
     def driver(self) -> str:
@@ -66,18 +66,18 @@ class Longhorn:
 
     # --- taking ---
 
-    async def create(self, creation: Creation) -> Shot:
+    async def create(self, creation: Creation) -> BackendSnapshot:
         _check(creation)
         found = await self._find(SNAPSHOTS, creation.name)
         if found is None:
             await self._ask_for(creation)
-        for pause in _pauses(self._patience.taking):
+        for pause in _pauses(self._timeouts.taking):
             found = await self._find(SNAPSHOTS, creation.name)
-            if found is not None and (shot := await self._taken(creation, found)) is not None:
-                return shot
+            if found is not None and (snapshot := await self._taken(creation, found)) is not None:
+                return snapshot
             await asyncio.sleep(pause)
-        said = verdicts.waits_for(found) if found is not None else "it is not there any more"
-        waited = f"{self._patience.taking:g} s"
+        said = status.waits_for(found) if found is not None else "it is not there any more"
+        waited = f"{self._timeouts.taking:g} s"
         raise Uncertain(f"snapshot {creation.name} of volume {creation.volume.handle} is not taken after {waited}: {said}")
 
     async def _ask_for(self, creation: Creation) -> None:
@@ -90,18 +90,18 @@ class Longhorn:
         spec = api.SnapshotSpec(volume=name, create_snapshot=True)
         await self._create(SNAPSHOTS, Snapshot(metadata=meta, spec=spec))
 
-    async def _taken(self, creation: Creation, found: Snapshot) -> Shot | None:
+    async def _taken(self, creation: Creation, found: Snapshot) -> BackendSnapshot | None:
         """None while it is not known yet."""
         name, volume = creation.name, creation.volume.handle
         if found.spec.volume != volume:
             raise Impossible(f"snapshot {name} is there already, of volume {found.spec.volume} and not of {volume}")
         if is_deleting(found.metadata):
             raise NotNow(f"snapshot {name} of volume {volume} is being deleted; another can be taken when it is gone")
-        failure = verdicts.failure_of(found)
+        failure = status.failure_of(found)
         if failure is not None:
             await self._remove(found)  # so that the next try is one
             raise failure
-        return verdicts.shot_of(found)
+        return status.backend_snapshot_of(found)
 
     # --- removing ---
 
@@ -120,45 +120,45 @@ class Longhorn:
     async def _remove(self, snapshot: Snapshot) -> None:
         await self._delete(SNAPSHOTS, snapshot)
         last = snapshot
-        for pause in _pauses(self._patience.removing):
+        for pause in _pauses(self._timeouts.removing):
             found = await self._find(SNAPSHOTS, snapshot.metadata.name)
-            if found is None or found.metadata.uid != snapshot.metadata.uid or verdicts.is_removed(found):
+            if found is None or found.metadata.uid != snapshot.metadata.uid or status.is_removed(found):
                 return
             last = found
             await asyncio.sleep(pause)
-        said, waited = verdicts.waits_for(last), f"{self._patience.removing:g} s"
+        said, waited = status.waits_for(last), f"{self._timeouts.removing:g} s"
         raise Uncertain(f"snapshot {last.metadata.name} of volume {last.spec.volume} is not removed after {waited}: {said}")
 
     # --- looking ---
 
-    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> Shot | None:
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> BackendSnapshot | None:
         found = await self._of(parsed(handle))
-        return verdicts.shot_of(found) if found is not None else None
+        return status.backend_snapshot_of(found) if found is not None else None
 
-    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[Shot]:
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[BackendSnapshot]:
         labels = f"{VOLUME_LABEL}={volume_name(volume)}" if volume else ""
         try:
             found = await self._client.list(SNAPSHOTS, NAMESPACE, labels=labels)
         except ApiError as problem:
-            raise verdicts.unread(problem, what="snapshots of Longhorn") from problem
+            raise status.unread(problem, what="snapshots of Longhorn") from problem
         for one in found.items:
-            shot = verdicts.shot_of(one) if not volume or one.spec.volume == volume else None
-            if shot is not None:
-                yield shot
+            snapshot = status.backend_snapshot_of(one) if not volume or one.spec.volume == volume else None
+            if snapshot is not None:
+                yield snapshot
 
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
         found = await self._of(parsed(handle))
         return None if found is None or found.status.size is UNSET else found.status.size
 
-    async def estimate(self, volume: Volume) -> int | None:
+    async def estimate(self, volume: VolumeHandle) -> int | None:
         """What is being written now becomes the snapshot. While a volume migrates nobody knows which engine is right."""
         name = volume_name(volume.handle)
         try:
             found = await self._client.list(ENGINES, NAMESPACE, labels=f"{VOLUME_LABEL}={name}")
         except ApiError as problem:
-            raise verdicts.unread(problem, what=f"the engine of volume {name}") from problem
+            raise status.unread(problem, what=f"the engine of volume {name}") from problem
         engines = [one for one in found.items if one.spec.volume_name == name]
-        return verdicts.head_size(engines[0]) if len(engines) == 1 else None
+        return status.head_size(engines[0]) if len(engines) == 1 else None
 
     async def _of(self, handle: Handle) -> Snapshot | None:
         """A snapshot of another volume is not the one that is meant."""
@@ -173,22 +173,22 @@ class Longhorn:
         if found is None:
             await self._clone(source, restoration)
         said = "it is not there any more"
-        for pause in _pauses(self._patience.cloning):
+        for pause in _pauses(self._timeouts.cloning):
             found = await self._find(VOLUMES, name)
             if found is not None:
-                verdicts.refuse_other(found, source)
-                state, said = verdicts.clone_state(found)
-                if state == verdicts.COMPLETED:
+                status.refuse_other(found, source)
+                state, said = status.clone_state(found)
+                if state == status.COMPLETED:
                     return _restored(found, restoration)
-                if state == verdicts.FAILED_CLONE:
+                if state == status.FAILED_CLONE:
                     await self._discard(found)
                     raise NotNow(f"volume {name} got no data from {source}, and was deleted again: {said}")
             await asyncio.sleep(pause)
-        raise Uncertain(f"volume {name} has not the data of {source} after {self._patience.cloning:g} s: {said}")
+        raise Uncertain(f"volume {name} has not the data of {source} after {self._timeouts.cloning:g} s: {said}")
 
     async def _clone(self, source: Handle, restoration: Restoration) -> None:
-        verdicts.refuse_source(await self._of(source), restoration)
-        copies = verdicts.replicas(restoration.parameters.get(_REPLICAS), await self._find(VOLUMES, source.volume))
+        status.refuse_source(await self._of(source), restoration)
+        copies = status.replicas(restoration.parameters.get(_REPLICAS), await self._find(VOLUMES, source.volume))
         size = -(-restoration.size // _ALIGNED) * _ALIGNED
         spec = api.VolumeSpec(size=str(size), number_of_replicas=copies, frontend="blockdev", data_source=str(source))
         meta = Meta(name=restoration.name, namespace=NAMESPACE)
@@ -205,12 +205,12 @@ class Longhorn:
     async def _discard(self, volume: api.Volume) -> None:
         meta = volume.metadata
         await self._delete(VOLUMES, volume)
-        for pause in _pauses(self._patience.removing):
+        for pause in _pauses(self._timeouts.removing):
             found = await self._find(VOLUMES, meta.name)
             if found is None or found.metadata.uid != meta.uid:
                 return
             await asyncio.sleep(pause)
-        raise Uncertain(f"volume {meta.name} is not gone after {self._patience.removing:g} s")
+        raise Uncertain(f"volume {meta.name} is not gone after {self._timeouts.removing:g} s")
 
     # --- the API ---
 
@@ -218,7 +218,7 @@ class Longhorn:
         try:
             return await self._client.find(kind, name, NAMESPACE)
         except ApiError as problem:
-            raise verdicts.unread(problem, what=f"{kind.kind} {name}") from problem
+            raise status.unread(problem, what=f"{kind.kind} {name}") from problem
 
     async def _create(self, kind: Kind[T], obj: T) -> None:
         """Where somebody was quicker, it is looked at next what was made."""
@@ -227,7 +227,7 @@ class Longhorn:
         except AlreadyExists:
             return
         except ApiError as problem:
-            raise verdicts.unwritten(problem, what=f"{kind.kind} {obj.metadata.name} was not made") from problem
+            raise status.unwritten(problem, what=f"{kind.kind} {obj.metadata.name} was not made") from problem
 
     async def _delete(self, kind: Kind[Any], obj: Object) -> None:
         meta = obj.metadata

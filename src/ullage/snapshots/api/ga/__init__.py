@@ -1,0 +1,1 @@
+"""`snapshot.storage.k8s.io/v1`: its kinds (`types`) and their translation."""

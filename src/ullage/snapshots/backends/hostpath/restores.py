@@ -1,0 +1,148 @@
+"""New volumes with a snapshot's data.
+
+A volume is its data and nothing else, so what we know of it lies beside it: `.restored/NAME` says which snapshot it came from
+and which directory it is, by number. A directory that merely has the same name was made by somebody else, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.snapshots.backends.base import Impossible, Restoration, Restored
+from ullage.snapshots.backends.hostpath import errors
+from ullage.snapshots.backends.hostpath.errors import bytes_text, shown
+from ullage.snapshots.backends.hostpath.manifest import Manifest
+from ullage.snapshots.backends.hostpath.paths import DIRECTORY, HostPathSettings, check_name, closing, descend
+from ullage.snapshots.backends.hostpath.snapshots import DATA, Snapshots
+from ullage.snapshots.backends.hostpath.store import DirectoryStore
+from ullage.snapshots.backends.hostpath.threads import Stop
+from ullage.snapshots.backends.hostpath.tree_copy import copy_tree
+
+MARKS: Final = ".restored"
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a restored volume."""
+
+    snapshot: str  # the handle
+    device: int
+    inode: int
+
+    def is_of(self, found: os.stat_result) -> bool:
+        return (self.device, self.inode) == (found.st_dev, found.st_ino)
+
+
+class Restores:
+    """Makes and removes them. Every call blocks, and belongs in a thread."""
+
+    def __init__(self, settings: HostPathSettings, snapshots: Snapshots, *, clock: Clock) -> None:
+        self._settings = settings
+        self._snapshots = snapshots
+        self._clock = clock
+        self.store = DirectoryStore(settings.restored, clock=clock)
+
+    def restore(self, restoration: Restoration, stop: Stop) -> Restored:
+        name = check_name(restoration.name)
+        if restoration.block:
+            raise Impossible(f"volume {name}: volumeMode Block is not possible here, Filesystem is")
+        with self.store.opened() as root, self._making(restoration, stop), self.store.locked(root, name, stop=stop):
+            if not self._is_there(root, restoration):
+                self.store.clear(root, name)
+                self._fill(root, restoration, stop)
+        path = str(self.store.path(name))
+        source = {"hostPath": {"path": path, "type": "Directory"}}
+        return Restored(handle=path, size=restoration.size, source=source, node=self._settings.node)
+
+    def discard(self, handle: str, stop: Stop) -> None:
+        name = self.store.name_of(handle, what="restored volume")
+        try:
+            with self.store.opened() as root, self.store.locked(root, name, stop=stop):
+                self._discard(root, name)
+        except OSError as error:
+            raise errors.of_removing(error, what=f"volume {name}") from error
+
+    def _discard(self, root: int, name: str) -> None:
+        self.store.clear(root, name)
+        mark = _read(root, name)
+        with self.store.entry(root, name) as directory:
+            if directory is not None and (mark is None or not mark.is_of(os.fstat(directory))):
+                raise Impossible(f"volume {self.store.path(name)}: was not made from a snapshot here, and is left alone")
+        self.store.retire(root, name)
+        for mark_file in (name, f".{name}"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{MARKS}/{mark_file}", dir_fd=root)
+
+    def _is_there(self, root: int, restoration: Restoration) -> bool:
+        with self.store.entry(root, restoration.name) as directory:
+            if directory is None:
+                return False
+            mark = _read(root, restoration.name)
+            path = self.store.path(restoration.name)
+            if mark is None or not mark.is_of(os.fstat(directory)):
+                raise Impossible(f"volume {path}: is there already, and was not made from a snapshot here")
+            if mark.snapshot != restoration.snapshot:
+                raise Impossible(
+                    f"volume {path}: is there already, made from {mark.snapshot}, not {shown(restoration.snapshot)}"
+                )
+            return True
+
+    def _fill(self, root: int, restoration: Restoration, stop: Stop) -> None:
+        snapshots = self._snapshots.store
+        name = snapshots.name_of(restoration.snapshot, what="snapshot")
+        # Shared: others may restore it too, but it cannot be deleted meanwhile.
+        with snapshots.opened() as theirs, snapshots.locked(theirs, name, stop=stop, shared=True):
+            manifest = self._snapshots.read(theirs, name)
+            if manifest is None:
+                raise Impossible(f"volume {restoration.name}: there is no snapshot {shown(restoration.snapshot)}")
+            _check_size(restoration, manifest)
+            with closing(descend(theirs, (name, DATA))) as source, self.store.staged(root, restoration.name) as target:
+                copy_tree(source, target, clock=self._clock, stop=stop)
+                made = os.fstat(target)
+                _write(root, restoration.name, Mark(snapshot=restoration.snapshot, device=made.st_dev, inode=made.st_ino))
+                self.store.publish(root, restoration.name)
+
+    @contextmanager
+    def _making(self, restoration: Restoration, stop: Stop) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            needed = None
+            if error.errno in errors.FULL and (found := self._snapshots.find(restoration.snapshot, stop)):
+                needed = found[1].allocated
+            what = f"volume {restoration.name}"
+            raise errors.of_making(error, what=what, place=self._settings.restored, needed=needed) from error
+
+
+def _check_size(restoration: Restoration, manifest: Manifest) -> None:
+    if restoration.size < manifest.allocated:
+        asked, needed = bytes_text(restoration.size), bytes_text(manifest.allocated)
+        raise Impossible(f"volume {restoration.name}: {asked} asked for, snapshot {manifest.name} needs {needed}")
+
+
+def _read(root: int, name: str) -> Mark | None:
+    try:
+        with os.fdopen(os.open(f"{MARKS}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root), "rb") as file:
+            return msgspec.json.decode(file.read(), type=Mark)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _write(root: int, name: str, mark: Mark) -> None:
+    """Under another name first: half a mark would make the volume a stranger."""
+    with suppress(FileExistsError):
+        os.mkdir(MARKS, 0o700, dir_fd=root)
+        os.fsync(root)
+    with closing(os.open(MARKS, DIRECTORY, dir_fd=root)) as marks:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(f".{name}", flags, 0o600, dir_fd=marks), "wb") as file:
+            file.write(msgspec.json.encode(mark))
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(f".{name}", name, src_dir_fd=marks, dst_dir_fd=marks)
+        os.fsync(marks)

@@ -1,0 +1,110 @@
+"""Claims are held while a snapshot of them is being taken, and not a moment longer.
+
+The binder holds a claim before it makes the record; only this lets go. It looks at all snapshots of the claim together, so
+that a broken one beside a good one holds nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Source, own
+from ullage.kube.errors import NotFound
+from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.snapshots import types
+from ullage.snapshots.controllers.snapshot.bind.rules import in_progress
+from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
+from ullage.snapshots.model import Snapshot
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.source_volume import source_volume_of
+
+
+class ClaimReleaser:
+    """Lets claims go as soon as no snapshot of them is being taken, whatever became of the snapshots."""
+
+    def __init__(self, client: Client, lookups: Iterable[SnapshotLookup], volumes: VolumeLookup, *, settings: Settings) -> None:
+        self._client = client
+        self._lookups = tuple(lookups)
+        self._volumes = volumes
+        self._settings = settings
+
+    def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
+        sources: list[Source[Any, Key]] = [own(self._volumes.claims)]
+        for lookup in self._lookups:
+            sources.append(Source(lookup.snapshots, _claim_of_snapshot(lookup), when=_snapshot_moved(lookup)))
+            sources.append(Source(lookup.records, _claim_of_record(lookup), when=_record_moved(lookup)))
+        return Controller("snapshot-sources", sources, self.reconcile, metrics=metrics)
+
+    async def reconcile(self, key: Key) -> None:
+        claim = self._volumes.claims.get(key)
+        if claim is None:
+            return
+        held = [lookup for lookup in self._lookups if lookup.dialect.claim_finalizer in claim.metadata.finalizers]
+        idle = {lookup.dialect.claim_finalizer for lookup in held if not self._needed(lookup, key)}
+        if not idle or not self._ours(key):
+            return
+        kept = [one for one in claim.metadata.finalizers if one not in idle]
+        with contextlib.suppress(NotFound):
+            await patch_seen(self._client, types.CLAIMS, claim, {"metadata": {"finalizers": kept}})
+
+    def _needed(self, lookup: SnapshotLookup, key: Key) -> bool:
+        return any(self._holds(lookup, one) for one in lookup.of_claim(key.namespace, key.name))
+
+    def _holds(self, lookup: SnapshotLookup, snapshot: Snapshot) -> bool:
+        record = lookup.record(lookup.record_name(snapshot))
+        if record is not None:
+            return in_progress(snapshot, record)
+        state = snapshot.state
+        return snapshot.meta.deletion_timestamp is None and not state.record and state.problem is None
+
+    def _ours(self, key: Key) -> bool:
+        """The finalizer has the same name for every snapshotter: it is ours where the volume's driver is."""
+        volume = self._volumes.context(*key).volume
+        source = source_volume_of(volume) if volume is not None else None
+        return self._settings.alone or (source is not None and self._settings.managed(source.driver))
+
+
+def _claim_of_snapshot(lookup: SnapshotLookup) -> Callable[[Any], Iterable[Key]]:
+    def keys(obj: Any) -> Iterable[Key]:
+        claim = lookup.dialect.read_snapshot(obj).claim
+        return (Key(obj.metadata.namespace, claim),) if claim else ()
+
+    return keys
+
+
+def _claim_of_record(lookup: SnapshotLookup) -> Callable[[Any], Iterable[Key]]:
+    def keys(obj: Any) -> Iterable[Key]:
+        ref = lookup.dialect.read_record(obj).ref
+        snapshot = lookup.snapshot(ref.namespace, ref.name)
+        return (Key(ref.namespace, snapshot.claim),) if snapshot and snapshot.claim else ()
+
+    return keys
+
+
+# Of a long queue each snapshot changes several times, and a claim is looked at with all of its snapshots. So it is looked at
+# only where something has changed that it may be held for.
+
+
+def _snapshot_moved(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
+    def facts(obj: Any) -> tuple[object, ...]:
+        found = lookup.dialect.read_snapshot(obj)
+        return found.meta.uid, found.meta.deletion_timestamp, found.state.record, found.state.problem is None, found.claim
+
+    return _differ(facts)
+
+
+def _record_moved(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
+    def facts(obj: Any) -> tuple[object, ...]:
+        found = lookup.dialect.read_record(obj)
+        return found.meta.uid, found.ref, found.handle, found.begun, found.state.problem is None
+
+    return _differ(facts)
+
+
+def _differ(facts: Callable[[Any], tuple[object, ...]]) -> Callable[[Any, Any], bool]:
+    return lambda old, new: old is None or new is None or facts(old) != facts(new)

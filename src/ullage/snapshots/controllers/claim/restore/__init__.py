@@ -1,0 +1,1 @@
+"""Fills claims from snapshots."""

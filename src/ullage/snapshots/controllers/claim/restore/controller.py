@@ -1,0 +1,242 @@
+"""Fills claims from snapshots: has the volume made, and writes its PersistentVolume, which the cluster binds.
+
+Every write is a step from which a later process goes on:
+
+    finalizer on the claim → the storage system makes the volume → PersistentVolume → finalizer off
+
+A claim that goes in the middle is held by the finalizer until the volume is gone too. Once the PersistentVolume stands, its
+own deletion is `reclaimer.py`'s affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ullage.errors import Retryable, Terminal
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue
+from ullage.kube.errors import AlreadyExists
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import with_finalizer, without_finalizer
+from ullage.kube.slices import Wiring, Write
+from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
+from ullage.snapshots.backends.base import Backend, Impossible, NotNow, Restored, Secrets
+from ullage.snapshots.controllers.claim.restore.eligibility import (
+    RESTORING,
+    Blocker,
+    DataSource,
+    RestoreFacts,
+    data_source_of,
+    has_begun,
+    volume_name,
+)
+from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
+from ullage.snapshots.controllers.claim.restore.watches import index_claims, pending, sources
+from ullage.snapshots.controllers.volume.reclaim.controller import make_reclaimer
+from ullage.snapshots.effects import Api, EventRecorder, read_secrets, record_event
+from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, volume_lookup
+from ullage.snapshots.restored_volume import NEW_VOLUMES, is_for, new_volume
+from ullage.snapshots.source_volume import source_volume_of
+from ullage.snapshots.types import CLAIMS, SECRETS, VOLUMES, Claim, Volume
+
+__all__ = ["WRITES", "Restorer", "index_claims", "make_restorers", "pending"]
+
+LONGEST_RESTORE: Final = 24 * 3600.0  # seconds: a copy may be large, and each backend sets limits of its own
+
+# What the controllers do besides watching.
+WRITES: Final = (
+    Write(CLAIMS, ("get", "patch")),
+    Write(VOLUMES, ("get", "create", "patch", "delete")),
+    Write(SECRETS, ("get",)),
+)
+
+
+class Restorer:
+    def __init__(
+        self,
+        api: Api,
+        volumes: VolumeLookup,
+        lookups: Sequence[SnapshotLookup],
+        *,
+        backends: Mapping[str, Backend],
+        recorder: EventRecorder,
+        elsewhere: frozenset[str] = frozenset(),
+    ) -> None:
+        """`elsewhere` are drivers that another provisioner serves too."""
+        self._elsewhere = elsewhere
+        self._api = api
+        self._volumes = volumes
+        self._lookups = {lookup.dialect.snapshots.group: lookup for lookup in lookups}
+        self._backends = backends
+        self._recorder = recorder
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        facts = await self._gather(key)
+        if facts is None:
+            return None
+        match decide(facts):
+            case Report(blocker):
+                self._tell(facts.claim, blocker)
+            case Make(request):
+                await self._make(facts, request)
+            case Undo(request):
+                await self._undo(facts.claim, request)
+            case Release():
+                await self._release(facts.claim)
+            case Leave():
+                pass
+        return None
+
+    # --- gather ---
+
+    async def _gather(self, key: Key) -> RestoreFacts | None:
+        claim = self._volumes.claims.get(key)
+        source = data_source_of(claim) if claim is not None else None
+        if claim is None or source is None:
+            return None
+        volume = self._volumes.volumes.get(Key("", volume_name(claim)))
+        if has_begun(claim):
+            # What is to be gone on with, or undone, is decided on what is there now: a cache may be behind by a whole life.
+            live = await self._api.find(CLAIMS, key.name, key.namespace)
+            if live is None or live.metadata.uid != claim.metadata.uid:
+                return None
+            claim, volume = live, await self._api.find(VOLUMES, volume_name(claim))
+        return self._facts(claim, source, volume)
+
+    def _facts(self, claim: Claim, source: DataSource, volume: Volume | None) -> RestoreFacts:
+        facts = RestoreFacts(
+            claim=claim,
+            source=source,
+            drivers=self._drivers(source.group),
+            storage_class=self._volumes.classes.get(Key("", claim.spec.storage_class_name or "")),
+            made=volume is not None and is_for(volume, claim),
+        )
+        lookup = self._lookups.get(source.group)
+        snapshot = lookup.snapshot(source.namespace, source.name) if lookup else None
+        record = lookup.record(snapshot.state.record) if lookup and snapshot else None
+        return replace(facts, snapshot=snapshot, record=record)
+
+    def _drivers(self, group: str) -> frozenset[str]:
+        """Those that claims are filled for here. Another provisioner fills claims from GA snapshots, but knows no others."""
+        return frozenset(self._backends) - (self._elsewhere if group == GA_GROUP else frozenset())
+
+    # --- act ---
+
+    async def _make(self, facts: RestoreFacts, request: RestoreRequest) -> None:
+        claim, resumed = facts.claim, has_begun(facts.claim)
+        secrets = await self._secrets(claim, request)
+        if not resumed:
+            claim = await self._write_finalizers(claim, with_finalizer(claim.metadata, RESTORING))
+        try:
+            restored = await self._backends[request.driver].restore(replace(request.restoration, secrets=secrets))
+        except (Retryable, Terminal) as error:
+            # "Not now" says that this call made nothing, but does not tell about an earlier one.
+            if isinstance(error, Terminal) or (isinstance(error, NotNow) and not resumed):
+                await self._release(claim)
+            self._failed(claim, error)
+            raise
+        await self._provide(replace(facts, claim=claim), request, restored=restored, secrets=secrets)
+        note = f"volume {request.restoration.name} was made from VolumeSnapshot {facts.source.namespace}/{facts.source.name}"
+        self._tell(claim, Blocker("Restored", note, waits=True))
+        await self._release(claim)
+
+    async def _provide(self, facts: RestoreFacts, request: RestoreRequest, *, restored: Restored, secrets: Secrets) -> None:
+        """Writes the PersistentVolume. Where that cannot be, the volume goes again: nothing would tell of it."""
+        claim, name = facts.claim, request.restoration.name
+        assert facts.storage_class is not None
+        made = new_volume(claim, request, storage_class=facts.storage_class, restored=restored, snapshot=facts.source.name)
+        try:
+            if 0 < restored.size < request.restoration.size:
+                raise Impossible(f"the storage system made {restored.size} bytes, {request.restoration.size} were asked for")
+            await self._api.create(NEW_VOLUMES, made)
+        except Terminal as error:
+            found = await self._api.find(VOLUMES, name)
+            if found is not None and is_for(found, claim):
+                return
+            await self._discard(request, restored, secrets)
+            await self._release(claim)
+            if isinstance(error, AlreadyExists):
+                error = Terminal(f"PersistentVolume {name} is there already, and was not restored for this claim")
+            self._failed(claim, error)
+            raise error
+
+    async def _undo(self, claim: Claim, request: RestoreRequest) -> None:
+        """Only the storage system knows what became of it: asking for it once more gives its handle, to delete it by."""
+        secrets = await self._secrets(claim, request)
+        try:
+            restored = await self._found(request, secrets)
+            if restored is not None:
+                await self._discard(request, restored, secrets)
+        except (Retryable, Terminal) as error:
+            self._failed(claim, error)
+            raise
+        await self._release(claim)
+
+    async def _discard(self, request: RestoreRequest, restored: Restored, secrets: Secrets) -> None:
+        """Deletes a volume that no claim gets, unless it is somebody else's: to another provisioner of the driver the name
+        means the same volume."""
+        found = await self._api.find(VOLUMES, request.restoration.name)
+        theirs = source_volume_of(found) if found is not None else None
+        if theirs is None or theirs.volume.handle != restored.handle:
+            await self._backends[request.driver].discard(restored.handle, secrets=secrets)
+
+    async def _found(self, request: RestoreRequest, secrets: Secrets) -> Restored | None:
+        """None where it cannot be made: then it was not made before either."""
+        try:
+            return await self._backends[request.driver].restore(replace(request.restoration, secrets=secrets))
+        except Terminal:
+            return None
+
+    async def _secrets(self, claim: Claim, request: RestoreRequest) -> Secrets:
+        try:
+            return await read_secrets(self._api, request.secret)
+        except (Retryable, Terminal) as error:
+            self._failed(claim, error)
+            raise
+
+    async def _release(self, claim: Claim) -> None:
+        await self._write_finalizers(claim, without_finalizer(claim.metadata, RESTORING))
+
+    async def _write_finalizers(self, claim: Claim, wanted: Meta) -> Claim:
+        if wanted is claim.metadata:
+            return claim
+        return await patch_seen(self._api, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
+
+    def _tell(self, claim: Claim, blocker: Blocker) -> None:
+        record_event(self._recorder, CLAIMS, claim, reason=blocker.reason, note=blocker.message, normal=blocker.waits)
+
+    def _failed(self, claim: Claim, error: Exception) -> None:
+        again = isinstance(error, Retryable)
+        reason, more = ("RestoreRetried", "; it is tried again") if again else ("RestoreFailed", "")
+        self._tell(claim, Blocker(reason, f"{error}{more}"))
+
+
+# --- the controllers -------------------------------------------------------------------------------------------------
+
+
+def make_restorers(
+    wiring: Wiring,
+    lookups: Sequence[SnapshotLookup],
+    backends: Mapping[str, Backend],
+    *,
+    recorder: EventRecorder,
+    elsewhere: frozenset[str] = frozenset(),
+    workers: int = 4,
+) -> list[Controller[Key]]:
+    """Two: one fills claims, one deletes the volumes of claims that are gone."""
+    volumes = volume_lookup(wiring)
+    index_claims(volumes.claims)
+    restorer = Restorer(wiring.client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere)
+    filling = Controller(
+        "restores",
+        sources(volumes, lookups),
+        restorer.reconcile,
+        workers=workers,
+        clock=wiring.clock,
+        metrics=wiring.metrics,
+        longest_run=LONGEST_RESTORE,
+    )
+    return [filling, make_reclaimer(wiring, volumes, backends=backends, recorder=recorder)]

@@ -1,0 +1,1 @@
+"""Controllers of records: VolumeSnapshotContent and VolumeSnapshotData."""

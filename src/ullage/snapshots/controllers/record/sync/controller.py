@@ -1,0 +1,302 @@
+"""What storage systems are asked for, record by record: gather, take one step of `steps.py`, write down what came of it.
+
+It runs in the controller for the drivers that are reached from there, and in a sidecar beside a CSI driver. That the driver
+is about to be asked is in the API before it is asked; what it answers is written there, or asked for again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from ullage.clock import Clock, SystemClock
+from ullage.errors import Retryable, Terminal
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.attempts import Attempts
+from ullage.kube.controller.controller import Controller, Requeue, Source
+from ullage.kube.controller.queue import Backoff
+from ullage.kube.errors import ApiError, NotFound
+from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.snapshots import types
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    Backend,
+    BackendSnapshot,
+    Creation,
+    NotNow,
+    Secrets,
+    Uncertain,
+    VolumeHandle,
+)
+from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record
+from ullage.snapshots.controllers.snapshot.bind.rules import SNAPSHOT_ROLES
+from ullage.snapshots.lookup import SnapshotLookup
+from ullage.snapshots.model import ABOUT_TO, CREATING, MAY_BE, Change, Problem, Record, Ref, State
+from ullage.snapshots.secrets import decoded, plain
+from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
+
+BACKOFF: Final = Backoff(first=0.5, cap=60.0)
+POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
+
+
+class RecordSyncer:
+    def __init__(
+        self,
+        client: Client,
+        lookups: Iterable[SnapshotLookup],
+        backends: Mapping[str, Backend],
+        *,
+        queues: VolumeQueues,
+        clock: Clock | None = None,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        """`queues` must be told of every change of a record before this is: they were set to follow the lookups first."""
+        self._client = client
+        self._lookups = {lookup.dialect.name: lookup for lookup in lookups}
+        self._backends = backends
+        self._queues = queues
+        self._clock = clock or SystemClock()
+        self._attempts: Attempts[RecordKey] = Attempts(backoff)
+        # The queues that somebody is at, whatever the caches show at that moment, and who was turned away meanwhile.
+        self._busy: dict[str, set[RecordKey]] = {}
+        self._wake: Callable[[RecordKey], None] = lambda key: None
+
+    def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[RecordKey]:
+        sources: list[Source[Any, RecordKey]] = []
+        for lookup in self._lookups.values():
+            sources.append(Source(lookup.records, self._of_record(lookup)))
+            sources.append(Source(lookup.snapshots, self._of_snapshot(lookup), when=_matters))
+        made = Controller("records", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
+        self._wake = made.queue.add
+        return made
+
+    def _of_record(self, lookup: SnapshotLookup) -> Any:
+        def keys(obj: Any) -> Iterable[RecordKey]:
+            yield RecordKey(lookup.dialect.name, obj.metadata.name)
+            record = lookup.dialect.read_record(obj)
+            following = self._queues.first_key(queue_name(record.driver, record.volume))
+            if following is not None:
+                yield following
+
+        return keys
+
+    def _of_snapshot(self, lookup: SnapshotLookup) -> Any:
+        def keys(obj: Any) -> Iterable[RecordKey]:
+            snapshot = lookup.dialect.read_snapshot(obj)
+            yield RecordKey(lookup.dialect.name, lookup.record_name(snapshot))
+
+        return keys
+
+    # --- reconcile ---
+
+    async def reconcile(self, key: RecordKey) -> Requeue | None:
+        lookup = self._lookups[key.dialect]
+        obj = lookup.records.get(Key("", key.name))
+        if obj is None:
+            self._attempts.forget(key)
+            return None
+        record = lookup.dialect.read_record(obj)
+        if record.driver not in self._backends:
+            return None
+        if plan_record(self._facts(lookup, obj, record)).step is Step.REST:
+            return await self._step(lookup, key)
+        queue = queue_of(record) or key.name  # once it is cut, nobody is in its way
+        if queue in self._busy:
+            self._busy[queue].add(key)
+            return None
+        self._busy[queue] = set()
+        try:
+            return await self._step(lookup, key)
+        finally:
+            for waiting in self._busy.pop(queue):
+                self._wake(waiting)
+
+    async def _step(self, lookup: SnapshotLookup, key: RecordKey) -> Requeue | None:
+        obj = lookup.records.get(Key("", key.name))
+        if obj is None:
+            return None
+        record = lookup.dialect.read_record(obj)
+        decision = plan_record(self._facts(lookup, obj, record))
+        if decision.step in (Step.REST, Step.HOLD, Step.RELEASE):
+            await self._at_rest(lookup, obj, decision)
+            return None
+        facts = self._fingerprint(lookup, record, decision)
+        wait = self._attempts.wait(key, facts, self._clock.monotonic())
+        if wait:
+            return None if math.isinf(wait) else Requeue(wait)
+        asked = False
+        try:
+            secrets = await self._secrets(record.secret)
+            creation = self._creation(lookup, record, secrets, strict=decision.step in (Step.MARK, Step.CREATE))
+            asked = True
+            again = await self._ask(lookup, obj, decision.step, creation)
+        except ApiError:
+            raise  # says nothing of what the driver did: that is asked for again
+        except (Retryable, Terminal) as error:
+            return await self._failed(lookup, key, error, _Failure(asked, facts))
+        self._attempts.forget(key)
+        return again
+
+    def _facts(self, lookup: SnapshotLookup, obj: Any, record: Record) -> RecordFacts:
+        others = [
+            one
+            for other in self._lookups.values()
+            for one in (other.with_handle(record.driver, record.handle) if record.handle else ())
+            if one.meta.uid != record.meta.uid and one.meta.deletion_timestamp is None
+        ]
+        return RecordFacts(
+            record=record,
+            held=lookup.dialect.record_finalizer in obj.metadata.finalizers,
+            snapshot=lookup.snapshot(record.ref.namespace, record.ref.name),
+            first=self._queues.first(queue_of(record)),
+            shared=bool(others),
+        )
+
+    def _fingerprint(self, lookup: SnapshotLookup, record: Record, decision: Decision) -> tuple[object, ...]:
+        """What a failure was about: whatever an edit could mend."""
+        found = lookup.classes.get(Key("", record.class_name)) if record.class_name else None
+        version = found.metadata.resource_version if found is not None else ""
+        step = Step.CREATE if decision.step is Step.MARK else decision.step
+        return (record.meta.uid, record.meta.generation, version, step)
+
+    # --- steps ---
+
+    async def _at_rest(self, lookup: SnapshotLookup, obj: Any, decision: Decision) -> None:
+        name, meta = lookup.dialect.record_finalizer, obj.metadata
+        if decision.step is Step.HOLD:
+            await self._patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
+        elif decision.step is Step.RELEASE:
+            await self._release(lookup, obj)
+        elif decision.problem is not None:
+            await self._say(lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem))
+
+    async def _ask(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
+        record = lookup.dialect.read_record(obj)
+        backend = self._backends[record.driver]
+        if step is Step.DELETE:
+            await backend.delete(record.handle, secrets=creation.secrets)
+            await self._release(lookup, obj)
+            return None
+        if step is Step.UNDO:
+            # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.
+            live = await self._client.find(lookup.dialect.records, obj.metadata.name)
+            if live is not None and live.metadata.uid == obj.metadata.uid:
+                await backend.undo(creation)
+                await self._release(lookup, live)
+            return None
+        if step is Step.FIND:
+            found = await backend.find(record.handle, secrets=creation.secrets)
+            if found is None:
+                raise NotNow(f"{record.driver} has no snapshot {record.handle}")
+            return await self._found(lookup, obj, found)
+        if step is Step.MARK:
+            obj = await self._mark(lookup, obj, ABOUT_TO)
+        return await self._found(lookup, obj, await backend.create(creation))
+
+    async def _found(self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot) -> Requeue | None:
+        state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)
+        obj = await self._say(lookup, obj, state)
+        # Whoever looks next, at this one or at its queue, must see that it is cut: it would ask the driver once more.
+        await lookup.records.reached(int(obj.metadata.resource_version))
+        return None if snapshot.ready else Requeue(poll_after(snapshot.cut, self._clock.now()))
+
+    def _creation(self, lookup: SnapshotLookup, record: Record, secrets: Secrets, *, strict: bool) -> Creation:
+        """`strict`: the class must be there. To undo something it need not: the name alone says what is meant."""
+        found = lookup.snapshot_class(record.class_name)
+        if found is None and record.class_name and strict:
+            raise NotNow(f"class {record.class_name} does not exist")
+        if found is not None and found.problem is not None and strict:
+            raise Terminal(found.problem.message)
+        parameters = plain(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
+        volume = VolumeHandle(handle=record.volume, node=record.node)
+        return Creation(name=f"snapshot-{record.ref.uid}", volume=volume, parameters=parameters, secrets=secrets)
+
+    async def _secrets(self, ref: Ref | None) -> Secrets:
+        if ref is None:
+            return NO_SECRETS
+        found = await self._client.find(types.SECRETS, ref.name, ref.namespace)
+        if found is None:
+            raise NotNow(f"secret {ref.namespace}/{ref.name} does not exist")
+        return decoded(found)
+
+    # --- writing ---
+
+    async def _failed(
+        self, lookup: SnapshotLookup, key: RecordKey, error: Retryable | Terminal, failure: _Failure
+    ) -> Requeue | None:
+        """Shows the error on the record, as it is by now, and takes the mark off where nothing can have been made."""
+        obj = await self._client.find(lookup.dialect.records, key.name)
+        if obj is None:
+            return None
+        if isinstance(error, Terminal):
+            self._attempts.stopped(key, failure.facts)
+            again = None
+        else:
+            again = Requeue(self._attempts.failed(key, failure.facts, self._clock.monotonic()))
+        record = lookup.dialect.read_record(obj)
+        mark = mark_after(record, error, asked=failure.asked)
+        if mark != record.meta.annotations.get(CREATING):
+            obj = await self._mark(lookup, obj, mark)
+        await self._say(lookup, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
+        if queue_of(record):
+            await lookup.records.reached(int(obj.metadata.resource_version))  # whoever is next must see the mark
+        return again
+
+    async def _mark(self, lookup: SnapshotLookup, obj: Any, mark: str | None) -> Any:
+        return await self._patch(lookup, obj, {"metadata": {"annotations": {CREATING: mark}}})
+
+    async def _say(self, lookup: SnapshotLookup, obj: Any, state: State) -> Any:
+        change: Change = lookup.dialect.record_change(obj, state, now=self._clock.now())
+        if change.main is not None:
+            obj = await self._patch(lookup, obj, change.main)
+        if change.status is not None:
+            obj = await self._patch(lookup, obj, change.status, subresource="status")
+        return obj
+
+    async def _release(self, lookup: SnapshotLookup, obj: Any) -> None:
+        kept = [one for one in obj.metadata.finalizers if one != lookup.dialect.record_finalizer]
+        with contextlib.suppress(NotFound):
+            await self._patch(lookup, obj, {"metadata": {"finalizers": kept}})
+
+    async def _patch(self, lookup: SnapshotLookup, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
+        return await patch_seen(self._client, lookup.dialect.records, obj, merge, subresource=subresource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    asked: bool  # the driver was: before that, an error says nothing of what it may have done earlier
+    facts: tuple[object, ...]
+
+
+def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> str | None:
+    """The mark that a record has after a failure. It goes where the driver says that nothing was made, unless an earlier call
+    may have had its effect: no later answer says that it had none."""
+    mark = record.meta.annotations.get(CREATING)
+    if not asked or mark is None or record.handle or record.meta.deletion_timestamp is not None:
+        return mark
+    if isinstance(error, Uncertain):
+        return MAY_BE
+    return mark if mark == MAY_BE else None
+
+
+def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
+    if not asked:
+        return Problem("NotAsked", str(error))
+    return Problem("DriverError" if isinstance(error, Terminal) else "DriverRetrying", str(error))
+
+
+def poll_after(cut: datetime, now: datetime) -> float:
+    """Seconds until an upload is looked at again: a fifth of the time that it has taken so far."""
+    taken = (now - cut).total_seconds()
+    return max(POLL[0], min(POLL[1], taken / 5))
+
+
+def _matters(old: Any, new: Any) -> bool:
+    """A record cares whether its snapshot is there and is to stay, and not what its status says."""
+    return old is None or new is None or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp

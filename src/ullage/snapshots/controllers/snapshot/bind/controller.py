@@ -1,0 +1,261 @@
+"""Snapshots and their records, bound to each other: gather, decide by `rules.py`, act.
+
+Nothing here talks to a storage system: that is the worker's part, which may run in another process. Every write carries the
+version that was looked at, so a decision that something overtook is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from ullage.clock import Clock, SystemClock
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source, own
+from ullage.kube.errors import AlreadyExists, NotFound
+from ullage.kube.events.recorder import Reason, Recorder
+from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.snapshots import types
+from ullage.snapshots.api.common import read_time
+from ullage.snapshots.controllers.claim.restore.watches import snapshot_of
+from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot
+from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
+from ullage.snapshots.metrics import Metrics
+from ullage.snapshots.model import Problem, Record, Snapshot, State
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.source_volume import SourceVolume, find_source_volume
+from ullage.snapshots.volume_queue import VolumeQueues, may_proceed, queue_name, queue_of
+
+CREATING_EVENT: Final = Reason("CreatingSnapshot")
+READY_EVENT: Final = Reason("SnapshotReady")
+WAITING_EVENT: Final = Reason("SnapshotWaiting")
+UNNAMED: Final = "SnapshotError"
+WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
+TOLD_AFTER: Final = 5.0  # seconds of waiting that are worth an event
+LOOK_AGAIN: Final = 0.2  # where something was made that the cache does not show yet
+
+Restoring = Callable[[str, Snapshot], Iterable[str]]  # from dialect and snapshot to the claims that are filled from it
+
+
+class Binder:
+    """The controller of one API's snapshots."""
+
+    def __init__(
+        self,
+        client: Client,
+        lookup: SnapshotLookup,
+        volumes: VolumeLookup,
+        *,
+        settings: Settings,
+        queues: VolumeQueues,
+        recorder: Recorder,
+        metrics: Metrics,
+        restoring: Restoring = lambda dialect, snapshot: (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._dialect = lookup.dialect
+        self._volumes = volumes
+        self._settings = settings
+        self._queues = queues
+        self._recorder = recorder
+        self._metrics = metrics
+        self._restoring = restoring
+        self._clock = clock or SystemClock()
+        self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
+        lookup.snapshots.handle(self._seen)
+
+    def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
+        lookup = self._lookup
+        sources: list[Source[Any, Key]] = [
+            own(lookup.snapshots),
+            Source(lookup.records, self._of_record),
+            Source(self._volumes.claims, lambda one: self._of_claim(one.metadata.namespace, one.metadata.name)),
+            Source(self._volumes.claims, lambda one: snapshot_of(one, self._dialect.snapshots.group)),
+            Source(self._volumes.volumes, self._of_volume),
+            Source(lookup.classes, lambda one: self._unbegun()),
+        ]
+        name = f"snapshots-{self._dialect.name}"
+        return Controller(name, sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
+
+    # --- who is woken ---
+
+    def _of_record(self, obj: Any) -> Iterable[Key]:
+        ref = self._dialect.read_record(obj).ref
+        return (Key(ref.namespace, ref.name),) if ref.name else ()
+
+    def _of_claim(self, namespace: str, name: str) -> Iterable[Key]:
+        for snapshot in self._lookup.of_claim(namespace, name):
+            if snapshot.state.cut is None or snapshot.meta.deletion_timestamp is not None:
+                yield Key(snapshot.meta.namespace, snapshot.meta.name)
+
+    def _of_volume(self, volume: types.Volume) -> Iterable[Key]:
+        ref = volume.spec.claim_ref
+        return self._of_claim(ref.namespace, ref.name) if ref else ()
+
+    def _unbegun(self) -> Iterable[Key]:
+        """A class came or changed: whoever was stopped for want of one may go on."""
+        for obj in self._lookup.snapshots.items():
+            snapshot = self._dialect.read_snapshot(obj)
+            if not snapshot.state.record and not snapshot.wanted:
+                yield Key(snapshot.meta.namespace, snapshot.meta.name)
+
+    def _seen(self, old: Any, new: Any) -> None:
+        read = self._dialect.read_snapshot
+        before, after = (read(one) if one is not None else None for one in (old, new))
+        self._metrics.seen(self._dialect.name, before, after)
+        if after is None and before is not None:
+            self._stopped.pop(before.meta.uid, None)
+
+    # --- reconcile ---
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        obj = self._lookup.snapshots.get(key)
+        if obj is None:
+            return None
+        facts = await self._facts(self._dialect.read_snapshot(obj))
+        plan = plan_snapshot(facts)
+        try:
+            await self._act(obj, facts, plan)
+        except (AlreadyExists, NotFound):
+            return Requeue(LOOK_AGAIN)  # what was made, or went, a moment ago is not in the caches yet
+        return self._tell_waiting(obj, plan)
+
+    async def _facts(self, snapshot: Snapshot) -> SnapshotFacts:
+        lookup = self._lookup
+        name = lookup.record_name(snapshot)
+        record = lookup.record(name)
+        if record is None and (snapshot.state.record or snapshot.meta.deletion_timestamp is not None):
+            record = await self._read_record(name)  # the cache of records may be behind that of snapshots
+        context = self._volumes.context(snapshot.meta.namespace, snapshot.claim)
+        begun = record is not None or bool(snapshot.wanted)
+        facts = SnapshotFacts(
+            snapshot=snapshot,
+            record_name=name,
+            record=record,
+            context=context,
+            classes=() if begun else lookup.all_classes(),
+            defaults=self._dialect.defaults,
+            settings=self._settings,
+            restoring=tuple(self._restoring(self._dialect.name, snapshot)),
+        )
+        return replace(facts, waiting=self._waiting(facts))
+
+    async def _read_record(self, name: str) -> Record | None:
+        found = await self._client.find(self._dialect.records, name)
+        return self._dialect.read_record(found) if found is not None else None
+
+    def _waiting(self, facts: SnapshotFacts) -> Problem | None:
+        if facts.record is not None:
+            behind = not may_proceed(facts.record, self._queues.first(queue_of(facts.record)))
+            return WAITING if behind and not facts.record.handle else None
+        source = find_source_volume(facts.snapshot, facts.context)
+        if not isinstance(source, SourceVolume):
+            return None
+        return WAITING if self._queues.first(queue_name(source.driver, source.volume.handle)) else None
+
+    def _tell_waiting(self, obj: Any, plan: SnapshotPlan) -> Requeue | None:
+        if plan.state is None or plan.state.waiting is not WAITING:
+            return None
+        requested = read_time(obj.metadata.creation_timestamp) or self._clock.now()
+        left = TOLD_AFTER - (self._clock.now() - requested).total_seconds()
+        if left > 0:
+            return Requeue(left)
+        self._recorder.record(self._dialect.snapshots, obj, WAITING_EVENT, note=WAITING.message)
+        return None
+
+    # --- acting ---
+
+    async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> None:
+        if plan.keep:
+            obj = await self._keep(obj, facts.snapshot, plan)
+        if plan.hold_claim and facts.context.claim is not None:
+            await self._hold(facts.context.claim)
+        if plan.make is not None:
+            await self._make(obj, plan.make)
+        if plan.bind is not None and facts.record is not None:
+            await self._bind(facts.record, plan)
+        if plan.delete_record and facts.record is not None:
+            await self._delete(facts.record)
+        if plan.state is not None:
+            obj = await self._say(obj, facts.snapshot, plan)
+        if plan.release:
+            await self._release(obj)
+
+    async def _keep(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
+        meta = obj.metadata
+        missing = [one for one in self._dialect.finalizers if one not in meta.finalizers]
+        labels = {key: value for key, value in plan.labels.items() if meta.labels.get(key) != value}
+        patch: dict[str, Any] = {}
+        if missing:
+            patch["finalizers"] = [*meta.finalizers, *missing]
+        if labels:
+            patch["labels"] = labels
+        merge: dict[str, Any] = {"metadata": patch} if patch else {}
+        if self._dialect.class_field and plan.class_name and not snapshot.class_name:
+            merge["spec"] = {self._dialect.class_field: plan.class_name}
+        return await self._patch(obj, merge) if merge else obj
+
+    async def _hold(self, claim: types.Claim) -> None:
+        meta = claim.metadata
+        if self._dialect.claim_finalizer not in meta.finalizers:
+            merge = {"metadata": {"finalizers": [*meta.finalizers, self._dialect.claim_finalizer]}}
+            await patch_seen(self._client, types.CLAIMS, claim, merge)
+
+    async def _make(self, obj: Any, record: Record) -> None:
+        kind = self._dialect.records
+        await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
+        note = f"Asked {record.driver} for a snapshot of volume {record.volume_name}."
+        self._recorder.record(self._dialect.snapshots, obj, CREATING_EVENT, note=note)
+
+    async def _bind(self, record: Record, plan: SnapshotPlan) -> None:
+        found = self._lookup.records.get(Key("", record.meta.name))
+        if found is None or plan.bind is None:
+            return
+        change = self._dialect.record_binding(found, plan.bind)
+        if change.main is not None:
+            await patch_seen(self._client, self._dialect.records, found, change.main)
+
+    async def _delete(self, record: Record) -> None:
+        with contextlib.suppress(NotFound):  # gone already: the cache will say so
+            await self._client.delete(self._dialect.records, record.meta.name, uid=record.meta.uid)
+
+    async def _say(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
+        state = plan.state or State()
+        change = self._dialect.snapshot_change(obj, state, now=self._clock.now())
+        if change.main is not None:
+            obj = await self._patch(obj, change.main)
+        if change.status is not None:
+            obj = await self._patch(obj, change.status, subresource="status")
+        if change:
+            self._metrics.moved(snapshot, state, driver=plan.driver)
+        self._tell(obj, snapshot, state)
+        return obj
+
+    def _tell(self, obj: Any, snapshot: Snapshot, state: State) -> None:
+        kind, uid = self._dialect.snapshots, snapshot.meta.uid
+        if state.ready and not snapshot.state.ready:
+            self._recorder.record(kind, obj, READY_EVENT, note="The snapshot is ready to use.")
+        if state.problem is None:
+            self._stopped.pop(uid, None)
+        elif self._stopped.get(uid) != state.problem.message:
+            self._stopped[uid] = state.problem.message
+            reason = state.problem.reason or UNNAMED  # the GA snapshotter writes errors without one
+            self._recorder.record(kind, obj, Reason(reason, type="Warning"), note=state.problem.message)
+
+    async def _release(self, obj: Any) -> None:
+        meta = obj.metadata
+        kept = [one for one in meta.finalizers if one not in self._dialect.finalizers]
+        if len(kept) < len(meta.finalizers):
+            with contextlib.suppress(NotFound):
+                await self._patch(obj, {"metadata": {"finalizers": kept}})
+
+    async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
+        return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)

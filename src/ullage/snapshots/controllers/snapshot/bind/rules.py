@@ -1,0 +1,268 @@
+"""What is to be done about a snapshot, and about a record: the decisions of both APIs, as pure functions.
+
+A plan is worked out from what is seen, every time anew; nothing depends on what was done before. Each step of a plan may be
+the last that a process does, and the next one's plan goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ullage.errors import BadInput
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import LABEL, is_deleting, name_for
+from ullage.snapshots.model import (
+    ABOUT_TO,
+    CLAIM_LABEL,
+    CREATING,
+    NODE,
+    SOURCE,
+    VOLUME_LABEL,
+    Problem,
+    Record,
+    Ref,
+    Snapshot,
+    SnapshotClass,
+    State,
+)
+from ullage.snapshots.secrets import SNAPSHOTTER, plain, secret_of, snapshot_blanks
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume
+
+SNAPSHOT_ROLES: Final = (SNAPSHOTTER, "snapshotter-list")  # whose Secrets a class of snapshots may name
+
+# --- binding ---------------------------------------------------------------------------------------------------------
+
+
+def ref_of(snapshot: Snapshot) -> Ref:
+    return Ref(snapshot.meta.namespace, snapshot.meta.name, snapshot.meta.uid)
+
+
+def refers_to(record: Record, snapshot: Snapshot) -> bool:
+    """Whether the record is this very snapshot's: a copy in another namespace, or a later one of the name, is not."""
+    return record.ref == ref_of(snapshot)
+
+
+def misbound(record: Record, snapshot: Snapshot) -> Problem | None:
+    """What keeps the two from being bound, where the record is not free for the taking."""
+    ref = record.ref
+    if refers_to(record, snapshot):
+        return None
+    if (ref.namespace, ref.name) == (snapshot.meta.namespace, snapshot.meta.name) and not ref.uid and record.imported:
+        return None
+    theirs = f"{ref.namespace}/{ref.name} (uid {ref.uid or 'none'})"
+    return Problem("RecordMisbound", f"{record.meta.name} belongs to snapshot {theirs}, not to this one")
+
+
+def in_progress(snapshot: Snapshot, record: Record | None) -> bool:
+    """Whether the source volume is still needed: it is not cut, and there is something left to try."""
+    if snapshot.wanted or record is None or not refers_to(record, snapshot):
+        return False
+    return not record.handle and (record.begun or record.state.problem is None)
+
+
+# --- a snapshot ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFacts:
+    """What is seen of a snapshot and of everything that it leads to."""
+
+    snapshot: Snapshot
+    record_name: str  # that its record has, or will have
+    record: Record | None = None
+    context: ClaimContext = field(default_factory=ClaimContext)
+    classes: Sequence[SnapshotClass] = ()
+    defaults: bool = False  # of the dialect
+    settings: Settings = field(default_factory=Settings)
+    waiting: Problem | None = None  # another snapshot of the volume has its turn
+    restoring: Sequence[str] = ()  # claims that wait for its data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """What to do, in this order. What is absent is left as it is."""
+
+    keep: bool = False  # finalizers and labels on the snapshot, and its class where it named none
+    labels: Mapping[str, str] = field(default_factory=dict)
+    class_name: str = ""
+    hold_claim: bool = False  # the claim must not go: a snapshot of it is being taken
+    make: Record | None = None
+    bind: Ref | None = None
+    delete_record: bool = False
+    state: State | None = None
+    release: bool = False  # the finalizers go
+    driver: str = ""
+
+
+NOTHING: Final = SnapshotPlan()
+
+
+def plan_snapshot(facts: SnapshotFacts) -> SnapshotPlan:
+    if not is_ours(facts):
+        return NOTHING
+    if is_deleting(facts.snapshot.meta):
+        return _deleting(facts)
+    if facts.snapshot.wanted:
+        return _imported(facts)
+    if facts.record is not None or facts.snapshot.state.record:
+        return _recorded(facts)
+    return _begin(facts)
+
+
+def is_ours(facts: SnapshotFacts) -> bool:
+    """Whether the driver is one that we are set to manage; where nothing tells, whether there is nobody else to answer."""
+    return facts.settings.alone or facts.settings.managed(driver_of(facts))
+
+
+def driver_of(facts: SnapshotFacts) -> str:
+    """The driver, by whatever tells it first: the record, the volume, the class, the claim's class. Empty: nothing does."""
+    if facts.record is not None:
+        return facts.record.driver
+    source = find_source_volume(facts.snapshot, facts.context) if facts.snapshot.claim else None
+    if isinstance(source, SourceVolume):
+        return source.driver
+    named = next((one.driver for one in facts.classes if one.name == facts.snapshot.class_name), "")
+    return named or (facts.context.storage_class.provisioner if facts.context.storage_class else "")
+
+
+def _begin(facts: SnapshotFacts) -> SnapshotPlan:
+    """No record yet: find out what to take it of, and write the intent down before anything is asked of the driver."""
+    snapshot = facts.snapshot
+    source = find_source_volume(snapshot, facts.context)
+    if isinstance(source, Problem):
+        return _stopped(facts, source)
+    if not facts.settings.managed(source.driver):
+        known = ", ".join(sorted(facts.settings.drivers)) or "none"
+        return _stopped(
+            facts, Problem("DriverNotManaged", f"no backend is set up for driver {source.driver} (set up: {known})")
+        )
+    found = find_class(snapshot, source, context=facts.context, classes=facts.classes, defaults=facts.defaults)
+    if isinstance(found, Problem):
+        return _stopped(facts, found)
+    try:
+        record = new_record(facts, source, found)
+    except BadInput as error:
+        return _stopped(facts, Problem("ClassInvalid", f"class {found.name}: {error}"))
+    return SnapshotPlan(
+        keep=True,
+        labels=labels_for(snapshot.claim, source.volume_name),
+        class_name=found.name,
+        hold_claim=True,
+        make=record,
+        state=State(record=facts.record_name, waiting=facts.waiting or CREATING_NOW),
+        driver=source.driver,
+    )
+
+
+CREATING_NOW: Final = Problem("Creating", "the storage system has been asked for the snapshot")
+
+
+def _stopped(facts: SnapshotFacts, problem: Problem) -> SnapshotPlan:
+    """Nothing was begun, so nothing is held: finalizers of an earlier try go too."""
+    return SnapshotPlan(state=State(problem=problem), release=True, driver=driver_of(facts))
+
+
+def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass) -> Record:
+    """Marked as begun at once where nobody else is before it: that is one write less, and the mark is there first.
+
+    What deletion needs is written down with it: the class may be gone by then. Raises BadInput for a class with parameters
+    that cannot be.
+    """
+    snapshot = facts.snapshot
+    secret = _secret(facts, found)
+    annotations = {SOURCE: source.volume.handle}
+    if source.volume.node:
+        annotations[NODE] = source.volume.node
+    if facts.waiting is None and secret is None:  # a Secret may turn out to be missing: then nothing is begun
+        annotations[CREATING] = ABOUT_TO
+    labels = labels_for(snapshot.claim, source.volume_name)
+    return Record(
+        meta=Meta(name=facts.record_name, annotations=annotations, labels=labels),
+        ref=ref_of(snapshot),
+        driver=source.driver,
+        volume=source.volume.handle,
+        volume_name=source.volume_name,
+        volume_mode=source.mode,
+        policy=found.policy,
+        class_name=found.name,
+        node=source.volume.node,
+        secret=secret,
+    )
+
+
+def _secret(facts: SnapshotFacts, found: SnapshotClass) -> Ref | None:
+    plain(found.parameters, roles=SNAPSHOT_ROLES)
+    meta = facts.snapshot.meta
+    blanks = snapshot_blanks(namespace=meta.namespace, name=meta.name, record=facts.record_name)
+    return secret_of(found.parameters, SNAPSHOTTER, blanks=blanks)
+
+
+def labels_for(claim: str, volume: str) -> dict[str, str]:
+    """A name that is too long for a label is cut, and stays unique."""
+    known = {CLAIM_LABEL: claim, VOLUME_LABEL: volume}
+    return {key: label_value(name) for key, name in known.items() if name}
+
+
+def label_value(name: str) -> str:
+    return name if len(name) <= LABEL else name_for("x", name, limit=LABEL)
+
+
+def _recorded(facts: SnapshotFacts) -> SnapshotPlan:
+    """A record is there, or was: the snapshot says what the record says."""
+    snapshot, record = facts.snapshot, facts.record
+    if record is None:
+        lost = Problem("RecordMissing", f"{snapshot.state.record} is gone, and with it whatever it stood for")
+        return SnapshotPlan(state=replace(snapshot.state, ready=False, problem=lost, waiting=None))
+    if problem := misbound(record, snapshot):
+        return SnapshotPlan(state=State(problem=problem), release=True, driver=record.driver)
+    return SnapshotPlan(
+        keep=True,
+        labels=labels_for(snapshot.claim, record.volume_name),
+        hold_claim=in_progress(snapshot, record),
+        state=_mirrored(facts, record),
+        driver=record.driver,
+    )
+
+
+def _mirrored(facts: SnapshotFacts, record: Record) -> State:
+    state = record.state
+    problem = None if state.ready else state.problem  # what is wrong with a record that is ready is not its snapshot's
+    waiting = None if state.cut or problem else facts.waiting or CREATING_NOW
+    return replace(state, record=record.meta.name, handle="", problem=problem, waiting=waiting)
+
+
+def _imported(facts: SnapshotFacts) -> SnapshotPlan:
+    snapshot, record = facts.snapshot, facts.record
+    if record is None:
+        wanted = snapshot.wanted
+        return SnapshotPlan(
+            state=State(problem=Problem("RecordMissing", f"{wanted} does not exist; an administrator makes it"))
+        )
+    if not record.imported:
+        problem = Problem(
+            "RecordMismatch", f"{record.meta.name} was made for a snapshot of a volume; an import needs one that names a handle"
+        )
+        return SnapshotPlan(state=State(problem=problem), driver=record.driver)
+    if problem_found := misbound(record, snapshot):
+        return SnapshotPlan(state=State(problem=problem_found), release=True, driver=record.driver)
+    bind = None if record.ref.uid else ref_of(snapshot)
+    return SnapshotPlan(keep=True, bind=bind, state=_mirrored(facts, record), driver=record.driver)
+
+
+def _deleting(facts: SnapshotFacts) -> SnapshotPlan:
+    """The storage system's snapshot first, then the record, then this. What is not bound to it is not touched."""
+    snapshot, record = facts.snapshot, facts.record
+    if record is None or not refers_to(record, snapshot):
+        return SnapshotPlan(release=True)
+    if facts.restoring:
+        claims = ", ".join(facts.restoring)
+        busy = Problem("SnapshotInUse", f"claim {claims} is being filled from it; it goes as soon as that is done or given up")
+        return SnapshotPlan(state=replace(snapshot.state, problem=busy), driver=record.driver)
+    if record.policy == "Retain":
+        return SnapshotPlan(release=True, driver=record.driver)
+    problem = record.state.problem if is_deleting(record.meta) else None
+    said = replace(snapshot.state, problem=problem) if problem else None
+    return SnapshotPlan(delete_record=not is_deleting(record.meta), state=said, driver=record.driver)

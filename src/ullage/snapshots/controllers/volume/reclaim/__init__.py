@@ -1,0 +1,1 @@
+"""Deletes restored volumes whose claims are gone."""

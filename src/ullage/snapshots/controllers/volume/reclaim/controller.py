@@ -1,0 +1,130 @@
+"""Deletes the volumes of restored claims that are gone, as each PersistentVolume's reclaim policy says.
+
+The volume first, the PersistentVolume last: as long as there is one, the other tells of it. Only what we made is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Any
+
+from ullage.errors import Retryable, Terminal
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Controller, Requeue, Source
+from ullage.kube.errors import NotFound
+from ullage.kube.objects import is_deleting, without_finalizer
+from ullage.kube.slices import Wiring
+from ullage.snapshots.backends.base import Backend
+from ullage.snapshots.controllers.claim.restore.eligibility import volume_name
+from ullage.snapshots.effects import Api, EventRecorder, read_secrets, record_event
+from ullage.snapshots.lookup import VolumeLookup
+from ullage.snapshots.restored_volume import FINALIZER, driver_of, handle_of, is_ours, secret_of
+from ullage.snapshots.types import CLAIMS, VOLUMES, Claim, Volume
+
+
+class Fate(Enum):
+    """What becomes of a volume."""
+
+    STAY = auto()
+    DISCARD = auto()  # the volume is deleted, then the PersistentVolume
+    LET_GO = auto()  # somebody deleted the PersistentVolume, and wants the volume kept
+
+
+def fate_of(volume: Volume, *, claimed: bool) -> Fate:
+    """Pure. While its claim lives a volume stays, whoever deletes its PersistentVolume. So does one without a claim's uid: an
+    administrator has freed it, or keeps it for another claim."""
+    if claimed:
+        return Fate.STAY
+    ref, deleting = volume.spec.claim_ref, is_deleting(volume.metadata)
+    had_claim = ref is not None and bool(ref.uid)
+    if volume.spec.persistent_volume_reclaim_policy == "Delete":
+        return Fate.DISCARD if had_claim or deleting else Fate.STAY
+    return Fate.LET_GO if deleting else Fate.STAY
+
+
+class Reclaimer:
+    def __init__(
+        self,
+        api: Api,
+        volumes: VolumeLookup,
+        *,
+        backends: Mapping[str, Backend],
+        recorder: EventRecorder,
+    ) -> None:
+        self._api = api
+        self._claims = volumes.claims
+        self._volumes = volumes.volumes
+        self._backends = backends
+        self._recorder = recorder
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        seen = self._volumes.get(key)
+        if seen is None or not is_ours(seen) or driver_of(seen) not in self._backends or self._seen_claimed(seen):
+            return None
+        # Policy and claim may have been changed to save it a moment ago, and what is deleted does not come back.
+        volume = await self._api.find(VOLUMES, key.name)
+        if volume is None or volume.metadata.uid != seen.metadata.uid or not is_ours(volume):
+            return None
+        fate = fate_of(volume, claimed=await self._claimed(volume))
+        if fate is Fate.DISCARD:
+            await self._discard(volume)
+        if fate is not Fate.STAY:
+            await self._release(volume)
+        return None
+
+    def _seen_claimed(self, volume: Volume) -> bool:
+        ref = volume.spec.claim_ref
+        claim = self._claims.get(Key(ref.namespace, ref.name)) if ref else None
+        return ref is not None and claim is not None and claim.metadata.uid == ref.uid
+
+    async def _claimed(self, volume: Volume) -> bool:
+        """By the claim's uid. That it is gone is only believed of the API itself."""
+        ref = volume.spec.claim_ref
+        if ref is None or not ref.uid:
+            return False
+        live = await self._api.find(CLAIMS, ref.name, ref.namespace)
+        return live is not None and live.metadata.uid == ref.uid
+
+    async def _discard(self, volume: Volume) -> None:
+        meta = volume.metadata
+        try:
+            secrets = await read_secrets(self._api, secret_of(volume))
+            await self._backends[driver_of(volume)].discard(handle_of(volume), secrets=secrets)
+        except (Retryable, Terminal) as error:
+            again = "; it is tried again" if isinstance(error, Retryable) else ""
+            record_event(self._recorder, VOLUMES, volume, reason="VolumeDeleteFailed", note=f"{error}{again}")
+            raise
+        if not is_deleting(meta):
+            await self._api.delete(VOLUMES, meta.name, uid=meta.uid)
+
+    async def _release(self, volume: Volume) -> None:
+        """The deletion may have been written since: nothing but the uid is demanded, and only our finalizer goes."""
+        live = await self._api.find(VOLUMES, volume.metadata.name)
+        if live is None or live.metadata.uid != volume.metadata.uid or FINALIZER not in live.metadata.finalizers:
+            return
+        wanted = without_finalizer(live.metadata, FINALIZER)
+        try:
+            await patch_seen(self._api, VOLUMES, live, {"metadata": {"finalizers": list(wanted.finalizers)}})
+        except NotFound:
+            return
+
+
+def make_reclaimer(
+    wiring: Wiring, volumes: VolumeLookup, *, backends: Mapping[str, Backend], recorder: EventRecorder
+) -> Controller[Key]:
+    reclaimer = Reclaimer(wiring.client, volumes, backends=backends, recorder=recorder)
+    return Controller("restored-volumes", sources(volumes), reclaimer.reconcile, clock=wiring.clock, metrics=wiring.metrics)
+
+
+def sources(volumes: VolumeLookup) -> list[Source[Any, Key]]:
+    """A volume is looked at when it changes, and when its claim has gone."""
+
+    def own(volume: Volume) -> Iterable[Key]:
+        return (key_of(volume),) if is_ours(volume) else ()
+
+    def of_claim(claim: Claim) -> Iterable[Key]:
+        return (Key("", volume_name(claim)),)
+
+    return [Source(volumes.volumes, own), Source(volumes.claims, of_claim, when=lambda old, new: new is None)]

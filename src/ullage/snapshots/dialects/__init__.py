@@ -1,1 +1,0 @@
-"""The two VolumeSnapshot APIs, each turned into the terms of `model.py` and back."""

@@ -1,0 +1,113 @@
+"""The caches that the controllers of snapshots look things up in, one set for each API, and what they find there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.kinds import Kind
+from ullage.kube.slices import Wiring
+from ullage.snapshots import types
+from ullage.snapshots.model import Dialect, Record, Snapshot, SnapshotClass
+from ullage.snapshots.source_volume import ClaimContext
+from ullage.snapshots.volume_queue import VolumeQueues
+
+BY_CLAIM = "claim"
+BY_HANDLE = "handle"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeLookup:
+    """The built-in kinds, which both APIs are about."""
+
+    claims: Cache[types.Claim]
+    volumes: Cache[types.Volume]
+    classes: Cache[types.StorageClass]
+
+    def context(self, namespace: str, claim: str) -> ClaimContext:
+        found = self.claims.get(Key(namespace, claim)) if claim else None
+        if found is None:
+            return ClaimContext()
+        return ClaimContext(
+            claim=found,
+            volume=self.volumes.get(Key("", found.spec.volume_name)),
+            storage_class=self.classes.get(Key("", found.spec.storage_class_name or "")),
+        )
+
+
+class SnapshotLookup:
+    """One API's snapshots, records and classes."""
+
+    def __init__(self, dialect: Dialect[Any, Any], snapshots: Cache[Any], records: Cache[Any], classes: Cache[Any]) -> None:
+        self.dialect = dialect
+        self.snapshots = snapshots
+        self.records = records
+        self.classes = classes
+        snapshots.index(BY_CLAIM, self._claims)
+        records.index(BY_HANDLE, self._handles)
+
+    def snapshot(self, namespace: str, name: str) -> Snapshot | None:
+        found = self.snapshots.get(Key(namespace, name))
+        return self.dialect.read_snapshot(found) if found is not None else None
+
+    def record(self, name: str) -> Record | None:
+        found = self.records.get(Key("", name)) if name else None
+        return self.dialect.read_record(found) if found is not None else None
+
+    def record_name(self, snapshot: Snapshot) -> str:
+        """The record that a snapshot is bound to, asks for, or will get."""
+        return snapshot.wanted or snapshot.state.record or self.dialect.record_name(snapshot)
+
+    def snapshot_class(self, name: str) -> SnapshotClass | None:
+        found = self.classes.get(Key("", name)) if name else None
+        return self.dialect.read_class(found) if found is not None else None
+
+    def all_classes(self) -> Sequence[SnapshotClass]:
+        return [self.dialect.read_class(one) for one in self.classes.items()]
+
+    def of_claim(self, namespace: str, name: str) -> Iterable[Snapshot]:
+        """The newest first: those are the ones that something is still to be done about."""
+        for one in reversed(self.snapshots.by(BY_CLAIM, f"{namespace}/{name}")):
+            yield self.dialect.read_snapshot(one)
+
+    def with_handle(self, driver: str, handle: str) -> list[Record]:
+        return [self.dialect.read_record(one) for one in self.records.by(BY_HANDLE, f"{driver} {handle}")]
+
+    def follow(self, queues: VolumeQueues) -> None:
+        """Keeps the queues of volumes up to date with the records."""
+
+        def moved(old: Any, new: Any) -> None:
+            read = self.dialect.read_record
+            queues.move(self.dialect.name, read(old) if old is not None else None, read(new) if new is not None else None)
+
+        self.records.handle(moved)
+
+    def _claims(self, obj: Any) -> Iterable[str]:
+        claim = self.dialect.read_snapshot(obj).claim
+        return (f"{obj.metadata.namespace}/{claim}",) if claim else ()
+
+    def _handles(self, obj: Any) -> Iterable[str]:
+        record = self.dialect.read_record(obj)
+        return (f"{record.driver} {record.handle}",) if record.handle else ()
+
+
+def kinds_of(dialects: Iterable[Dialect[Any, Any]]) -> tuple[Kind[Any], ...]:
+    """What the controllers have to watch."""
+    builtin: tuple[Kind[Any], ...] = (types.CLAIMS, types.VOLUMES, types.STORAGE_CLASSES)
+    own = (kind for one in dialects for kind in (one.snapshots, one.records, one.classes))
+    return tuple(dict.fromkeys((*builtin, *own)))
+
+
+def volume_lookup(wiring: Wiring) -> VolumeLookup:
+    return VolumeLookup(
+        claims=wiring.cache(types.CLAIMS), volumes=wiring.cache(types.VOLUMES), classes=wiring.cache(types.STORAGE_CLASSES)
+    )
+
+
+def snapshot_lookup(wiring: Wiring, dialect: Dialect[Any, Any]) -> SnapshotLookup:
+    return SnapshotLookup(
+        dialect, wiring.cache(dialect.snapshots), wiring.cache(dialect.records), wiring.cache(dialect.classes)
+    )

@@ -1,0 +1,1 @@
+"""The admission hook on claims: the annotation that asks for a restore becomes `dataSourceRef`."""

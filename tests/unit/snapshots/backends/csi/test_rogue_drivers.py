@@ -1,0 +1,195 @@
+"""Drivers that answer with success and yet do not keep to the interface."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.wrappers_pb2 import BoolValue
+
+from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, restoration
+from ullage.errors import UllageError
+from ullage.snapshots.backends.base import Impossible, NotNow, Uncertain
+from ullage.snapshots.backends.csi import csi_pb2 as csi
+from ullage.snapshots.backends.csi import csi_pb2_grpc as services
+from ullage.snapshots.backends.csi.backend import CsiBackend
+
+CAN = ("CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "CREATE_DELETE_VOLUME")
+
+
+class Rogue(services.IdentityServicer, services.ControllerServicer):
+    """Answers as it was told to, and remembers what was deleted."""
+
+    def __init__(self, *, ready: bool = True, controller: bool = True, can: tuple[int, ...] = (), **answers: Any) -> None:
+        self._ready = ready
+        self._controller = controller
+        self._can = [*(csi.ControllerServiceCapability.RPC.Type.Value(name) for name in CAN), *can]
+        self._answers = answers
+        self.deleted: list[str] = []
+        self.asked: list[Any] = []
+
+    async def GetPluginInfo(self, request: Any, context: Any) -> csi.GetPluginInfoResponse:
+        return csi.GetPluginInfoResponse(name="rogue", vendor_version="0")
+
+    async def Probe(self, request: Any, context: Any) -> csi.ProbeResponse:
+        return csi.ProbeResponse(ready=BoolValue(value=self._ready))
+
+    async def GetPluginCapabilities(self, request: Any, context: Any) -> csi.GetPluginCapabilitiesResponse:
+        service = csi.PluginCapability.Service
+        kind = service.CONTROLLER_SERVICE if self._controller else service.VOLUME_ACCESSIBILITY_CONSTRAINTS
+        return csi.GetPluginCapabilitiesResponse(capabilities=[csi.PluginCapability(service=service(type=kind))])
+
+    async def ControllerGetCapabilities(self, request: Any, context: Any) -> csi.ControllerGetCapabilitiesResponse:
+        answer = csi.ControllerGetCapabilitiesResponse()
+        for kind in self._can:
+            answer.capabilities.add().rpc.type = kind  # type: ignore[assignment]  # one of them may be newer than we are
+        return answer
+
+    async def CreateSnapshot(self, request: Any, context: Any) -> csi.CreateSnapshotResponse:
+        return csi.CreateSnapshotResponse(snapshot=self._answers["snapshot"])
+
+    async def DeleteSnapshot(self, request: Any, context: Any) -> csi.DeleteSnapshotResponse:
+        self.deleted.append(request.snapshot_id)
+        return csi.DeleteSnapshotResponse()
+
+    async def ListSnapshots(self, request: Any, context: Any) -> csi.ListSnapshotsResponse:
+        entries = [csi.ListSnapshotsResponse.Entry(snapshot=one) for one in self._answers["listed"]]
+        return csi.ListSnapshotsResponse(entries=entries, next_token=self._answers.get("token", ""))
+
+    async def CreateVolume(self, request: csi.CreateVolumeRequest, context: Any) -> csi.CreateVolumeResponse:
+        self.asked.append(request)
+        return csi.CreateVolumeResponse(volume=self._answers["volume"])
+
+    async def DeleteVolume(self, request: Any, context: Any) -> csi.DeleteVolumeResponse:
+        self.deleted.append(request.volume_id)
+        return csi.DeleteVolumeResponse()
+
+
+def a_rogue(**nature: Any) -> Rogue:
+    return Rogue(**nature)  # type: ignore[abstract]  # what it lacks is never called
+
+
+@asynccontextmanager
+async def backend_of(rogue: Rogue) -> AsyncIterator[CsiBackend]:
+    with tempfile.TemporaryDirectory(prefix="csi-") as directory:
+        path = Path(directory) / "csi.sock"
+        server = grpc.aio.server()
+        services.add_IdentityServicer_to_server(rogue, server)
+        services.add_ControllerServicer_to_server(rogue, server)
+        server.add_insecure_port(f"unix:{path}")
+        await server.start()
+        try:
+            async with backend_at(path, driver="rogue") as backend:
+                yield backend
+        finally:
+            await server.stop(grace=None)
+
+
+def snapshot(handle: str, volume: str = "vol") -> csi.Snapshot:
+    return csi.Snapshot(snapshot_id=handle, source_volume_id=volume, creation_time=Timestamp(seconds=1), ready_to_use=True)
+
+
+def volume(*, source: str, size: int) -> csi.Volume:
+    made = csi.Volume(volume_id="made", capacity_bytes=size)
+    if source:
+        made.content_source.snapshot.snapshot_id = source
+    return made
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        pytest.param(csi.Snapshot(creation_time=Timestamp(seconds=1)), "answered without an id", id="no id"),
+        pytest.param(csi.Snapshot(snapshot_id="s"), "snapshot s has no creation_time", id="no time of the cut"),
+    ],
+)
+async def test_a_snapshot_that_is_not_described_is_not_certain(answer: csi.Snapshot, problem: str) -> None:
+    async with backend_of(a_rogue(snapshot=answer)) as backend:
+        with pytest.raises(Uncertain, match=problem):
+            await backend.create(creation("vol"))
+
+
+async def test_a_snapshot_without_a_time_can_still_be_undone() -> None:
+    rogue = a_rogue(snapshot=csi.Snapshot(snapshot_id="s"))
+    async with backend_of(rogue) as backend:
+        await backend.undo(creation("vol"))
+    assert rogue.deleted == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        pytest.param(volume(source="", size=100), "made from nothing, not from s", id="it overlooked the source"),
+        pytest.param(volume(source="t", size=100), "made from t, not from s", id="it took another source"),
+        pytest.param(volume(source="s", size=99), "99 bytes large, not 100", id="it is too small"),
+    ],
+)
+async def test_a_volume_that_is_not_what_was_asked_for_is_deleted_again(made: csi.Volume, problem: str) -> None:
+    rogue = a_rogue(volume=made)
+    async with backend_of(rogue) as backend:
+        with pytest.raises(Impossible, match=problem):
+            await backend.restore(restoration("s", size=100))
+    assert rogue.deleted == ["made"]
+
+
+async def test_a_size_that_is_not_told_is_the_one_that_was_asked_for() -> None:
+    async with backend_of(a_rogue(volume=volume(source="s", size=0))) as backend:
+        assert (await backend.restore(restoration("s", size=100))).size == 100
+
+
+async def test_pages_that_lead_to_themselves_end() -> None:
+    async with backend_of(a_rogue(listed=[snapshot("a")], token="again")) as backend:
+        with pytest.raises(NotNow, match="page again comes again and again"):
+            assert [shot async for shot in backend.list()]
+
+
+async def test_a_filter_that_the_driver_overlooks_is_applied_here() -> None:
+    async with backend_of(a_rogue(listed=[snapshot("a"), snapshot("b", "other")])) as backend:
+        assert [shot.handle async for shot in backend.list("other")] == ["b"]
+        found = await backend.find("b")
+        assert found is not None
+        assert found.handle == "b"
+        assert await backend.find("c") is None
+
+
+@pytest.mark.parametrize(
+    ("rogue", "meaning", "problem"),
+    [
+        pytest.param(a_rogue(ready=False), Uncertain, "driver rogue is not ready yet", id="it is not ready"),
+        pytest.param(
+            a_rogue(controller=False), Impossible, "lacks CREATE_DELETE_SNAPSHOT; .*: none", id="it has no controller"
+        ),
+    ],
+)
+async def test_a_driver_that_is_of_no_use_says_why(rogue: Rogue, meaning: type[UllageError], problem: str) -> None:
+    async with backend_of(rogue) as backend:
+        with pytest.raises(meaning, match=problem):
+            await backend.create(creation("vol"))
+
+
+async def test_a_capability_that_is_newer_than_we_are_does_no_harm() -> None:
+    async with backend_of(a_rogue(can=(999,), snapshot=snapshot("s"))) as backend:
+        assert (await backend.create(creation("vol"))).handle == "s"
+
+
+@pytest.mark.parametrize(
+    ("can", "modes"),
+    [
+        pytest.param((), ["SINGLE_NODE_WRITER", "SINGLE_NODE_WRITER"], id="a driver that knows one kind of single node"),
+        pytest.param((13,), ["SINGLE_NODE_MULTI_WRITER", "SINGLE_NODE_SINGLE_WRITER"], id="a driver that knows two"),
+    ],
+)
+async def test_access_modes_are_put_in_the_words_that_the_driver_knows(can: tuple[int, ...], modes: list[str]) -> None:
+    rogue = a_rogue(can=can, volume=volume(source="s", size=100))
+    wanted = restoration("s", size=100)
+    async with backend_of(rogue) as backend:
+        for mode in ("ReadWriteOnce", "ReadWriteOncePod"):
+            await backend.restore(type(wanted)(name="v", snapshot="s", size=100, access_modes=(mode,)))
+    names = csi.VolumeCapability.AccessMode.Mode.Name
+    assert [names(asked.volume_capabilities[0].access_mode.mode) for asked in rogue.asked] == modes

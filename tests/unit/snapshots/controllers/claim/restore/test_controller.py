@@ -1,0 +1,513 @@
+"""Claims that are filled from snapshots: what is written, in which order, and what is left when a process dies in between."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.snapshots import objects
+from tests.unit.snapshots.controllers.claim.restore.cluster import DRIVER, GIB, NAME, World
+from ullage.errors import Retryable, Terminal
+from ullage.kube.cache.indexer import Key
+from ullage.kube.errors import Forbidden, Unavailable
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.backends.base import NO_SECRETS, Impossible, NotNow, Restoration, Restored, Secrets, Uncertain
+from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
+from ullage.snapshots.controllers.claim.restore.watches import pending, snapshot_of
+from ullage.snapshots.types import CLAIMS, SECRETS, STORAGE_CLASSES, VOLUMES
+
+COPY = Key("team", "copy")
+PROTECTION = "kubernetes.io/pvc-protection"
+STEPS = [
+    "patch persistentvolumeclaims copy",
+    f"restore {NAME}",
+    f"create persistentvolumes {NAME}",
+    "patch persistentvolumeclaims copy",
+]
+
+
+def fails(error: Exception, times: int = 1) -> Callable[[], None]:
+    left = [error] * times
+
+    def outcome() -> None:
+        if left:
+            raise left.pop()
+
+    return outcome
+
+
+# --- making ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_gets_a_volume_with_the_data_of_its_snapshot() -> None:
+    world = World().everything()
+    await world.live()
+    assert world.api.fuse.log == STEPS
+    restoration = Restoration(name=NAME, snapshot="shot-1", size=2 * GIB)
+    assert world.storage.asked == [restoration]
+    assert world.finalizers() == [PROTECTION]
+    assert world.told.events == [("Normal", "Restored", f"volume {NAME} was made from VolumeSnapshot team/snap")]
+    claim = world.api.body(CLAIMS, "copy", "team")
+    assert claim is not None
+    assert claim["spec"]["volumeName"] == NAME
+
+
+async def test_the_persistent_volume_says_whose_it_is_and_how_it_goes() -> None:
+    world = World().everything()
+    world.storage_class(
+        reclaimPolicy="Retain",
+        mountOptions=["noatime"],
+        parameters={
+            "csi.storage.k8s.io/node-stage-secret-name": "stage",
+            "csi.storage.k8s.io/node-stage-secret-namespace": "${pvc.namespace}",
+        },
+    )
+    async with world.process() as process:
+        await process.current()
+        await process.restorer.reconcile(COPY)
+    found = world.volume()
+    assert found is not None
+    assert found["metadata"]["annotations"] == {
+        "pv.kubernetes.io/provisioned-by": DRIVER,
+        "ullage.io/restored-from": "team/snap",
+        "ullage.io/volume-handle": "vol-1",
+    }
+    assert found["metadata"]["finalizers"] == ["ullage.io/restored-volume"]
+    assert found["spec"] == {
+        "capacity": {"storage": "2Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "volumeMode": "Filesystem",
+        "storageClassName": "fast",
+        "persistentVolumeReclaimPolicy": "Retain",
+        "mountOptions": ["noatime"],
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": "team",
+            "name": "copy",
+            "uid": "uid-copy",
+        },
+        "csi": {
+            "driver": DRIVER,
+            "volumeHandle": "vol-1",
+            "nodeStageSecretRef": {"name": "stage", "namespace": "team"},
+        },
+        "nodeAffinity": {
+            "required": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}]}
+                ]
+            }
+        },
+    }
+
+
+async def test_a_claim_of_another_provisioner_is_left_alone() -> None:
+    world = World().everything()
+    world.storage_class(provisioner="theirs.example.com")
+    await world.live()
+    assert (world.api.fuse.log, world.told.events) == ([], [])
+
+
+async def test_a_refused_claim_is_told_and_not_touched() -> None:
+    world = World().everything()
+    world.claim(resources={"requests": {"storage": "1Mi"}})
+    await world.live()
+    assert world.api.fuse.log == []
+    assert world.told.events[0][:2] == ("Warning", "SizeTooSmall")
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+def with_secret(world: World) -> None:
+    world.storage_class(
+        parameters={
+            "csi.storage.k8s.io/provisioner-secret-name": "${pvc.name}",
+            "csi.storage.k8s.io/provisioner-secret-namespace": "storage",
+        }
+    )
+
+
+def secret(world: World) -> None:
+    data = {"password": base64.b64encode(b"hunter2").decode()}
+    world.api.put(SECRETS, {"metadata": {"name": "copy", "namespace": "storage"}, "data": data})
+
+
+async def test_the_secret_of_the_class_is_handed_over_to_make_and_to_delete() -> None:
+    world = World().everything()
+    with_secret(world)
+    secret(world)
+    await world.live()
+    assert world.storage.asked[0].secrets.values == {"password": "hunter2"}
+    world.api.remove(STORAGE_CLASSES, "fast")  # it is not needed any more
+    world.delete_claim()
+    await world.live()
+    assert [(handle, secrets.values) for handle, secrets in world.storage.discarded] == [("vol-1", {"password": "hunter2"})]
+    assert world.volume() is None
+    assert "hunter2" not in str(world.told.events)
+
+
+async def test_a_secret_that_is_missing_is_waited_for_and_nothing_is_begun() -> None:
+    world = World().everything()
+    with_secret(world)
+    async with world.process() as process:
+        assert isinstance(await process.look(), Retryable)
+        assert world.api.fuse.log == []
+        assert world.told.events == [("Warning", "RestoreRetried", "Secret storage/copy does not exist; it is tried again")]
+        secret(world)
+        await process.rest()
+    assert world.volume() is not None
+
+
+# --- errors of the storage system ------------------------------------------------------------------------------------
+
+
+async def test_what_is_impossible_is_told_and_nothing_is_held() -> None:
+    world = World().everything()
+    world.storage.before = fails(Impossible("the snapshot has another size"))
+    async with world.process() as process:
+        assert isinstance(await process.look(), Terminal)
+    assert world.told.events == [("Warning", "RestoreFailed", "the snapshot has another size")]
+    assert world.finalizers() == [PROTECTION]
+
+
+async def test_what_does_not_work_now_holds_neither_the_claim_nor_the_snapshot() -> None:
+    world = World().everything()
+    world.storage.before = fails(NotNow("the pool is full"))
+    async with world.process() as process:
+        assert isinstance(await process.look(), Retryable)
+        assert world.told.events == [("Warning", "RestoreRetried", "the pool is full; it is tried again")]
+        assert world.finalizers() == [PROTECTION]
+        await process.rest()
+    assert world.volume() is not None
+
+
+async def test_an_answer_that_is_lost_is_asked_for_again() -> None:
+    world = World().everything()
+    world.storage.after = fails(Uncertain("no answer"))
+    async with world.process() as process:
+        assert isinstance(await process.look(), Retryable)
+        assert RESTORING in world.finalizers()
+        await process.rest()
+    assert list(world.storage.volumes.values()) == [NAME]
+    assert world.finalizers() == [PROTECTION]
+
+
+async def test_not_now_after_a_lost_answer_does_not_let_go_of_what_may_have_been_made() -> None:
+    world = World().everything()
+    world.storage.after = fails(Uncertain("no answer"))
+    async with world.process() as process:
+        await process.look()
+        world.storage.before = fails(NotNow("the driver restarts"))
+        await process.look()
+        assert RESTORING in world.finalizers()
+        world.delete_claim()
+        await process.rest()
+    assert world.storage.volumes == {}
+    assert world.api.body(CLAIMS, "copy", "team") is None
+
+
+async def test_a_volume_that_is_too_small_is_deleted_again() -> None:
+    world = World().everything()
+    restore = world.storage.restore
+
+    async def smaller(restoration: Restoration) -> Restored:
+        return replace(await restore(restoration), size=GIB)
+
+    world.storage.restore = smaller  # type: ignore[method-assign]
+    async with world.process() as process:
+        assert isinstance(await process.look(), Terminal)
+    assert world.told.events == [
+        ("Warning", "RestoreFailed", "the storage system made 1073741824 bytes, 2147483648 were asked for")
+    ]
+    assert (world.storage.volumes, world.finalizers()) == ({}, [PROTECTION])
+
+
+# --- errors of the API -----------------------------------------------------------------------------------------------
+
+
+def refusing(what: str, error: Exception) -> Callable[[str], None]:
+    def refuse(asked: str) -> None:
+        if asked.startswith(what):
+            raise error
+
+    return refuse
+
+
+async def test_a_persistent_volume_that_is_refused_leaves_no_volume_behind() -> None:
+    world = World().everything()
+    world.api.refuse = refusing("create persistentvolumes", Forbidden("a quota says no", code=403))
+    async with world.process() as process:
+        assert isinstance(await process.look(), Terminal)
+    assert (world.storage.volumes, world.finalizers()) == ({}, [PROTECTION])
+    assert world.told.events == [("Warning", "RestoreFailed", "a quota says no")]
+
+
+async def test_an_api_that_is_away_is_waited_for() -> None:
+    world = World().everything()
+    world.api.refuse = refusing("create persistentvolumes", Unavailable("away"))
+    async with world.process() as process:
+        assert isinstance(await process.look(), Retryable)
+        assert RESTORING in world.finalizers()
+        world.api.refuse = lambda what: None
+        await process.rest()
+    assert list(world.storage.volumes) == ["vol-1"]
+
+
+async def test_a_claim_that_the_drivers_own_provisioner_fills_is_left_to_it() -> None:
+    world = World(elsewhere=frozenset({DRIVER})).everything()
+    async with world.process() as process:
+        await process.look()
+    assert world.storage.asked == []
+    assert world.told.events == []
+
+
+@pytest.mark.parametrize("goes", [False, True], ids=["the claim stays", "the claim goes meanwhile"])
+async def test_a_volume_that_another_provisioner_made_under_the_name_is_not_deleted(goes: bool) -> None:
+    world = World().everything()
+    world.storage.volumes["vol-9"] = NAME  # to the driver the name is the same, so it gives this one to whoever asks
+    theirs = {"csi": {"driver": DRIVER, "volumeHandle": "vol-9"}, "capacity": {"storage": "1Gi"}}
+    world.api.put(VOLUMES, {"metadata": {"name": NAME}, "spec": theirs})
+    if goes:
+        world.storage.after = lambda: world.api.remove(CLAIMS, "copy", "team")
+    async with world.process() as process:
+        await process.look()
+        world.storage.after = lambda: None
+        await process.look()
+    assert world.storage.volumes == {"vol-9": NAME}
+    assert RESTORING not in world.finalizers()
+
+
+async def test_a_persistent_volume_of_that_name_that_is_not_ours_stays_as_it_is() -> None:
+    world = World().everything()
+    world.api.put(VOLUMES, {"metadata": {"name": NAME}, "spec": {"capacity": {"storage": "1Gi"}}})
+    async with world.process() as process:
+        assert isinstance(await process.look(), Terminal)
+    assert world.told.events == [
+        ("Warning", "RestoreFailed", f"PersistentVolume {NAME} is there already, and was not restored for this claim")
+    ]
+    assert (world.storage.volumes, RESTORING in world.finalizers()) == ({}, False)
+
+
+async def test_a_persistent_volume_that_another_process_wrote_meanwhile_is_taken_as_our_own() -> None:
+    first = World().everything()
+    await first.live()
+    written = first.volume()
+    world = World().everything()
+
+    def meanwhile(asked: str) -> None:
+        if asked.startswith("create persistentvolumes") and written is not None:
+            world.api.put(VOLUMES, written)
+
+    world.api.refuse = meanwhile
+    async with world.process() as process:
+        assert await process.look() is None
+    assert (list(world.storage.volumes), world.storage.discarded) == (["vol-1"], [])
+    assert world.finalizers() == [PROTECTION]
+
+
+# --- the end of a volume ---------------------------------------------------------------------------------------------
+
+
+async def test_a_volume_goes_with_its_claim() -> None:
+    world = World().everything()
+    await world.live()
+    world.api.fuse.log.clear()
+    world.delete_claim()
+    await world.live()
+    assert world.api.fuse.log == ["discard vol-1", f"delete persistentvolumes {NAME}", f"patch persistentvolumes {NAME}"]
+    assert (world.storage.volumes, world.volume()) == ({}, None)
+
+
+async def test_a_retained_volume_stays_until_an_administrator_lets_it_go_and_its_data_longer() -> None:
+    world = World().everything()
+    world.storage_class(reclaimPolicy="Retain")
+    await world.live()
+    world.delete_claim()
+    await world.live()
+    assert world.volume() is not None
+    world.api.remove(VOLUMES, NAME)
+    await world.live()
+    assert world.volume() is None
+    assert list(world.storage.volumes) == ["vol-1"]
+
+
+async def test_a_persistent_volume_that_is_deleted_under_its_claim_stays_until_the_claim_goes() -> None:
+    world = World().everything()
+    await world.live()
+    world.api.remove(VOLUMES, NAME)
+    await world.live()
+    assert (world.volume() is not None, world.storage.discarded) == (True, [])
+    world.delete_claim()
+    await world.live()
+    assert (world.volume(), world.storage.volumes) == (None, {})
+
+
+@pytest.mark.parametrize(
+    "claim_ref",
+    [
+        pytest.param(None, id="freed for anybody"),
+        pytest.param({"uid": None, "name": "next"}, id="kept for the next claim"),
+    ],
+)
+async def test_a_volume_that_an_administrator_saved_from_its_claim_is_not_deleted(claim_ref: object) -> None:
+    world = World().everything()
+    await world.live()
+    world.api.edit(VOLUMES, NAME, merge={"spec": {"claimRef": claim_ref}})
+    world.delete_claim()
+    await world.live()
+    assert (world.volume() is not None, world.storage.discarded) == (True, [])
+
+
+async def test_a_new_claim_of_the_name_does_not_save_the_volume_of_the_old_one() -> None:
+    world = World().everything()
+    await world.live()
+    world.delete_claim()
+    world.claim(dataSourceRef=None)
+    world.api.edit(CLAIMS, "copy", "team", merge={"metadata": {"uid": "uid-later"}})
+    await world.live()
+    assert (world.volume(), world.storage.volumes) == (None, {})
+
+
+async def test_a_volume_that_somebody_else_made_is_not_ours_to_delete() -> None:
+    world = World().everything()
+    await world.live()
+    world.api.edit(VOLUMES, NAME, merge={"metadata": {"annotations": {"ullage.io/restored-from": None}}})
+    world.delete_claim()
+    await world.live()
+    assert (world.volume() is not None, world.storage.discarded) == (True, [])
+
+
+async def test_a_claim_that_only_the_api_knows_of_keeps_its_volume() -> None:
+    world = World().everything()
+    await world.live()
+    async with world.process() as process:
+        await process.current()
+        process.volumes.claims.get = lambda key: None  # type: ignore[method-assign]
+        await process.reclaimer.reconcile(Key("", NAME))
+    assert (world.volume() is not None, world.storage.discarded) == (True, [])
+
+
+async def test_a_policy_that_was_changed_a_moment_ago_counts() -> None:
+    world = World().everything()
+    await world.live()
+    world.delete_claim()
+    async with world.process() as process:
+        await process.current()
+        seen = process.volumes.volumes.get(Key("", NAME))
+        world.api.edit(VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+        process.volumes.volumes.get = lambda key: seen  # type: ignore[method-assign]
+        await process.reclaimer.reconcile(Key("", NAME))
+    assert (world.volume() is not None, world.storage.discarded) == (True, [])
+
+
+async def test_a_volume_that_cannot_be_deleted_says_so_and_stays() -> None:
+    world = World().everything()
+    await world.live()
+    world.delete_claim()
+
+    async def busy(handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        raise NotNow("the volume is attached to node-1")
+
+    world.storage.discard = busy  # type: ignore[method-assign]
+    async with world.process() as process:
+        assert isinstance(await process.look(), Retryable)
+    assert world.told.events[-1] == (
+        "Warning",
+        "VolumeDeleteFailed",
+        "the volume is attached to node-1; it is tried again",
+    )
+    assert world.volume() is not None
+
+
+# --- what holds a snapshot -------------------------------------------------------------------------------------------
+
+
+async def test_only_a_claim_whose_restore_was_begun_holds_its_snapshot() -> None:
+    world = World().everything()
+    world.storage.before = fails(Uncertain("no answer"))
+    snapshot = objects.snapshot()
+    async with world.process() as process:
+        restoring = pending(process.volumes.claims)
+        await process.current()
+        assert list(restoring("ga", snapshot)) == []
+        await process.look()
+        await process.current()
+        assert list(restoring("ga", snapshot)) == ["team/copy"]
+        assert list(restoring("prototype", snapshot)) == []
+        assert list(restoring("ga", objects.snapshot(meta={"namespace": "other"}))) == []
+        await process.rest()
+        assert list(restoring("ga", snapshot)) == []
+
+
+async def test_a_claim_leads_to_the_snapshot_that_it_holds() -> None:
+    world = World().everything()
+    claim = await world.api.find(CLAIMS, "copy", "team")
+    assert list(snapshot_of(claim, GA.snapshots.group)) == [Key("team", "snap")]
+    assert list(snapshot_of(claim, "another.example.com")) == []
+
+
+# --- death between any two steps -------------------------------------------------------------------------------------
+
+MOMENTS = range(1, 2 * len(STEPS) + 1)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_process_that_dies_at_any_moment_leaves_one_volume_to_the_next(moment: int) -> None:
+    world = World().everything()
+    assert await world.live(blows_at=moment)
+    await world.live()
+    assert list(world.storage.volumes.values()) == [NAME]
+    assert world.volume() is not None
+    assert world.finalizers() == [PROTECTION]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_claim_that_is_deleted_at_any_moment_leaves_nothing(moment: int) -> None:
+    world = World().everything()
+    assert await world.live(blows_at=moment, meanwhile=world.delete_claim)
+    await world.live()
+    assert (world.storage.volumes, world.volume()) == ({}, None)
+    assert world.api.body(CLAIMS, "copy", "team") is None
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("second", range(1, 9))
+async def test_two_deaths_and_a_deletion_leave_nothing_either(moment: int, second: int) -> None:
+    world = World().everything()
+    await world.live(blows_at=moment, meanwhile=world.delete_claim)
+    await world.live(blows_at=second)
+    await world.live()
+    assert (world.storage.volumes, world.volume()) == ({}, None)
+    assert world.api.body(CLAIMS, "copy", "team") is None
+
+
+@pytest.mark.parametrize("moment", range(1, 7))
+async def test_a_process_that_dies_while_it_deletes_a_volume_leaves_the_rest_to_the_next(moment: int) -> None:
+    world = World().everything()
+    await world.live()
+    world.delete_claim()
+    assert await world.live(blows_at=moment)
+    await world.live()
+    assert (world.storage.volumes, world.volume()) == ({}, None)
+
+
+async def test_a_cache_that_is_behind_by_a_whole_life_makes_nothing_anew() -> None:
+    """The claim as it was in the middle, long after it and its volume are gone."""
+    world = World().everything()
+    await world.live(blows_at=3)  # the finalizer is on, nothing is made
+    async with world.process() as stale:
+        await stale.current()
+        held = stale.volumes.claims.get(COPY)
+        assert held is not None
+        await world.live()
+        world.delete_claim()
+        await world.live()
+        before = world.storage.made
+        stale.volumes.claims.get = lambda key: held  # type: ignore[method-assign]
+        await stale.restorer.reconcile(COPY)
+    assert (world.storage.made, world.storage.volumes, world.volume()) == (before, {}, None)

@@ -1,0 +1,239 @@
+"""What is planned for a snapshot, in every state of it and of its record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.snapshots.objects import DELETED, DRIVER, claim, record, snapshot, snapshot_class, storage_class, volume
+from ullage.snapshots.controllers.snapshot.bind.rules import (
+    CREATING_NOW,
+    NOTHING,
+    SnapshotFacts,
+    SnapshotPlan,
+    in_progress,
+    label_value,
+    plan_snapshot,
+)
+from ullage.snapshots.model import CLAIM_LABEL, CREATING, SOURCE, VOLUME_LABEL, Problem, Ref, State
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.source_volume import ClaimContext
+
+CONTEXT = ClaimContext(claim=claim(), volume=volume(), storage_class=storage_class())
+MANAGED = Settings(drivers={DRIVER: "here"})
+CUT = datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)
+DONE = State(handle="h-1", cut=CUT, ready=True, restore_size=1024)
+BUSY = Problem("WaitingForTurn", "one at a time")
+
+
+def plan(**changed: Any) -> SnapshotPlan:
+    given: dict[str, Any] = {
+        "snapshot": snapshot(),
+        "record_name": "snapcontent-snap-uid",
+        "context": CONTEXT,
+        "defaults": True,
+    }
+    given |= {"classes": [snapshot_class()], "settings": MANAGED}
+    return plan_snapshot(SnapshotFacts(**(given | changed)))
+
+
+class TestBegin:
+    def test_everything_is_held_before_the_record_is_made(self) -> None:
+        made = plan()
+        assert made.keep
+        assert made.hold_claim
+        assert made.class_name == "daily"
+        assert made.labels == {CLAIM_LABEL: "db", VOLUME_LABEL: "pv-1"}
+        assert made.state == State(record="snapcontent-snap-uid", waiting=CREATING_NOW)
+
+    def test_the_record_says_what_is_about_to_be_asked(self) -> None:
+        made = plan().make
+        assert made is not None
+        assert (made.meta.name, made.ref) == ("snapcontent-snap-uid", Ref("team", "snap", "snap-uid"))
+        assert (made.driver, made.volume, made.class_name, made.policy) == (DRIVER, "vol-1", "daily", "Delete")
+        assert made.meta.annotations == {CREATING: "true", SOURCE: "vol-1"}
+
+    def test_who_waits_for_its_turn_is_not_marked_as_begun(self) -> None:
+        made = plan(waiting=BUSY)
+        assert made.make is not None
+        assert not made.make.begun
+        assert made.state == State(record="snapcontent-snap-uid", waiting=BUSY)
+
+    def test_the_class_decides_whether_the_data_outlives_the_snapshot(self) -> None:
+        made = plan(classes=[snapshot_class(policy="Retain")]).make
+        assert made is not None
+        assert made.policy == "Retain"
+
+    def test_a_refusal_holds_nothing(self) -> None:
+        context = ClaimContext(storage_class=storage_class())
+        refused = plan(context=context, snapshot=snapshot(class_name="daily"))
+        assert (refused.keep, refused.hold_claim, refused.make, refused.release) == (False, False, None, True)
+        assert refused.state is not None
+        assert refused.state.problem is not None
+        assert refused.state.problem.reason == "ClaimNotFound"
+
+
+class TestWhose:
+    def test_a_driver_that_nobody_set_us_to_manage_is_left_alone(self) -> None:
+        assert plan(settings=Settings(drivers={"other.example.com": "here"})) == NOTHING
+
+    def test_what_no_driver_can_be_told_of_is_left_alone_beside_another_snapshotter(self) -> None:
+        assert plan(context=ClaimContext(), classes=()) == NOTHING
+
+    def test_where_nobody_else_answers_we_do(self) -> None:
+        alone = Settings(drivers={"other.example.com": "here"}, alone=True)
+        refused = plan(settings=alone).state
+        assert refused is not None
+        text = "no backend is set up for driver csi.example.com (set up: other.example.com)"
+        assert refused.problem == Problem("DriverNotManaged", text)
+
+    def test_a_record_of_another_driver_is_not_touched_even_when_its_snapshot_goes(self) -> None:
+        theirs = record(driver="other.example.com", state=DONE)
+        assert plan(snapshot=snapshot(meta={"deletion_timestamp": DELETED}), record=theirs) == NOTHING
+
+
+class TestRecorded:
+    def test_a_snapshot_says_what_its_record_says(self) -> None:
+        made = plan(record=record(state=DONE))
+        assert made.state == State(record="snapcontent-snap-uid", cut=CUT, ready=True, restore_size=1024)
+        assert not made.hold_claim
+        assert made.make is None
+
+    def test_the_claim_is_held_until_the_cut(self) -> None:
+        assert plan(record=record(begun=True)).hold_claim
+        assert not plan(record=record(state=replace(DONE, ready=False))).hold_claim
+
+    def test_an_error_goes_when_it_is_over(self) -> None:
+        old = State(record="snapcontent-snap-uid", problem=Problem("DriverRetrying", "busy"))
+        assert plan(snapshot=snapshot(state=old), record=record(state=DONE)).state == State(
+            record="snapcontent-snap-uid", cut=CUT, ready=True, restore_size=1024
+        )
+
+    def test_what_is_wrong_with_a_record_that_is_ready_is_not_its_snapshots(self) -> None:
+        shown = plan(record=record(state=replace(DONE, problem=Problem("InUse", "…")))).state
+        assert shown is not None
+        assert shown.problem is None
+
+    def test_a_record_that_vanished_is_said_and_not_made_anew(self) -> None:
+        said = State(record="snapcontent-snap-uid", cut=CUT, ready=True, restore_size=1024)
+        made = plan(snapshot=snapshot(state=said), settings=replace(MANAGED, alone=True))
+        assert made.make is None
+        assert made.state is not None
+        assert not made.state.ready
+        text = "snapcontent-snap-uid is gone, and with it whatever it stood for"
+        assert made.state.problem == Problem("RecordMissing", text)
+
+
+OTHERS = [
+    ("of another namespace", Ref("other", "snap", "snap-uid"), "other/snap (uid snap-uid)"),
+    ("of another name", Ref("team", "other", "snap-uid"), "team/other (uid snap-uid)"),
+    ("of an earlier snapshot of the name", Ref("team", "snap", "old-uid"), "team/snap (uid old-uid)"),
+    ("without a uid, though we made it", Ref("team", "snap"), "team/snap (uid none)"),
+]
+
+
+class TestBinding:
+    @pytest.mark.parametrize(("ref", "shown"), [row[1:] for row in OTHERS], ids=[row[0] for row in OTHERS])
+    def test_a_record_gives_nothing_to_a_snapshot(self, ref: Ref, shown: str) -> None:
+        made = plan(record=record(ref=ref, state=DONE))
+        text = f"snapcontent-snap-uid belongs to snapshot {shown}, not to this one"
+        assert made.state == State(problem=Problem("RecordMisbound", text))
+        assert made.release
+
+    @pytest.mark.parametrize("ref", [row[1] for row in OTHERS], ids=[row[0] for row in OTHERS])
+    def test_a_snapshot_that_goes_takes_no_record(self, ref: Ref) -> None:
+        going = snapshot(meta={"deletion_timestamp": DELETED}, state=State(record="snapcontent-snap-uid"))
+        assert plan(snapshot=going, record=record(ref=ref, state=DONE)) == SnapshotPlan(release=True)
+
+
+class TestImport:
+    WANTED = snapshot(wanted="by-hand")
+
+    def test_a_record_that_names_the_snapshot_is_bound_to_it(self) -> None:
+        made = plan(snapshot=self.WANTED, record=record(imported="h-9", ref=Ref("team", "snap")))
+        assert made.bind == Ref("team", "snap", "snap-uid")
+        assert made.keep
+
+    def test_a_bound_one_is_not_bound_again(self) -> None:
+        made = plan(snapshot=self.WANTED, record=record(imported="h-9", state=replace(DONE, handle="h-9")))
+        assert made.bind is None
+        assert made.state is not None
+        assert made.state.ready
+
+    def test_a_record_that_is_not_there_is_waited_for(self) -> None:
+        made = plan(snapshot=self.WANTED, settings=replace(MANAGED, alone=True)).state
+        assert made is not None
+        assert made.problem == Problem("RecordMissing", "by-hand does not exist; an administrator makes it")
+
+    def test_a_record_of_a_volume_is_none_to_import(self) -> None:
+        made = plan(snapshot=self.WANTED, record=record(meta={"name": "by-hand"})).state
+        assert made is not None
+        text = "by-hand was made for a snapshot of a volume; an import needs one that names a handle"
+        assert made.problem == Problem("RecordMismatch", text)
+
+    def test_a_record_for_another_snapshot_is_not_taken(self) -> None:
+        made = plan(snapshot=self.WANTED, record=record(imported="h-9", ref=Ref("other", "snap")))
+        assert (made.bind, made.keep) == (None, False)
+        assert made.state is not None
+        assert made.state.problem is not None
+        assert made.state.problem.reason == "RecordMisbound"
+
+
+class TestDelete:
+    GOING = snapshot(meta={"deletion_timestamp": DELETED}, state=State(record="snapcontent-snap-uid", ready=True))
+
+    def test_the_record_goes_first(self) -> None:
+        made = plan(snapshot=self.GOING, record=record(state=DONE))
+        assert (made.delete_record, made.release) == (True, False)
+
+    def test_and_is_asked_for_once(self) -> None:
+        going = record(state=DONE, meta={"deletion_timestamp": DELETED})
+        made = plan(snapshot=self.GOING, record=going)
+        assert (made.delete_record, made.release) == (False, False)
+
+    def test_what_keeps_the_record_shows_on_the_snapshot(self) -> None:
+        stuck = Problem("DriverRetrying", "csi.example.com does not answer")
+        going = record(state=replace(DONE, problem=stuck), meta={"deletion_timestamp": DELETED})
+        made = plan(snapshot=self.GOING, record=going).state
+        assert made is not None
+        assert made.problem == stuck
+
+    def test_a_retained_record_stays(self) -> None:
+        made = plan(snapshot=self.GOING, record=record(policy="Retain", state=DONE))
+        assert (made.delete_record, made.release) == (False, True)
+
+    def test_without_a_record_it_goes(self) -> None:
+        assert plan(snapshot=self.GOING, settings=replace(MANAGED, alone=True)) == SnapshotPlan(release=True)
+
+    def test_a_claim_that_is_being_filled_from_it_is_waited_for(self) -> None:
+        made = plan(snapshot=self.GOING, record=record(state=DONE), restoring=("team/copy",))
+        assert (made.delete_record, made.release) == (False, False)
+        assert made.state is not None
+        text = "claim team/copy is being filled from it; it goes as soon as that is done or given up"
+        assert made.state.problem == Problem("SnapshotInUse", text)
+
+
+PROGRESS = [
+    ("a record that was begun", record(begun=True), True),
+    ("a record that waits", record(), True),
+    ("a failed one that may be retried by nobody", record(state=State(problem=Problem("DriverError", "…"))), False),
+    ("a failed one that may have happened", record(begun=True, state=State(problem=Problem("DriverRetrying", "…"))), True),
+    ("a cut", record(state=replace(DONE, ready=False)), False),
+    ("somebody else's record", record(ref=Ref("other", "snap", "x")), False),
+    ("no record", None, False),
+]
+
+
+@pytest.mark.parametrize(("found", "expected"), [row[1:] for row in PROGRESS], ids=[row[0] for row in PROGRESS])
+def test_the_source_is_needed_by(found: Any, expected: bool) -> None:
+    assert in_progress(snapshot(), found) is expected
+
+
+def test_a_name_too_long_for_a_label_is_cut_and_stays_unique() -> None:
+    one, other = label_value("a" * 70), label_value("a" * 71)
+    assert len(one) <= 63
+    assert one != other
+    assert label_value("db") == "db"
