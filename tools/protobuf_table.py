@@ -1,4 +1,4 @@
-"""Writes `apiserver/protobuf/fields.txt`: the numbers under which the fields of the built-in kinds travel in protobuf.
+"""Writes `apiserver/codec/protobuf/fields.txt`: the numbers under which the fields of the built-in kinds travel in protobuf.
 
 Run it when the embedded server moves to another Kubernetes version, with the directory that holds that version's Go modules:
 
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ullage.standalone.apiserver.builtin import SUBRESOURCES, rows
-from ullage.standalone.apiserver.protobuf.fields import OPTIONS, TABLE
+from ullage.standalone.apiserver.codec.protobuf.fields import OPTIONS, TABLE
+from ullage.standalone.apiserver.kinds.builtin import SUBRESOURCES, rows
 
 # Go package, relative to the module that holds it, to the apiVersion of its kinds.
 _PACKAGE = re.compile(r"k8s\.io\.(?:api|apimachinery\.pkg\.apis|[a-z_]+\.pkg\.apis)\.([a-z]+)\.(v\d+)")

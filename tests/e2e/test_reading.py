@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ullage.standalone.apiserver.connections import MOST_LINGERING, MOST_STRANGERS
+from ullage.standalone.apiserver.http.connections import MOST_LINGERING, MOST_STRANGERS
 
 from .api import Api
 from .control_plane import ControlPlane, EmbeddedServer

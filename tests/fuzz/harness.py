@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.e2e.hostile.kinds import VESSELS
-from tests.unit.standalone.server_kit import Kit, credentials, quiet, running_kit
+from tests.unit.standalone.apiserver.server_kit import Kit, credentials, quiet, running_kit
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.standalone.apiserver.apply.combine import merge
-from ullage.standalone.apiserver.apply.fieldset import (
+from ullage.standalone.apiserver.fields.apply.combine import merge
+from ullage.standalone.apiserver.fields.fieldset import (
     LEAF,
     SELF,
     Fields,
@@ -21,8 +21,8 @@ from ullage.standalone.apiserver.apply.fieldset import (
     walk,
     well_formed,
 )
-from ullage.standalone.apiserver.apply.ownership import compare, declared
-from ullage.standalone.apiserver.shape import ANY
+from ullage.standalone.apiserver.fields.ownership import compare, declared
+from ullage.standalone.apiserver.fields.shape import ANY
 
 Path = tuple[str, ...]
 STEPS = st.sampled_from(["f:a", "f:b", 'k:{"n":1}', 'v:"x"'])

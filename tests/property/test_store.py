@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ullage.standalone.apiserver import shelf
-from ullage.standalone.apiserver.database import Database
 from ullage.standalone.apiserver.settings import Limits
-from ullage.standalone.apiserver.store import Compacted, Stale, Store
+from ullage.standalone.apiserver.storage import watch_cache
+from ullage.standalone.apiserver.storage.database import Database
+from ullage.standalone.apiserver.storage.store import Compacted, Stale, Store
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -44,14 +44,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(recent=st.integers(1, 4), taken=st.integers(1, 3), size=st.sampled_from([100, 10_000]))
     def begin(self, recent: int, taken: int, size: int) -> None:
-        self.patch.setattr(shelf, "RECENT", recent)
-        self.patch.setattr(shelf, "RECENT_BYTES", size)
-        self.patch.setattr(shelf, "TAKEN", taken)
-        self.patch.setattr("ullage.standalone.apiserver.store.TAKEN", taken)
-        self.patch.setattr("ullage.standalone.apiserver.store.COMPACT_STEP", taken)
-        self.patch.setattr("ullage.standalone.apiserver.store.PAGE_BYTES", size // 2)
-        self.patch.setattr("ullage.standalone.apiserver.store.TAKEN_BYTES", size // 2)
-        self.patch.setattr("ullage.standalone.apiserver.history.GRAIN", 1)
+        self.patch.setattr(watch_cache, "RECENT", recent)
+        self.patch.setattr(watch_cache, "RECENT_BYTES", size)
+        self.patch.setattr(watch_cache, "TAKEN", taken)
+        self.patch.setattr("ullage.standalone.apiserver.storage.store.TAKEN", taken)
+        self.patch.setattr("ullage.standalone.apiserver.storage.store.COMPACT_STEP", taken)
+        self.patch.setattr("ullage.standalone.apiserver.storage.store.PAGE_BYTES", size // 2)
+        self.patch.setattr("ullage.standalone.apiserver.storage.store.TAKEN_BYTES", size // 2)
+        self.patch.setattr("ullage.standalone.apiserver.storage.history.GRAIN", 1)
         self.limits = Limits(history=10 * size, recent=5 * size)
         self.open()
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import uvloop
 
-from ullage.standalone.apiserver.database import NewerLayout
-from ullage.standalone.apiserver.memory import return_memory
-from ullage.standalone.apiserver.serve import hold, listen, running
+from ullage.standalone.apiserver.limits.memory import return_memory
+from ullage.standalone.apiserver.server import hold, listen, running
 from ullage.standalone.apiserver.settings import Limits, Settings
+from ullage.standalone.apiserver.storage.database import NewerLayout
 
 IN_USE = 75  # EX_TEMPFAIL
 COLLECTION = (20_000, 20, 20)  # objects, and rounds: a large request makes many objects and hardly any garbage

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.standalone.apiserver.bodies import summary
+from ullage.standalone.apiserver.codec.json import summary
 
 Json = dict[str, Any]
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ullage.standalone.apiserver.auth.rbac import GROUP, Authorizer, Grant
-from ullage.standalone.apiserver.auth.rules import EVERYTHING, Attributes, Rule, compact, covers, parse_rules, quoted, uncovered
+from ullage.standalone.apiserver.auth.rules import (
+    EVERYTHING,
+    AccessAttributes,
+    PolicyRule,
+    compact,
+    covers,
+    parse_rules,
+    quoted,
+    uncovered,
+)
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.status import ApiError, Json, forbidden, json_string, not_found
 
@@ -70,11 +79,11 @@ class Escalation:
         return None
 
     def _may(self, user: User, verb: str, plural: str, *, namespace: str, name: str) -> bool:
-        asked = Attributes(verb, group=GROUP, version="v1", resource=plural, namespace=namespace, name=name)
+        asked = AccessAttributes(verb, group=GROUP, version="v1", resource=plural, namespace=namespace, name=name)
         return self._authorizer.authorize(user, asked).allowed
 
 
-def _held(grants: Iterable[Grant]) -> list[Rule]:
+def _held(grants: Iterable[Grant]) -> list[PolicyRule]:
     return [rule for grant in grants for rule in grant.rules or ()]
 
 
@@ -84,7 +93,7 @@ def _core(obj: Json) -> Json:
     return {**obj, "metadata": kept}
 
 
-def _refusal(user: User, plural: str, name: str, *, lacking: Sequence[Rule], grants: Sequence[Grant]) -> ApiError:
+def _refusal(user: User, plural: str, name: str, *, lacking: Sequence[PolicyRule], grants: Sequence[Grant]) -> ApiError:
     lines = "\n".join(sorted(str(rule) for rule in compact(lacking)))
     text = (
         f"user {json_string(user.name)} (groups={quoted(user.groups)}) is attempting to grant RBAC permissions "

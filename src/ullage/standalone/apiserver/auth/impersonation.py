@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
-from ullage.standalone.apiserver.auth.rbac import Attributes, Authorizer, denied
+from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
+from ullage.standalone.apiserver.auth.rules import AccessAttributes
 from ullage.standalone.apiserver.auth.users import (
     ANONYMOUS_NAME,
     AUTHENTICATED,
@@ -71,16 +72,16 @@ def impersonate(user: User, wanted: Wanted, *, authorizer: Authorizer) -> User:
     return User(wanted.name, uid=wanted.uid, groups=_groups(wanted), extra=wanted.extra)
 
 
-def _parts(wanted: Wanted) -> Iterator[Attributes]:
+def _parts(wanted: Wanted) -> Iterator[AccessAttributes]:
     """Every part of the identity, as the right to it is asked for."""
     account = service_account_of(wanted.name)
     if account is not None:
-        yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
+        yield AccessAttributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
-        yield Attributes("impersonate", resource="users", name=wanted.name)
+        yield AccessAttributes("impersonate", resource="users", name=wanted.name)
     for group in wanted.groups:
-        yield Attributes("impersonate", resource="groups", name=group)
-    identity = Attributes("impersonate", group="authentication.k8s.io", version="v1")
+        yield AccessAttributes("impersonate", resource="groups", name=group)
+    identity = AccessAttributes("impersonate", group="authentication.k8s.io", version="v1")
     for key, values in sorted(wanted.extra.items()):
         for value in values:
             yield replace(identity, resource="userextras", subresource=key, name=value)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ullage.selectors import NOTHING, LabelSelector, SelectorError
-from ullage.standalone.apiserver.auth.rules import Attributes, Rule, parse_rules
+from ullage.standalone.apiserver.auth.rules import AccessAttributes, PolicyRule, parse_rules
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.status import ApiError, Json, forbidden, forbidden_path, json_string
 
@@ -22,7 +22,7 @@ _KINDS = ("clusterroles", "roles", "clusterrolebindings", "rolebindings")
 _STORAGES = tuple(f"{plural}.{GROUP}" for plural in _KINDS)
 _MOST_USERS = 1024  # whose grants are remembered between two changes of the policy
 
-__all__ = ["GROUP", "Attributes", "Authorizer", "Decision", "Grant", "StoreLike", "aggregate", "denied", "missing_roles"]
+__all__ = ["GROUP", "Authorizer", "Decision", "Grant", "StoreLike", "aggregate", "denied", "missing_roles"]
 
 
 class EntryLike(Protocol):
@@ -48,12 +48,12 @@ class Decision:
 class Role:
     namespace: str
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     source: Json  # labels and aggregation are read from it
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class RoleBinding:
     """A binding, its subjects under the key by which a user is looked up."""
 
     namespace: str
@@ -67,8 +67,8 @@ class Binding:
 class Grant:
     """One binding as it reaches one user. `rules` is None where the role does not exist."""
 
-    binding: Binding
-    rules: tuple[Rule, ...] | None
+    binding: RoleBinding
+    rules: tuple[PolicyRule, ...] | None
     allowed: Decision  # the answer, where one of the rules allows a request
 
     @property
@@ -114,7 +114,7 @@ class _Held:
 class _Policy:
     """All roles and bindings at one moment."""
 
-    def __init__(self, roles: Iterable[Role], bindings: Sequence[Binding]) -> None:
+    def __init__(self, roles: Iterable[Role], bindings: Sequence[RoleBinding]) -> None:
         self._roles = {(role.namespace, role.name): role.rules for role in roles}  # a ClusterRole's namespace is ""
         self.users: dict[tuple[str, tuple[str, ...]], _Held] = {}
         self._by_subject: dict[tuple[str, str], list[tuple[int, str]]] = {}
@@ -123,7 +123,7 @@ class _Policy:
             for subject, text in binding.subjects:
                 self._by_subject.setdefault(subject, []).append((position, text))
 
-    def rules_of(self, binding: Binding) -> tuple[Rule, ...] | None:
+    def rules_of(self, binding: RoleBinding) -> tuple[PolicyRule, ...] | None:
         if binding.role_kind == "ClusterRole":
             return self._roles.get(("", binding.role_name))
         return self._roles.get((binding.namespace, binding.role_name)) if binding.namespace else None
@@ -157,7 +157,7 @@ class Authorizer:
         self._aggregated: list[Role] = []  # follow the ClusterRoles alone, which change less often than bindings
         self._policy = _Policy((), ())
 
-    def authorize(self, user: User, asked: Attributes) -> Decision:
+    def authorize(self, user: User, asked: AccessAttributes) -> Decision:
         if MASTERS in user.groups:
             return _ALWAYS
         missing: list[Grant] = []
@@ -174,9 +174,9 @@ class Authorizer:
         """Every binding that reaches the user in a namespace, those of the whole cluster first."""
         return list(self._current().held(user).grants(namespace))
 
-    def rules_of(self, role_kind: str, role_name: str, *, namespace: str) -> tuple[Rule, ...] | None:
+    def rules_of(self, role_kind: str, role_name: str, *, namespace: str) -> tuple[PolicyRule, ...] | None:
         """What a binding in `namespace` to this role would give; None where there is no such role."""
-        return self._current().rules_of(Binding(namespace, "", role_kind, role_name, ()))
+        return self._current().rules_of(RoleBinding(namespace, "", role_kind, role_name, ()))
 
     def _current(self) -> _Policy:
         touched = tuple(map(self._store.touched, _STORAGES))
@@ -204,7 +204,7 @@ class Authorizer:
         return _Policy([*cluster_roles, *roles, *self._aggregated], bindings)
 
 
-def denied(user: User, asked: Attributes, decision: Decision) -> ApiError:
+def denied(user: User, asked: AccessAttributes, decision: Decision) -> ApiError:
     """The 403 for a decision, in kube-apiserver's words."""
     who = f"User {json_string(user.name)} cannot {asked.verb}"
     tail = f": {decision.reason}" if decision.reason else ""
@@ -254,7 +254,7 @@ def _selector(selector: Json) -> LabelSelector:
         return NOTHING
 
 
-def _allowed_by(binding: Binding, subject: str) -> Decision:
+def _allowed_by(binding: RoleBinding, subject: str) -> Decision:
     kind, where = ("RoleBinding", f"/{binding.namespace}") if binding.namespace else ("ClusterRoleBinding", "")
     role = f"{binding.role_kind} {json_string(binding.role_name)}"
     return Decision(True, f"RBAC: allowed by {kind} {json_string(binding.name + where)} of {role} to {subject}")
@@ -265,11 +265,11 @@ def _role(obj: Json) -> Role:
     return Role(metadata.get("namespace", ""), metadata["name"], parse_rules(obj.get("rules")), obj)
 
 
-def _binding(obj: Json) -> Binding:
+def _binding(obj: Json) -> RoleBinding:
     metadata, ref = obj["metadata"], obj.get("roleRef") or {}
     namespace = metadata.get("namespace", "")
     subjects = tuple(_subject(subject, namespace) for subject in obj.get("subjects") or ())
-    return Binding(namespace, metadata["name"], ref.get("kind", ""), ref.get("name", ""), subjects)
+    return RoleBinding(namespace, metadata["name"], ref.get("kind", ""), ref.get("name", ""), subjects)
 
 
 def _subject(subject: Json, namespace: str) -> tuple[tuple[str, str], str]:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ullage.standalone.apiserver.auth.rbac import Authorizer, missing_roles
-from ullage.standalone.apiserver.auth.rules import Attributes, Rule
+from ullage.standalone.apiserver.auth.rules import AccessAttributes, PolicyRule
 from ullage.standalone.apiserver.auth.tokens import TokenRefused, Tokens
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.status import (
@@ -136,13 +136,13 @@ def _decided(obj: Json, kind: str, user: User, authorizer: Authorizer) -> Json:
     return _answer(_AUTHORIZATION, kind, metadata=metadata, spec=spec, status=status)
 
 
-def _attributes(spec: Json) -> Attributes:
+def _attributes(spec: Json) -> AccessAttributes:
     path = spec.get("nonResourceAttributes")
     if path is not None:
-        return Attributes(path.get("verb", ""), path=path.get("path", ""))
+        return AccessAttributes(path.get("verb", ""), path=path.get("path", ""))
     members = ("group", "version", "resource", "subresource", "namespace", "name")
     resource = spec["resourceAttributes"]
-    return Attributes(resource.get("verb", ""), **{member: resource.get(member, "") for member in members})
+    return AccessAttributes(resource.get("verb", ""), **{member: resource.get(member, "") for member in members})
 
 
 def _subject(spec: Json) -> User:
@@ -211,6 +211,6 @@ def _go_path(path: Json) -> Json:
     return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 
 
-def _resource_rule(rule: Rule) -> Json:
+def _resource_rule(rule: PolicyRule) -> Json:
     found = {"verbs": list(rule.verbs), "apiGroups": list(rule.groups), "resources": list(rule.resources)}
     return {**found, "resourceNames": list(rule.names)} if rule.names else found

@@ -14,7 +14,7 @@ from ullage.standalone.apiserver.status import Json, json_string
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class AccessAttributes:
     """One question: may somebody do this? `path` is given for requests that are not about a resource."""
 
     verb: str
@@ -32,7 +32,7 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """A PolicyRule. The order of each member is kept: reviews and refusals show it."""
 
     verbs: tuple[str, ...]
@@ -41,7 +41,7 @@ class Rule:
     names: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
 
-    def allows(self, asked: Attributes) -> bool:
+    def allows(self, asked: AccessAttributes) -> bool:
         if asked.verb not in self.verbs and "*" not in self.verbs:
             return False
         if asked.path is not None:
@@ -66,7 +66,7 @@ class Rule:
 
 MOST_LACKING: Final = 1_000  # rights that a refusal names
 MOST_COMPARED: Final = 500_000
-EVERYTHING = (Rule(("*",), groups=("*",), resources=("*",)), Rule(("*",), urls=("*",)))
+EVERYTHING = (PolicyRule(("*",), groups=("*",), resources=("*",)), PolicyRule(("*",), urls=("*",)))
 
 
 class _Members(tuple[str, ...]):
@@ -87,10 +87,10 @@ def _members(values: Sequence[str] | None) -> tuple[str, ...]:
     return _Members(values) if values and len(values) > 16 else tuple(values or ())
 
 
-def parse_rules(rules: Sequence[Json] | None) -> tuple[Rule, ...]:
+def parse_rules(rules: Sequence[Json] | None) -> tuple[PolicyRule, ...]:
     """The rules of a Role or ClusterRole."""
     return tuple(
-        Rule(
+        PolicyRule(
             verbs=_members(rule.get("verbs")),
             groups=_members(rule.get("apiGroups")),
             resources=_members(rule.get("resources")),
@@ -101,13 +101,13 @@ def parse_rules(rules: Sequence[Json] | None) -> tuple[Rule, ...]:
     )
 
 
-def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The single rights in `wanted` that no one rule in `owned` gives, in the order in which they are wanted.
 
     One rule can stand for more single rights than there are atoms. So no more than `MOST_LACKING` are named, and whoever
     asks for more of them than `MOST_COMPARED` comparisons settle, lacks the one at which the counting ended.
     """
-    lacking: list[Rule] = []
+    lacking: list[PolicyRule] = []
     held = dict.fromkeys(owned)
     owned = list(held)
     compared = 0
@@ -124,7 +124,7 @@ def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     return lacking
 
 
-def _contains(own: Rule, rule: Rule) -> bool:
+def _contains(own: PolicyRule, rule: PolicyRule) -> bool:
     """Whether one rule gives all of another, member by member: so it is with most, and needs no single rights."""
     return (
         ("*" in own.verbs or set(rule.verbs) <= set(own.verbs))
@@ -135,21 +135,21 @@ def _contains(own: Rule, rule: Rule) -> bool:
     )
 
 
-def covers(owned: Sequence[Rule], wanted: Iterable[Rule]) -> bool:
+def covers(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> bool:
     """Whether whoever holds `owned` may hand out `wanted`."""
     return not uncovered(owned, wanted)
 
 
-def compact(rights: Iterable[Rule]) -> list[Rule]:
+def compact(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Single rights that differ only in their verb, as one rule each. URLs stay apart."""
-    merged: dict[tuple[object, ...], Rule] = {}
+    merged: dict[tuple[object, ...], PolicyRule] = {}
     for right in rights:
         key: tuple[object, ...] = (right.groups, right.resources, right.names) if not right.urls else (right.urls, right.verbs)
         held = merged.get(key)
         if held is None:
             merged[key] = right
         elif not right.urls:
-            merged[key] = Rule((*held.verbs, *right.verbs), held.groups, held.resources, held.names)
+            merged[key] = PolicyRule((*held.verbs, *right.verbs), held.groups, held.resources, held.names)
     return list(merged.values())
 
 
@@ -166,20 +166,20 @@ def _url_matches(urls: tuple[str, ...], path: str) -> bool:
     return any(url in ("*", path) or (url.endswith("*") and path.startswith(url[:-1])) for url in urls)
 
 
-def _single(rule: Rule) -> Iterator[Rule]:
+def _single(rule: PolicyRule) -> Iterator[PolicyRule]:
     """The rule as rights of one verb on one thing each: what one rule lacks another may give."""
     names: tuple[tuple[str, ...], ...] = tuple((name,) for name in rule.names) or ((),)
     for group in rule.groups:
         for resource in rule.resources:
             for name in names:
                 for verb in rule.verbs:
-                    yield Rule((verb,), groups=(group,), resources=(resource,), names=name)
+                    yield PolicyRule((verb,), groups=(group,), resources=(resource,), names=name)
     for url in rule.urls:
         for verb in rule.verbs:
-            yield Rule((verb,), urls=(url,))
+            yield PolicyRule((verb,), urls=(url,))
 
 
-def _covers(own: Rule, right: Rule) -> bool:
+def _covers(own: PolicyRule, right: PolicyRule) -> bool:
     if right.verbs[0] not in own.verbs and "*" not in own.verbs:
         return False
     if right.urls:

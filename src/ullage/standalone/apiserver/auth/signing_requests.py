@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from ullage.standalone.apiserver.auth.rbac import Authorizer
-from ullage.standalone.apiserver.auth.rules import Attributes
+from ullage.standalone.apiserver.auth.rules import AccessAttributes
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.status import ApiError, Json, forbidden, forbidden_field, invalid, json_string
 
@@ -66,7 +66,7 @@ class SigningRequests:
     def _may(self, user: User, verb: str, signer: str) -> bool:
         """A right may be to one signer or to all of a domain."""
         names = (signer, f"{signer.partition('/')[0]}/*")
-        asked = (Attributes(verb, group=GROUP, version="*", resource="signers", name=name) for name in names)
+        asked = (AccessAttributes(verb, group=GROUP, version="*", resource="signers", name=name) for name in names)
         return any(self._authorizer.authorize(user, one).allowed for one in asked)
 
 

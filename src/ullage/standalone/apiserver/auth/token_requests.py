@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ullage.standalone.apiserver.auth.tokens import BOUND_KINDS, ISSUER, PRIVATE_CLAIM, Lookup, SigningKey
-from ullage.standalone.apiserver.resources import dig
+from ullage.standalone.apiserver.kinds.resources import dig
 from ullage.standalone.apiserver.status import (
     FieldError,
     Json,

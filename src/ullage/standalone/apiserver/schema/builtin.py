@@ -13,10 +13,10 @@ from functools import cache
 from typing import Any
 
 from ullage.quantity import BAD_FORMAT, QuantityError, wire
-from ullage.standalone.apiserver.definitions import Definitions
+from ullage.standalone.apiserver.schema.definitions import Definitions
+from ullage.standalone.apiserver.schema.go_types import GoType, GoTypes
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
-from ullage.standalone.apiserver.schema.shapes import Shape, Shapes
 from ullage.standalone.apiserver.status import FieldError, Json
 
 _RANGES = {"int32": 2**31, "int64": 2**63}
@@ -34,7 +34,7 @@ class _Undecodable(Exception):
 class BuiltinSchema:
     """Implements `Schema` (see resources.py), plus `decode`."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: GoType) -> None:
         self._shape = shape
 
     def default(self, obj: Json) -> None:
@@ -61,8 +61,8 @@ class BuiltinSchema:
 
 
 @cache
-def _shapes(definitions: Definitions) -> Shapes:
-    return Shapes(definitions)
+def _shapes(definitions: Definitions) -> GoTypes:
+    return GoTypes(definitions)
 
 
 @cache
@@ -71,7 +71,7 @@ def compile_builtin(definitions: Definitions, name: str) -> BuiltinSchema:
     return BuiltinSchema(_shapes(definitions).of(name))
 
 
-def _prune(shape: Shape, value: Any, place: Place, unknown: list[str]) -> None:
+def _prune(shape: GoType, value: Any, place: Place, unknown: list[str]) -> None:
     kind = shape.kind
     if kind == "struct":
         if type(value) is dict:
@@ -105,7 +105,7 @@ def _canonical(amount: Any) -> Any:
         return amount
 
 
-def _prune_struct(shape: Shape, value: Json, place: Place, unknown: list[str]) -> None:
+def _prune_struct(shape: GoType, value: Json, place: Place, unknown: list[str]) -> None:
     fields, gone = shape.fields, None
     for key, item in value.items():
         child = fields.get(key)
@@ -125,7 +125,7 @@ def _prune_struct(shape: Shape, value: Json, place: Place, unknown: list[str]) -
         del value[key]
 
 
-def _decode_struct(shape: Shape, value: Json, path: str) -> None:
+def _decode_struct(shape: GoType, value: Json, path: str) -> None:
     fields = shape.fields
     for key, item in value.items():
         child = fields.get(key)
@@ -134,7 +134,7 @@ def _decode_struct(shape: Shape, value: Json, path: str) -> None:
         _decode(child, item, shape.name, f"{path}.{key}")
 
 
-def _decode(shape: Shape, value: Any, owner: str, path: str) -> None:
+def _decode(shape: GoType, value: Any, owner: str, path: str) -> None:
     """`owner` is the struct that the field stands in; `path` has no indexes and no keys of maps, as Go's has none."""
     kind = shape.kind
     if value is None or kind == "any" or type(value) is shape.exact:

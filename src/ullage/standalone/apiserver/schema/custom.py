@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ullage.standalone.apiserver import definitions
-from ullage.standalone.apiserver.schema import lists, ratchet, rules
+from ullage.standalone.apiserver.schema import definitions, lists, ratchet, rules
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.check import compile_check
 from ullage.standalone.apiserver.schema.faults import Fault, Faults, TooManyFaults

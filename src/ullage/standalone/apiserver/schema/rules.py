@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.standalone.apiserver import cel
-from ullage.standalone.apiserver.cel_loops import Budget, Exhausted
-from ullage.standalone.apiserver.schema.cel_values import Convert, kind_of, names_field, typed, variable_maker, with_times
+from ullage.standalone.apiserver.schema.cel import program as cel
+from ullage.standalone.apiserver.schema.cel.loops import Budget, Exhausted
+from ullage.standalone.apiserver.schema.cel.values import Convert, kind_of, names_field, typed, variable_maker, with_times
 from ullage.standalone.apiserver.schema.faults import Fault
 from ullage.standalone.apiserver.schema.node import Node, Place
 from ullage.standalone.apiserver.schema.prune import MapKey, spell
@@ -27,7 +27,7 @@ _PREFIX = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required v
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """One compiled rule."""
 
     source: str
@@ -56,7 +56,7 @@ class RuleNode:
     """A place with rules at or below it."""
 
     node: Node
-    rules: tuple[Rule, ...]
+    rules: tuple[ValidationRule, ...]
     properties: Mapping[str, RuleNode]
     additional: RuleNode | None
     items: RuleNode | None
@@ -73,12 +73,12 @@ def compile_rules(node: Node, *, root: bool = True) -> RuleNode | None:
     return RuleNode(node, rules, below, additional, items)
 
 
-def compile_rule(node: Node, raw: Json, *, root: bool) -> Rule:
+def compile_rule(node: Node, raw: Json, *, root: bool) -> ValidationRule:
     """One rule, checked as far as its types are known. Raises `cel.CelError`."""
     source, optional = raw.get("rule", ""), bool(raw.get("optionalOldSelf"))
     on_change = cel.mentions(source, "oldSelf")
     words = raw.get("messageExpression")
-    return Rule(
+    return ValidationRule(
         source=source,
         message=raw.get("message", ""),
         reason=raw.get("reason") or "FieldValueInvalid",
@@ -153,7 +153,7 @@ def run(
             run(place_rules.items, item, old=known, place=(place, index), faults=faults, budget=budget)
 
 
-def _judge(rule: Rule, node: Node, *, value: Any, old: Any, place: Place, budget: Budget) -> Fault | None:
+def _judge(rule: ValidationRule, node: Node, *, value: Any, old: Any, place: Place, budget: Budget) -> Fault | None:
     variables = rule.variables(value, old)
     outcome = rule.program.evaluate(variables, budget)
     if outcome is True:
@@ -173,14 +173,14 @@ def _type_name(node: Node, value: Any) -> str:
     return node.type or ("string" if isinstance(value, str) else "integer")
 
 
-def _blame(rule: Rule, failure: cel.Failure) -> str:
+def _blame(rule: ValidationRule, failure: cel.Failure) -> str:
     if failure.message == "no such overload":
         text = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'no such overload': {text}: {rule.source}"
     return f"{failure.message} evaluating rule: {rule.message or rule.source}"
 
 
-def _words(rule: Rule, variables: Mapping[str, Any]) -> str:
+def _words(rule: ValidationRule, variables: Mapping[str, Any]) -> str:
     """The messageExpression's text if it gives a usable one, else the message, else the rule itself."""
     if rule.words is not None:
         found = rule.words.evaluate(variables)
@@ -189,7 +189,7 @@ def _words(rule: Rule, variables: Mapping[str, Any]) -> str:
     return rule.message or f"failed rule: {rule.source.strip()}"
 
 
-def _refusal(rule: Rule, path: str, *, value: Any, words: str) -> FieldError:
+def _refusal(rule: ValidationRule, path: str, *, value: Any, words: str) -> FieldError:
     if rule.reason == "FieldValueDuplicate":
         return FieldError(rule.reason, path, f"Duplicate value: {show(value)}")
     if rule.reason in _PREFIX:

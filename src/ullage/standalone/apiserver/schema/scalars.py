@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ullage.standalone.apiserver import regexp
-from ullage.standalone.apiserver.schema import formats
+from ullage.standalone.apiserver.schema import formats, regexp
 from ullage.standalone.apiserver.schema.faults import Check, Fault, bad_somewhere, bad_value, mistyped
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.resources import dig
+from ullage.standalone.apiserver.kinds.resources import dig
 from ullage.standalone.apiserver.status import Json
 
 UNKNOWN = "<unknown>"

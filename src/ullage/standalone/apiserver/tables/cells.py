@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.resources import Column, dig
+from ullage.standalone.apiserver.kinds.resources import Column, dig
 from ullage.standalone.apiserver.status import Json
 
 NONE = "<none>"

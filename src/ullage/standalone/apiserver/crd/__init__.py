@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: defaults and rules of the definitions themselves, and the resources that follow from one."""

@@ -1,0 +1,179 @@
+"""How a kind's fields hang together: which lists are keyed, which maps are one piece, which structs are always there.
+
+Patches and field ownership need no validation, only this much of a schema. A `Shape` reads it from the published
+definitions of a built-in kind and from a CustomResourceDefinition's schema alike; where a schema says nothing, maps are
+taken field by field and lists in one piece. Children are made when first asked for and kept, so recursive definitions cost
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from ullage.standalone.apiserver.fields.shape_facts import ALWAYS_WRITTEN, KEY_DEFAULTS, POINTERS, STRUCTS, USUAL_STRUCTS
+from ullage.standalone.apiserver.schema.definitions import REF, Definitions
+from ullage.standalone.apiserver.status import Json
+
+OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+SCALARS: Final = {"string": "string", "integer": "numeric", "number": "numeric", "boolean": "boolean"}
+SCHEMALESS: Final[Json] = {"x-kubernetes-preserve-unknown-fields": True}
+ZEROS: Final[dict[str, Any]] = {"string": "", "numeric": 0, "boolean": False}
+
+
+class Absent:
+    """The type of `ABSENT`: a field that is not there, as opposed to one that is null."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+
+
+class Shape:
+    """A cheap view over one schema node. Equal for all objects of a kind: make it once and keep it."""
+
+    __slots__ = (
+        "_any_key", "_definitions", "_fields", "_implied", "_item", "_items", "_name", "_properties", "_required",
+        "_values", "atomic", "closed", "container", "custom", "key_defaults", "list_type", "map_keys", "merge_key",
+        "patch_strategy", "scalar",
+    )  # fmt: skip
+
+    def __init__(self, raw: Json, definitions: Definitions | None, *, custom: bool, root: bool = False) -> None:
+        body = raw
+        self._name = ""
+        if definitions is not None and "$ref" in raw:
+            self._name = raw["$ref"].removeprefix(REF)
+            body = definitions.resolve(raw)
+        self._definitions, self.custom = definitions, custom
+        self._properties: dict[str, Json] = body.get("properties") or {}
+        self._required = frozenset(() if custom else body.get("required", ())) | ALWAYS_WRITTEN.get(self._name, frozenset())
+        self._fields: dict[str, Shape] = {}
+        self._implied: dict[str, Any] = {}
+        self._items: Json | None = body.get("items")
+        self._item: Shape | None = None
+        self._any_key: Shape | None = None
+        more = body.get("additionalProperties")
+        self._values: Json | None = more if isinstance(more, dict) and more else None
+        kept = bool(body.get("x-kubernetes-preserve-unknown-fields")) or more is True or more == {}
+        self._embed(root=root, embedded=bool(body.get("x-kubernetes-embedded-resource")))
+        self.container = self._container(body)
+        self.closed = self.container == "map" and self._values is None and not kept
+        self.scalar = "" if body.get("x-kubernetes-int-or-string") else SCALARS.get(body.get("type", ""), "")
+        self.atomic = self._is_atomic(raw, body)
+        self.patch_strategy = tuple(filter(None, raw.get("x-kubernetes-patch-strategy", "").split(",")))
+        self.merge_key: str = raw.get("x-kubernetes-patch-merge-key", "")
+        self.list_type, keys = self._list_marks(raw, body)
+        self.map_keys: tuple[str, ...] = tuple(sorted(keys))
+        self.key_defaults: dict[str, Any] = self._defaults_of_keys() if keys else {}
+
+    @classmethod
+    def of(cls, raw: Json | None, definitions: Definitions | None) -> Shape:
+        """The shape of whole objects: a `$ref` names a built-in kind, anything else is a custom kind's own schema."""
+        if raw is not None and "$ref" in raw and definitions is not None:
+            return _named(raw, definitions)
+        return cls(raw or SCHEMALESS, definitions, custom=True, root=True)
+
+    def field(self, name: str) -> Shape:
+        """The shape under a field or a map key. What is not declared is schemaless."""
+        found = self._fields.get(name)
+        if found is not None:
+            return found
+        if name in self._properties:
+            found = self._fields[name] = self._child(self._properties[name])
+            return found
+        if self._any_key is None:  # one for all keys of a map: they are without number
+            self._any_key = ANY if self._values is None else self._child(self._values)
+        return self._any_key
+
+    def element(self) -> Shape:
+        """The shape of a list's items."""
+        if self._item is None:
+            self._item = ANY if self._items is None else self._child(self._items)
+        return self._item
+
+    def declares(self, name: str) -> bool:
+        """Whether the name is a field of this struct, not a key of a map: ownership treats the two differently."""
+        return name in self._properties
+
+    def implied(self, name: str) -> Any:
+        """What a field reads as when it is not written: a struct that is held by value exists with its parent."""
+        if self.custom or not self._properties:
+            return ABSENT
+        try:
+            return self._implied[name]
+        except KeyError:
+            found = self._implied[name] = self._zero(name)
+            return found
+
+    def _zero(self, name: str) -> Any:
+        if name not in self._properties:
+            return ABSENT
+        child = self.field(name)
+        usual = name in USUAL_STRUCTS and (self._name, name) not in POINTERS
+        if child.container == "map" and child._properties and (usual or name in STRUCTS.get(self._name, ())):
+            return {}
+        if name not in self._required:
+            return ABSENT
+        return None if child.container else ZEROS.get(child.scalar)
+
+    def _child(self, raw: Json) -> Shape:
+        if self._definitions is not None and "$ref" in raw:
+            return _named(raw, self._definitions)
+        return Shape(raw, self._definitions, custom=self.custom)
+
+    def _embed(self, *, root: bool, embedded: bool) -> None:
+        """A custom kind's schema leaves the fields that every object has to the server."""
+        if not (self.custom and (root or embedded)):
+            return
+        meta: Json = SCHEMALESS if self._definitions is None else {"$ref": REF + OBJECT_META}
+        self._properties = {**self._properties, "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
+
+    def _container(self, body: Json) -> str:
+        """`map`, `list`, or nothing for scalars and for what may be anything."""
+        if self._properties or self._values is not None:
+            return "map"
+        if body.get("type") == "array":
+            return "list"
+        return "map" if body.get("type") == "object" and self.custom else ""
+
+    def _is_atomic(self, raw: Json, body: Json) -> bool:
+        mark = raw.get("x-kubernetes-map-type", body.get("x-kubernetes-map-type"))
+        if mark is not None:
+            return bool(mark == "atomic")
+        # RawExtension and its like: built-in objects of no declared form are owned in one piece
+        return not self.custom and not self.container and not self._properties
+
+    def _list_marks(self, raw: Json, body: Json) -> tuple[str, tuple[str, ...]]:
+        kind = raw.get("x-kubernetes-list-type", body.get("x-kubernetes-list-type"))
+        keys = tuple(raw.get("x-kubernetes-list-map-keys", body.get("x-kubernetes-list-map-keys")) or ())
+        if kind is None and "merge" in self.patch_strategy:
+            return ("map", (self.merge_key,)) if self.merge_key else ("set", ())
+        return (kind or "atomic", keys if kind == "map" else ())
+
+    def _defaults_of_keys(self) -> dict[str, Any]:
+        """A key that an item leaves out counts with its default: `protocol: TCP` in ports."""
+        items = self.element()
+        declared = {key: items._properties.get(key, {}).get("default", ABSENT) for key in self.map_keys}
+        published = KEY_DEFAULTS.get(items._name, {})
+        found = {key: published.get(key, value) for key, value in declared.items()}
+        return {key: value for key, value in found.items() if value is not ABSENT}
+
+
+ANY: Final = Shape(SCHEMALESS, None, custom=True)
+
+_NAMED: WeakKeyDictionary[Definitions, dict[str, Shape]] = WeakKeyDictionary()
+
+
+def _named(raw: Json, definitions: Definitions) -> Shape:
+    """The shape behind a `$ref`; shared by all fields that put no marks of their own beside it."""
+    if any(key.startswith("x-kubernetes-") for key in raw):
+        return Shape(raw, definitions, custom=False)
+    known = _NAMED.setdefault(definitions, {})
+    found = known.get(raw["$ref"])
+    if found is None:
+        found = known[raw["$ref"]] = Shape(raw, definitions, custom=False)
+    return found

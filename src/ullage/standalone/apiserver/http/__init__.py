@@ -1,0 +1,1 @@
+"""From a connection to a handler: sockets, bounds on heads and bodies, identity, authorization, routes."""

@@ -1,0 +1,215 @@
+"""Connections: uvicorn's HTTP/1.1 with the bounds that a server needs whose clients are strangers to each other.
+
+What is not complete has a deadline: the handshake, the head of a request, the rest of a body that nobody wanted, an answer that
+nobody takes. Heads have a size, requests in a row a number, and so have connections on which nobody has shown who they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Final, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ullage.standalone.apiserver.limits.memory import Trimmer
+
+KEEP_ALIVE: Final = 180  # seconds; longer than Go's clients keep an idle connection: they close first
+HANDSHAKE_SECONDS: Final = 10.0
+HEAD_SECONDS: Final = 32.0  # from the first byte of a request, or of a connection, to the last of its headers
+UNREAD_SECONDS: Final = 5.0  # for the rest of a body after its answer: whoever still sends gets to see the answer
+UNREAD_BYTES: Final = 16 * 1024 * 1024
+LARGE_LENGTH: Final = 6  # digits of the length of a body that is left on the wire until somebody asks for it
+STALLED_SECONDS: Final = 60.0  # in which nothing of an answer is taken
+MOST_HEAD: Final = 256 * 1024  # bytes of address and headers
+LARGE_READ: Final = 64 * 1024  # bytes that TLS hands on at once: its buffers are as large from then on
+MOST_HEADERS: Final = 1000
+MOST_PIPELINED: Final = 16
+# Connections on which nobody has shown a credential. One that has just come may be a client's of many at once, whose request is
+# on its way; so only those that linger are held to the smaller number.
+MOST_STRANGERS: Final = 600
+MOST_LINGERING: Final = 100
+LINGERING_SECONDS: Final = 5.0
+MOST_STRANGE_HEADS: Final = 8 * 1024 * 1024  # bytes of all of their unfinished heads together
+MOST_CONNECTIONS: Final = 4096
+LONG_URL: Final = 32_000
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. The client's certificate is handed on with each request: it is part of who asks."""
+
+    trimmer = Trimmer()  # of all of them
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        self._stranger = True
+        self._lost = False
+        self._served = False
+        self._since = self.loop.time()  # of its beginning, or of its last answer
+        self._head_bytes = self._unread = 0
+        self._large = False  # what it took of memory, or made others take
+        self._in_head = False
+        self._complete = True  # the last request, to the end of its body
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._within("head", HEAD_SECONDS)
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # uvicorn leaves it when a connection breaks, and with it all its buffers
+        self._lost = True
+        if self._large:
+            self.trimmer.soon()
+        # Connection, transport and request know each other: parted, their buffers are free now and not at some collection.
+        self.pipeline.clear()
+        del self.cycle, self.scope, self.transport, self.flow
+
+    def data_received(self, data: bytes) -> None:
+        self._large |= len(data) >= LARGE_READ
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head or self._idle():
+            self._within("head", HEAD_SECONDS)
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD:
+                self.send_400_response("Request header fields too large.")
+                self._within("unread", UNREAD_SECONDS)  # TLS would wait for a farewell
+            elif self._crowds_heads():
+                self.transport.abort()
+
+    def _idle(self) -> bool:
+        return self._complete and (self.cycle is None or self.cycle.response_complete)
+
+    # --- one request ---
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._complete = True, False
+        self._head_bytes = self._unread = 0
+        self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
+        self.scope["known"] = self._known  # type: ignore[typeddict-unknown-key]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= MOST_HEADERS:
+            raise ValueError("too many headers")  # the parser's caller answers 400 and hangs up
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._done("head")
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise ValueError("too many requests at once")
+        path, mark, query = self.url.partition(b"?")
+        if not mark or len(self.url) < LONG_URL:
+            super().on_headers_complete()
+        else:  # The parser counts in 16 bits, and selectors may be longer.
+            self.url = path
+            super().on_headers_complete()
+            self.scope["query_string"] = query
+        if any(name == b"content-length" and len(value) >= LARGE_LENGTH for name, value in self.headers):
+            self.flow.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        if self.cycle.response_complete:
+            self._unread += len(body)
+            if self._unread > UNREAD_BYTES:
+                self.transport.abort()
+            return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._complete = True
+        self._done("unread")
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self._lost:
+            return
+        super().on_response_complete()
+        self._served, self._since = True, self.loop.time()
+        if not self._complete and not self.transport.is_closing():
+            self._within("unread", UNREAD_SECONDS)
+
+    # --- bounds ---
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._large = True
+        self._within("answer", STALLED_SECONDS)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._done("answer")
+
+    def _known(self) -> None:
+        self._stranger = False
+
+    def _make_room(self) -> None:
+        """A stranger gives way to a new one: to whoever has a credential they are no hindrance. Those go first that have asked
+        nothing yet, then those that asked longest ago: a probe of our health, which is a stranger too, goes on."""
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.transport.abort()
+        if len(self.connections) <= MOST_LINGERING:
+            return
+        strangers = self._strangers()
+        lingering = sum(self.loop.time() - one._since > LINGERING_SECONDS for one in strangers)
+        if lingering > MOST_LINGERING or len(strangers) > MOST_STRANGERS:
+            min(strangers, key=lambda one: (one._served, one._since)).transport.abort()
+
+    def _crowds_heads(self) -> bool:
+        """Whether this head is one too many of those that strangers have begun."""
+        small = self._head_bytes <= MOST_STRANGE_HEADS // MOST_STRANGERS  # so many of these are no crowd
+        return self._stranger and not small and sum(one._head_bytes for one in self._strangers()) > MOST_STRANGE_HEADS
+
+    def _strangers(self) -> list[Protocol]:
+        return [one for one in cast("set[Protocol]", self.connections) if one._stranger]
+
+    def _within(self, what: str, seconds: float) -> None:
+        """Something has to be done by then, or the connection ends."""
+        if what not in self._timers:
+            self._timers[what] = self.loop.call_later(seconds, self._expire, what)
+
+    def _done(self, what: str) -> None:
+        if timer := self._timers.pop(what, None):
+            timer.cancel()
+
+    def _expire(self, what: str) -> None:
+        self._timers.pop(what, None)
+        self.transport.abort()
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn's server. Signals are ours: watches have to be told before uvicorn waits for them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it for given sockets, with a deadline for handshakes."""
+
+        def connection() -> Protocol:
+            return Protocol(config=self.config, server_state=self.server_state, app_state={})
+
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                connection,
+                sock=sock,
+                ssl=self.config.ssl,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if self.config.ssl else None,
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True

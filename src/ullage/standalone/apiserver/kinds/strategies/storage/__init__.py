@@ -1,0 +1,1 @@
+"""Claims, volumes, and what drivers say about themselves."""

@@ -1,0 +1,1 @@
+"""Pods, and the kinds that make pods."""

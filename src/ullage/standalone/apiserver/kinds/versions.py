@@ -1,0 +1,114 @@
+"""From stored bytes to what the client asked for: another version, a list, a Table, metadata only, YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.limits.pieces import Part
+from ullage.standalone.apiserver.request.negotiation import YAML, Want
+from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.storage.store import Entry
+
+LONG_YAML = 256 * 1024  # bytes
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+
+
+def head_of(resource: Resource) -> bytes:
+    """How the JSON of every object begins: `ordered` sees to it, so a version can be told without decoding."""
+    return b'{"apiVersion":' + _encode(resource.api_version) + b',"kind":' + _encode(resource.kind) + b","
+
+
+def ordered(obj: Json, api_version: str, kind: str) -> Json:
+    """The object with its type first, ready to be stored."""
+    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {"apiVersion": api_version, "kind": kind, "metadata": obj.get("metadata") or {}, **rest}
+
+
+class View:
+    """One resource's objects, in the version in which it is served. Made once for each resource."""
+
+    __slots__ = ("_head", "_resource")
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._head = head_of(resource)
+
+    def data(self, data: bytes, rv: int) -> bytes:
+        """The object's JSON in this version: nearly always the stored bytes themselves."""
+        if rv >= self._resource.since and data.startswith(self._head):
+            return data
+        return _encode(self.obj(data, rv))
+
+    def obj(self, data: bytes, rv: int) -> Json:
+        """The object in this version, as a dict of the caller's own."""
+        obj: Json = _decode(data)
+        resource = self._resource
+        stale = rv < resource.since
+        if not data.startswith(self._head):
+            if resource.from_storage is not None:
+                obj = resource.from_storage(obj)
+            obj = ordered(obj, resource.api_version, resource.kind)
+            stale = True
+        if stale and resource.custom is not None and resource.schema is not None:
+            resource.schema.prune(obj)
+            resource.schema.default(obj)
+        return obj
+
+    def stored(self, obj: Json) -> Json:
+        """The way back: this version's object as it is stored."""
+        resource = self._resource
+        if resource.to_storage is not None:
+            obj = resource.to_storage(obj)
+        return ordered(obj, resource.storage_version, resource.kind)
+
+    def listed(self, entries: Sequence[Entry], meta: Json) -> bytes:
+        """The `<Kind>List`. Items of built-in kinds carry no type of their own, as on kube-apiserver."""
+        items = [b"".join(self.item(entry)) for entry in entries]
+        return b"".join((self.list_head(meta)[:-1], b',"items":[', b",".join(items), b"]}"))
+
+    def item(self, entry: Entry) -> tuple[Part, ...]:
+        """An object as it stands in a list, in parts that are not copied."""
+        data = self.data(entry.data, entry.rv)
+        return (data,) if self._resource.custom is not None else (b"{", memoryview(data)[len(self._head) :])
+
+    def list_head(self, meta: Json) -> bytes:
+        """The list without its items."""
+        resource = self._resource
+        kind = resource.list_kind or f"{resource.kind}List"
+        return _encode({"kind": kind, "apiVersion": resource.api_version, "metadata": meta})
+
+
+def view(resource: Resource) -> View:
+    """The resource's view, made once: it lives as long as the resource, which a changed definition replaces."""
+    found: View | None = resource.memo.get("view")
+    if found is None:
+        found = resource.memo["view"] = View(resource)
+    return found
+
+
+def dump(body: Json | bytes, want: Want) -> bytes:
+    """The answer's bytes: JSON, or YAML where the client prefers it."""
+    if want.media == YAML and isinstance(body, bytes) and len(body) > LONG_YAML:
+        return body  # JSON is YAML; to write a long text in YAML's own form takes seconds
+    if want.media == YAML:
+        return msgspec.yaml.encode(_decode(body) if isinstance(body, bytes) else body)
+    if want.pretty:
+        raw = body if isinstance(body, bytes) else _encode(body)
+        return msgspec.json.format(raw, indent=2) + b"\n"
+    return body if isinstance(body, bytes) else _encode(body)
+
+
+def rfc3339(now: datetime) -> str:
+    """A timestamp as the API writes them: whole seconds, UTC."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_going(data: bytes) -> bool:
+    """Whether an object is being deleted. Most are not: looking at the bytes spares decoding them."""
+    return b'"deletionTimestamp"' in data and bool(_decode(data)["metadata"].get("deletionTimestamp"))

@@ -1,0 +1,1 @@
+"""What keeps one request from hurting others: shares of memory, threads for large objects, answers in pieces."""

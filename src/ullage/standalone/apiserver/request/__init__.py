@@ -1,0 +1,1 @@
+"""One request as Kubernetes reads it: target, parameters, body, deadline; and the forms that its answer can take."""

@@ -1,0 +1,116 @@
+"""One storage in memory: its objects as JSON, in key order, and its recent events for those who watch."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from operator import attrgetter
+
+import msgspec
+
+from ullage.standalone.apiserver.status import Json
+
+Key = tuple[str, str]  # namespace ("" for cluster-scoped), name
+
+RECENT = 2_000  # events a storage keeps in memory for its watches; older ones are read from disk
+RECENT_BYTES = 8 << 20  # and not more than this, once it has twice as much: objects may be large
+TAKEN = 500  # events a watch takes at once
+TAKEN_BYTES = 256 << 10  # and not more than this, or one event: it holds them until its client has taken them
+EVENT_BYTES = 256  # what an event takes beside its objects
+
+
+class Entry:
+    """One object at one revision. `data` is its JSON, as it is stored and sent."""
+
+    __slots__ = ("data", "key", "rv")
+
+    def __init__(self, key: Key, rv: int, data: bytes) -> None:
+        self.key = key
+        self.rv = rv
+        self.data = data
+
+    def obj(self) -> Json:
+        """A copy that the caller may change."""
+        found: Json = msgspec.json.decode(self.data)
+        return found
+
+
+class Event:
+    """One change: the object after it (for a delete: its last state, at the delete's revision) and before it."""
+
+    __slots__ = ("before", "data", "key", "rv", "type")
+
+    def __init__(self, type: str, key: Key, rv: int, data: bytes, before: bytes | None) -> None:
+        self.type = type
+        self.key = key
+        self.rv = rv
+        self.data = data
+        self.before = before
+
+    @property
+    def size(self) -> int:
+        """The memory that it may hold alone. Its objects may be held by others, too; that is not looked into."""
+        return len(self.data) + len(self.before or b"") + EVENT_BYTES
+
+
+class WatchCache:
+    """One storage: its objects, and its recent events."""
+
+    __slots__ = ("_order", "events", "floor", "objects", "touched", "waiters", "weight")
+
+    def __init__(self, floor: int) -> None:
+        self.objects: dict[Key, Entry] = {}
+        self.events: list[Event] = []
+        self.weight = 0  # bytes of `events`
+        self.floor = floor  # every event above it is in `events`
+        self.touched = floor
+        self.waiters: set[asyncio.Future[None]] = set()
+        self._order: list[Key] | None = None
+
+    def order(self) -> list[Key]:
+        if self._order is None:
+            self._order = sorted(self.objects)
+        return self._order
+
+    def apply(self, event: Event) -> None:
+        if event.type == "DELETED":
+            del self.objects[event.key]
+            if self._order is not None:
+                del self._order[bisect_left(self._order, event.key)]
+        else:
+            if event.type == "ADDED" and self._order is not None:
+                insort(self._order, event.key)
+            self.objects[event.key] = Entry(event.key, event.rv, event.data)
+        self.touched = event.rv
+        self.events.append(event)
+        self.weight += event.size
+        if len(self.events) > 2 * RECENT or self.weight > 2 * RECENT_BYTES:
+            self.trim(RECENT_BYTES)
+
+    def trim(self, most: int) -> None:
+        """Forgets the oldest events, so that the others are within so many bytes: all of them if the last is larger."""
+        first = len(self.events)
+        kept = 0
+        while first > 0 and len(self.events) - first < RECENT and kept + self.events[first - 1].size <= most:
+            first -= 1
+            kept += self.events[first].size
+        if first:
+            self.floor = self.events[first - 1].rv
+            del self.events[:first]
+            self.weight = kept
+
+    def after(self, revision: int) -> list[Event]:
+        first = bisect_right(self.events, revision, key=attrgetter("rv"))
+        last = min(first + TAKEN, len(self.events))
+        size = 0
+        for index in range(first, last):
+            size += self.events[index].size
+            if size >= TAKEN_BYTES:
+                return self.events[first : index + 1]
+        return self.events[first:last]
+
+    def wake(self) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiters.clear()
