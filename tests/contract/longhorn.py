@@ -27,6 +27,8 @@ from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
 from ullage.engines.settings import Settings
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
@@ -37,8 +39,6 @@ from ullage.snapshots.backends.longhorn.handles import NAMESPACE
 from ullage.standalone.world import longhorn
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.stock import Stock
-from ullage.standalone.world.types import CLAIMS, CLASSES, PODS
-from ullage.standalone.world.types import VOLUMES as PERSISTENT_VOLUMES
 
 SIZE: Final = 16 * 1024 * 1024
 LENGTH: Final = 8  # bytes before the files, which say how many there are of them
@@ -139,7 +139,7 @@ async def start(_directory: Path) -> AsyncIterator[System]:
         address = await stack.enter_async_context(serving(short / "volumes", short / "socket", clock=SystemClock()))
         api, reach = MemoryApi(), await stack.enter_async_context(HostConnection(address))
         wiring = Wiring(cast(Client, api))
-        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, CLASSES, PODS)
+        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS)
         controllers = wiring.made(Part(make=lambda given: _controllers(given, reach), watches=watched))
         for held in wiring.held:
             await stack.enter_async_context(held)

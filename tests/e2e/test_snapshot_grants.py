@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ullage.app.manifests import CLUSTER_ROLES, manifests
+from ullage.app.manifests import manifests
+from ullage.kube.builtin.rbac import CLUSTER_ROLES
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Slice

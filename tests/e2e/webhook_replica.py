@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings, run_webhook
-from ullage.admission.selftest import CONFIG_MAP
 from ullage.errors import Retryable
+from ullage.kube.builtin.core import CONFIG_MAPS
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.errors import Cause
@@ -36,7 +36,7 @@ class Guard:
         self._record = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     async def answer(self, review: Review) -> Decision:
-        data = review.object(CONFIG_MAP).data
+        data = review.object(CONFIG_MAPS).data
         await asyncio.sleep(float(data.get("seconds", "0")))
         os.write(self._record, f"{review.name} {os.getpid()}\n".encode())
         match data.get("verdict"):
@@ -57,13 +57,13 @@ class Guard:
 
 async def stamp(review: Review) -> Decision:
     """Changes the typed part of the object; whatever the type does not name must survive."""
-    old = review.object(CONFIG_MAP)
+    old = review.object(CONFIG_MAPS)
     annotations = {**old.metadata.annotations, STAMP: review.user.username, "dry-run": str(review.dry_run)}
     return review.change(old, replace(old, metadata=replace(old.metadata, annotations=annotations)))
 
 
 def hooks(namespace: str, record: Path) -> list[Hook]:
-    created = (Target.of(CONFIG_MAP, "CREATE"),)
+    created = (Target.of(CONFIG_MAPS, "CREATE"),)
     guard, here = Guard(record), (namespace,)
     return [
         Hook(name="guard", phase="validate", targets=created, answer=guard.answer, only_in=here, labels={ROLE: "guarded"}),

@@ -5,9 +5,9 @@ context.
 from __future__ import annotations
 
 import asyncio
+import binascii
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -19,21 +19,18 @@ from ullage.admission.registration import OURS, Published, Registration
 from ullage.admission.server import Certificate
 from ullage.clock import Clock
 from ullage.errors import UllageError
+from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, Conflict
-from ullage.kube.kinds import Kind, Meta, Object
+from ullage.kube.kinds import Meta
+from ullage.pki import BadCertificate
 
 logger = logging.getLogger(__name__)
 
 CONFLICT_PAUSE: Final = 0.2  # seconds; whoever wrote first has moved things on
 
 
-class Secret(Object):
-    type: str = ""
-    data: Mapping[str, bytes] = {}
-
-
-SECRET: Final = Kind("", "v1", "Secret", "secrets", Secret, status=False)
+OWN_SECRET: Final = replace(SECRETS, whole=True)  # only this code writes it, so it has no field that the type does not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,25 +121,25 @@ class Keeper:
             await registration.republish(self._client, self._registration, bundle=vault.bundle, seen=seen)
         else:
             changed = certificates.to_secret(certificates.take(step, vault, terms=self._terms, now=now))
-            await self._client.update(SECRET, msgspec.structs.replace(secret, data=changed))
+            await self._client.update(OWN_SECRET, msgspec.structs.replace(secret, data=secret_data(changed)))
         logger.info("certificates: %s", step.value, extra={"step": step.name})
         return step
 
     async def _read(self) -> Secret:
-        found = await self._client.find(SECRET, self._place.name, self._place.namespace)
+        found = await self._client.find(OWN_SECRET, self._place.name, self._place.namespace)
         if found is not None:
             return found
         # If somebody has deleted it, what is trusted everywhere is better than something new.
         vault = self._vault or certificates.first(self._terms, now=self._clock.now())
         meta = Meta(name=self._place.name, namespace=self._place.namespace, labels=OURS)
-        wanted = Secret(metadata=meta, type="kubernetes.io/tls", data=certificates.to_secret(vault))
+        wanted = Secret(metadata=meta, type="kubernetes.io/tls", data=secret_data(certificates.to_secret(vault)))
         try:
-            return await self._client.create(SECRET, wanted)
+            return await self._client.create(OWN_SECRET, wanted)
         except AlreadyExists:
-            return await self._client.get(SECRET, self._place.name, self._place.namespace)
+            return await self._client.get(OWN_SECRET, self._place.name, self._place.namespace)
 
     def _load(self, secret: Secret) -> Vault:
-        vault = certificates.from_secret(secret.data)
+        vault = certificates.from_secret(_values(secret))
         if vault.serving != self._certificate.pair:
             self._certificate.switch(vault.serving)
             self._metrics.expires.set(vault.serving.expires.timestamp())
@@ -155,3 +152,10 @@ class Keeper:
         if self._seen != (vault, bundle):
             self._seen, self._since = (vault, bundle), now
         return now - self._since
+
+
+def _values(secret: Secret) -> dict[str, bytes]:
+    try:
+        return {key: secret.value(key) for key in secret.data}
+    except binascii.Error as error:
+        raise BadCertificate("the secret holds what is no base64") from error

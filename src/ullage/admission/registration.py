@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ullage.admission.endpoint import path_of
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound
-from ullage.kube.kinds import Kind, Object, Value
+from ullage.kube.kinds import Kind
 from ullage.kube.overlay import Json
 from ullage.kube.review import Hook, Target
 
@@ -24,35 +25,6 @@ GROUP: Final = "admissionregistration.k8s.io"
 MANAGER: Final = "ullage-webhook"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 OURS: Final = {"app.kubernetes.io/managed-by": "ullage"}
-
-
-class ClientConfig(Value):
-    ca_bundle: str = ""
-    url: str = ""
-
-
-class Entry(Value):
-    name: str
-    client_config: ClientConfig
-
-
-class Configuration(Object):
-    """Only what has to be read back. The whole of it is written by apply alone."""
-
-    webhooks: tuple[Entry, ...] = ()
-
-
-MUTATING: Final = Kind(
-    GROUP,
-    "v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    Configuration,
-    namespaced=False,
-    whole=False,
-    status=False,
-)
-VALIDATING: Final = replace(MUTATING, kind="ValidatingWebhookConfiguration", plural="validatingwebhookconfigurations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +70,9 @@ class Registration:
     address: Address
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    def configuration(self, kind: Kind[Configuration], bundle: bytes) -> Json | None:
+    def configuration(self, kind: Kind[WebhookConfiguration], bundle: bytes) -> Json | None:
         """The whole object, or None where no hook is of its phase."""
-        phase = "mutate" if kind is MUTATING else "validate"
+        phase = "mutate" if kind is MUTATING_WEBHOOKS else "validate"
         entries = [self._entry(hook, bundle) for hook in self.hooks if hook.phase == phase]
         if not entries:
             return None
@@ -152,7 +124,7 @@ async def read(client: Client, registration: Registration) -> Published:
     wanted = {entry_name(hook) for hook in registration.hooks}
     versions: dict[str, str] = {}
     bundles: set[str] = set()
-    for kind in (MUTATING, VALIDATING):
+    for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         found = await client.find(kind, registration.name)
         if found is None:
             continue
@@ -166,13 +138,13 @@ async def read(client: Client, registration: Registration) -> Published:
 async def register(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
     """Applies both configurations. Raises Conflict where one changed after it was `seen`: a bundle that was read from the
     Secret before somebody published a newer one must not overwrite that."""
-    for kind in (MUTATING, VALIDATING):
+    for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         await _apply(client, registration, kind=kind, bundle=bundle, version=seen.versions.get(kind.kind, ""))
 
 
 async def republish(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
     """The same, but only for what is registered: nothing that somebody has deleted comes back, and nothing is deleted."""
-    for kind in (MUTATING, VALIDATING):
+    for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         version = seen.versions.get(kind.kind)
         if version and registration.configuration(kind, bundle) is not None:
             await _apply(client, registration, kind=kind, bundle=bundle, version=version)
@@ -180,14 +152,16 @@ async def republish(client: Client, registration: Registration, *, bundle: bytes
 
 async def unregister(client: Client, name: str) -> None:
     """Takes both away. Whoever uninstalls begins with this: an entry without a server refuses everything that it matches."""
-    for kind in (VALIDATING, MUTATING):
+    for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
         try:
             await client.delete(kind, name)
         except NotFound:
             continue
 
 
-async def _apply(client: Client, registration: Registration, *, kind: Kind[Configuration], bundle: bytes, version: str) -> None:
+async def _apply(
+    client: Client, registration: Registration, *, kind: Kind[WebhookConfiguration], bundle: bytes, version: str
+) -> None:
     wanted = registration.configuration(kind, bundle)
     if wanted is not None:
         await client.patch(kind, registration.name, apply=wanted, field_manager=MANAGER, force=True, resource_version=version)

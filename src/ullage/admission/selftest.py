@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -20,9 +20,10 @@ from ullage.admission.metrics import Metrics
 from ullage.admission.registration import MANAGER, OURS
 from ullage.clock import Clock
 from ullage.errors import UllageError
+from ullage.kube.builtin.core import CONFIG_MAPS, ConfigMap
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Forbidden
-from ullage.kube.kinds import Kind, Meta, Object
+from ullage.kube.kinds import Meta
 from ullage.kube.objects import Condition, Conditions, find_condition, set_condition
 from ullage.kube.review import Decision, Hook, Review, Target
 
@@ -36,24 +37,17 @@ FIRST_TRIES: Final = 5  # API servers learn of a registration within moments; qu
 FIRST_PAUSE: Final = 1.0
 
 
-class ConfigMap(Object):
-    data: Mapping[str, str] = {}
-
-
-CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps", ConfigMap, status=False)
-
-
 def selftest_hook(namespace: str) -> Hook:
     """The entry that the self-test asks through."""
 
     async def answer(review: Review) -> Decision:
-        nonce = review.object(CONFIG_MAP).metadata.annotations.get(NONCE, "")
+        nonce = review.object(CONFIG_MAPS).metadata.annotations.get(NONCE, "")
         return Decision.refuse(_words(nonce))
 
     return Hook(
         name="selftest",
         phase="validate",
-        targets=(Target.of(CONFIG_MAP, "CREATE"),),
+        targets=(Target.of(CONFIG_MAPS, "CREATE"),),
         answer=answer,
         only_in=(namespace,),
         labels={LABEL: "true"},
@@ -123,7 +117,7 @@ class SelfTest:
         nonce = self._nonce()
         meta = Meta(name=OBJECT, namespace=self._namespace, labels={LABEL: "true"}, annotations={NONCE: nonce})
         try:
-            await self._client.create(CONFIG_MAP, ConfigMap(metadata=meta), dry_run=True)
+            await self._client.create(CONFIG_MAPS, ConfigMap(metadata=meta), dry_run=True)
         except AlreadyExists:
             pass  # found out only after all webhooks were asked
         except Forbidden as error:
@@ -142,7 +136,7 @@ class SelfTest:
         return True, "Called", "The API server calls this webhook."
 
     async def _stored(self) -> Conditions:
-        found = await self._client.find(CONFIG_MAP, self._status, self._namespace)
+        found = await self._client.find(CONFIG_MAPS, self._status, self._namespace)
         try:
             return msgspec.json.decode(found.data["conditions"], type=tuple[Condition, ...]) if found else ()
         except (KeyError, msgspec.DecodeError):
@@ -155,7 +149,7 @@ class SelfTest:
             "metadata": {"name": self._status, "namespace": self._namespace, "labels": OURS},
             "data": {"conditions": msgspec.json.encode(conditions).decode()},
         }
-        await self._client.patch(CONFIG_MAP, self._status, self._namespace, apply=wanted, field_manager=MANAGER, force=True)
+        await self._client.patch(CONFIG_MAPS, self._status, self._namespace, apply=wanted, field_manager=MANAGER, force=True)
 
 
 def _words(nonce: str) -> str:

@@ -17,9 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from ullage import pki
-from ullage.app.manifests import ACCOUNTS, NAMESPACE
+from ullage.app.manifests import NAMESPACE
 from ullage.clock import BootClock, Clock
 from ullage.errors import UllageError
+from ullage.kube.builtin.core import SERVICE_ACCOUNTS
 from ullage.kube.client.client import Client
 
 logger = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class Identities:
                 logger.warning("tokens were not renewed", extra={"error": str(error)})
 
     async def _request(self, account: str) -> str:
-        path = ACCOUNTS.path(NAMESPACE, account, "token")
+        path = SERVICE_ACCOUNTS.path(NAMESPACE, account, "token")
         wanted = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

@@ -14,10 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from ullage.app.foreign import lacking
-from ullage.app.manifests import DEFINITIONS, DIGEST, FLOWS, LEVELS, NAMESPACES, Json, Manifest
+from ullage.app.manifests import DIGEST, Json, Manifest
 from ullage.app.report import Outcome, Tell, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Terminal
+from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.core import NAMESPACES
+from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
 from ullage.kube.client.client import Client
 from ullage.kube.client.codec import APPLY_PATCH
 from ullage.kube.crds.definitions import MANAGED_BY, is_ours
@@ -54,7 +57,7 @@ class Installer:
     async def _settle(self, manifest: Manifest) -> Outcome:
         if manifest.namespace in self._missing_namespaces:
             return _outcome("created", manifest)
-        if manifest.kind in (LEVELS, FLOWS) and not await self._client.served(manifest.kind):
+        if manifest.kind in (PRIORITY_LEVELS, FLOW_SCHEMAS) and not await self._client.served(manifest.kind):
             return _outcome("absent", manifest, "this cluster does not order requests by priority")
         live = await self._read(manifest)
         if live is None:

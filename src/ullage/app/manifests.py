@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.app.access import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
+from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.core import NAMESPACES, SERVICE_ACCOUNTS
+from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
+from ullage.kube.builtin.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
-from ullage.kube.kinds import Kind, Object
+from ullage.kube.kinds import Kind
 from ullage.kube.slices import Slice
 
 Json = dict[str, Any]
@@ -26,28 +30,11 @@ LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}
 PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts stand at 900), after nodes and leader election
 
 
-def _kind(api_version: str, kind: str, plural: str, *, namespaced: bool = False) -> Kind[Object]:
-    group, _, version = api_version.rpartition("/")
-    return Kind(group, version, kind, plural, Object, namespaced=namespaced, whole=False, status=False)
-
-
-_RBAC, _FLOW = "rbac.authorization.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1"
-NAMESPACES: Final = _kind("v1", "Namespace", "namespaces")
-DEFINITIONS: Final = _kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
-ACCOUNTS: Final = _kind("v1", "ServiceAccount", "serviceaccounts", namespaced=True)
-CLUSTER_ROLES: Final = _kind(_RBAC, "ClusterRole", "clusterroles")
-CLUSTER_BINDINGS: Final = _kind(_RBAC, "ClusterRoleBinding", "clusterrolebindings")
-ROLES: Final = _kind(_RBAC, "Role", "roles", namespaced=True)
-BINDINGS: Final = _kind(_RBAC, "RoleBinding", "rolebindings", namespaced=True)
-LEVELS: Final = _kind(_FLOW, "PriorityLevelConfiguration", "prioritylevelconfigurations")
-FLOWS: Final = _kind(_FLOW, "FlowSchema", "flowschemas")
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One object to apply. `brought` is False for a definition that belongs to another product and is only looked at."""
 
-    kind: Kind[Object]
+    kind: Kind[Any]
     body: Json
     brought: bool = True
 
@@ -67,7 +54,7 @@ def manifests(slices: Sequence[Slice], *, foreign: bool = False, world: Slice | 
     return [
         _manifest(NAMESPACES, NAMESPACE),
         *definitions(slices, foreign=foreign),
-        *(_manifest(ACCOUNTS, name, NAMESPACE) for name in accounts),
+        *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
         *_roles(slices, world),
         *_grants(slices),
         *_sidecars(slices),
@@ -93,7 +80,7 @@ def _by_name(kinds: Iterable[Kind[Any]]) -> dict[str, list[Kind[Any]]]:
     return {name: list(versions.values()) for name, versions in found.items()}
 
 
-def _manifest(kind: Kind[Object], name: str, namespace: str = "", *, labels: Json | None = None, **rest: Any) -> Manifest:
+def _manifest(kind: Kind[Any], name: str, namespace: str = "", *, labels: Json | None = None, **rest: Any) -> Manifest:
     place = {"namespace": namespace} if namespace else {}
     metadata: Json = {"name": name, **place, "labels": {**LABELS, **(labels or {})}}
     return _stamped(Manifest(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}))
@@ -110,7 +97,7 @@ def _roles(slices: Sequence[Slice], world: Slice | None) -> list[Manifest]:
     made = []
     for role in roles(slices, world=world):
         where = NAMESPACE if role.here else ""
-        kind, binding = (ROLES, BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_BINDINGS)
+        kind, binding = (ROLES, ROLE_BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}
         made.append(_manifest(kind, role.name, where, rules=[rule.as_json() for rule in role.rules]))
         made.append(_manifest(binding, role.name, where, roleRef=reference, subjects=[_subject(role.account)]))
@@ -164,4 +151,4 @@ def _priority() -> list[Manifest]:
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [{"subjects": subjects, "resourceRules": [everything]}],
     }
-    return [_manifest(LEVELS, "ullage", spec=level), _manifest(FLOWS, "ullage", spec=flow)]
+    return [_manifest(PRIORITY_LEVELS, "ullage", spec=level), _manifest(FLOW_SCHEMAS, "ullage", spec=flow)]

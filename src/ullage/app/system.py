@@ -80,7 +80,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
-        from ullage.standalone.world.types import NODE
+        from ullage.standalone.world.model import NODE
 
         places = ["--hostpath-volumes", str(directory / VOLUMES), "--hostpath-snapshots", str(directory / SNAPSHOTS)]
         longhorn = [*_engines(directory), "--longhorn", "--provision", "driver.longhorn.io"]

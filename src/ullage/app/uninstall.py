@@ -8,7 +8,7 @@ Only what carries our label is ever deleted, and the controllers' lease.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,10 @@ from ullage.app import manifests as ours
 from ullage.app.access import CERTIFICATE, CONDITION, LEASE
 from ullage.app.report import Outcome, Tell, Verb
 from ullage.clock import Clock, SystemClock
+from ullage.kube.builtin import core, flowcontrol, rbac
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.coordination import LEASES
 from ullage.kube.client.client import Client
 from ullage.kube.crds.definitions import MANAGED_BY, OURS
 from ullage.kube.errors import ApiError, Conflict, NotFound
@@ -27,44 +31,16 @@ AT_ONCE: Final = 16
 SHOWN: Final = 10  # objects that keep us waiting, by name
 
 
-def _kind(group: str, kind: str, plural: str, *, namespaced: bool = False) -> Kind[Object]:
-    return Kind(group, "v1", kind, plural, Object, namespaced=namespaced, whole=False, status=False)
-
-
-_ADMISSION = "admissionregistration.k8s.io"
-HOOKS: Final = (
-    _kind(_ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-    _kind(_ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-)
-_LEFT_BEHIND: Final = (
-    (_kind("", "Secret", "secrets", namespaced=True), CERTIFICATE),
-    (_kind("", "ConfigMap", "configmaps", namespaced=True), CONDITION),
-)
+HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
+_LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = ((core.SECRETS, CERTIFICATE), (core.CONFIG_MAPS, CONDITION))
 _IDENTITIES: Final = (
-    ours.CLUSTER_BINDINGS,
-    ours.BINDINGS,
-    ours.CLUSTER_ROLES,
-    ours.ROLES,
-    ours.ACCOUNTS,
-    ours.FLOWS,
-    ours.LEVELS,
-)
-
-
-class Definition(Object):
-    """A CustomResourceDefinition, as far as it takes to find its objects."""
-
-    spec: Mapping[str, Any] = {}
-
-    def kind(self) -> Kind[Object]:
-        names, versions = self.spec["names"], self.spec["versions"]
-        version = next((version["name"] for version in versions if version["served"]), versions[0]["name"])
-        namespaced = self.spec["scope"] == "Namespaced"
-        return Kind(self.spec["group"], version, names["kind"], names["plural"], Object, namespaced=namespaced, whole=False)
-
-
-_DEFINITIONS: Final = Kind(
-    ours.DEFINITIONS.group, "v1", ours.DEFINITIONS.kind, ours.DEFINITIONS.plural, Definition, namespaced=False, whole=False
+    rbac.CLUSTER_ROLE_BINDINGS,
+    rbac.ROLE_BINDINGS,
+    rbac.CLUSTER_ROLES,
+    rbac.ROLES,
+    core.SERVICE_ACCOUNTS,
+    flowcontrol.FLOW_SCHEMAS,
+    flowcontrol.PRIORITY_LEVELS,
 )
 
 
@@ -78,13 +54,6 @@ class Found:
     def __str__(self) -> str:
         place = f"{self.meta.namespace}/" if self.meta.namespace else ""
         return f"{self.kind.name} {place}{self.meta.name}"
-
-
-class Lease(Object):
-    spec: Mapping[str, Any] = {}
-
-
-_LEASES: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", Lease, whole=False, status=False)
 
 
 class Uninstaller:
@@ -110,14 +79,14 @@ class Uninstaller:
         """Everything but kinds and data; with `purge`, these too. Where objects do not go, it ends there and says why."""
         for kind in HOOKS:
             await self._delete_all(await self._labelled(kind))
-        definitions = (await self._client.list(_DEFINITIONS, labels=SELECTOR)).items
+        definitions = (await self._client.list(DEFINITIONS, labels=SELECTOR)).items
         if purge:
             if not await self._drain([definition.kind() for definition in definitions]):
                 return self._outcomes
-            await self._delete_all([Found(_DEFINITIONS, definition.metadata) for definition in definitions], wait=True)
+            await self._delete_all([Found(DEFINITIONS, definition.metadata) for definition in definitions], wait=True)
         else:
             for definition in definitions:
-                self._note("left alone", Found(_DEFINITIONS, definition.metadata), "with its objects; --purge deletes both")
+                self._note("left alone", Found(DEFINITIONS, definition.metadata), "with its objects; --purge deletes both")
         for kind in _IDENTITIES:
             await self._delete_all(await self._labelled(kind))
         await self._delete_all([found async for found in self._left_behind()])
@@ -149,8 +118,8 @@ class Uninstaller:
         await self._delete_all(found)
 
     async def _stuck(self, left: list[Found]) -> None:
-        lease = await self._client.find(_LEASES, LEASE, ours.NAMESPACE)
-        holder = lease.spec.get("holderIdentity") if lease else ""
+        lease = await self._client.find(LEASES, LEASE, ours.NAMESPACE)
+        holder = lease.spec.holder_identity if lease else ""
         who = f"the controllers run as {holder}" if holder else "no controller runs: start one, it gives back what they hold"
         for one in left[:SHOWN]:
             held = ", ".join(one.meta.finalizers) or "nothing that it says"
@@ -166,7 +135,7 @@ class Uninstaller:
 
     # --- everything else ---------------------------------------------------------------------------------------------
 
-    async def _labelled(self, kind: Kind[Object]) -> list[Found]:
+    async def _labelled(self, kind: Kind[Any]) -> list[Found]:
         try:
             listing = await self._client.list(kind, ours.NAMESPACE if kind.namespaced else "", labels=SELECTOR)
         except NotFound:
@@ -179,15 +148,15 @@ class Uninstaller:
             found = await self._client.find(kind, name, ours.NAMESPACE)
             if found is not None and found.metadata.labels.get(MANAGED_BY) == OURS:
                 yield Found(kind, found.metadata)
-        lease = await self._client.find(_LEASES, LEASE, ours.NAMESPACE)
+        lease = await self._client.find(LEASES, LEASE, ours.NAMESPACE)
         if lease is not None:
-            yield Found(_LEASES, lease.metadata)
+            yield Found(LEASES, lease.metadata)
 
     async def _namespace(self, *, purge: bool) -> None:
-        found = await self._client.find(ours.NAMESPACES, ours.NAMESPACE)
+        found = await self._client.find(core.NAMESPACES, ours.NAMESPACE)
         if found is None:
             return
-        namespace = Found(ours.NAMESPACES, found.metadata)
+        namespace = Found(core.NAMESPACES, found.metadata)
         if found.metadata.labels.get(MANAGED_BY) != OURS:
             self._note("left alone", namespace, "not ours")
         elif purge:

@@ -62,6 +62,15 @@ class Object(Value):
     metadata: Meta = Meta()
 
 
+def without_nulls(value: Any) -> Any:
+    """In Kubernetes a field that is null is a field that is absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
 T = TypeVar("T", bound=Object)
 
 # Marks for `Annotated`: what the API server should know about a field and Python's types cannot say. They only go into the

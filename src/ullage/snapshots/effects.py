@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from ullage.errors import Retryable
+from ullage.kube.builtin.core import SECRETS
 from ullage.kube.client.conditional import Patcher
 from ullage.kube.events.recorder import Reason
 from ullage.kube.kinds import Kind, Object
 from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 from ullage.snapshots.model import Ref
 from ullage.snapshots.secrets import decoded
-from ullage.snapshots.types import SECRETS
 
 T = TypeVar("T", bound=Object)
 

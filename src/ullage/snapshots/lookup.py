@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.kube.builtin import core, storage
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
-from ullage.snapshots import types
 from ullage.snapshots.model import Dialect, Record, Snapshot, SnapshotClass
 from ullage.snapshots.source_volume import ClaimContext
 from ullage.snapshots.volume_queue import VolumeQueues
@@ -23,9 +23,9 @@ BY_HANDLE = "handle"
 class VolumeLookup:
     """The built-in kinds, which both APIs are about."""
 
-    claims: Cache[types.Claim]
-    volumes: Cache[types.Volume]
-    classes: Cache[types.StorageClass]
+    claims: Cache[core.PersistentVolumeClaim]
+    volumes: Cache[core.PersistentVolume]
+    classes: Cache[storage.StorageClass]
 
     def context(self, namespace: str, claim: str) -> ClaimContext:
         found = self.claims.get(Key(namespace, claim)) if claim else None
@@ -96,14 +96,16 @@ class SnapshotLookup:
 
 def kinds_of(dialects: Iterable[Dialect[Any, Any]]) -> tuple[Kind[Any], ...]:
     """What the controllers have to watch."""
-    builtin: tuple[Kind[Any], ...] = (types.CLAIMS, types.VOLUMES, types.STORAGE_CLASSES)
+    builtin: tuple[Kind[Any], ...] = (core.CLAIMS, core.PERSISTENT_VOLUMES, storage.STORAGE_CLASSES)
     own = (kind for one in dialects for kind in (one.snapshots, one.records, one.classes))
     return tuple(dict.fromkeys((*builtin, *own)))
 
 
 def volume_lookup(wiring: Wiring) -> VolumeLookup:
     return VolumeLookup(
-        claims=wiring.cache(types.CLAIMS), volumes=wiring.cache(types.VOLUMES), classes=wiring.cache(types.STORAGE_CLASSES)
+        claims=wiring.cache(core.CLAIMS),
+        volumes=wiring.cache(core.PERSISTENT_VOLUMES),
+        classes=wiring.cache(storage.STORAGE_CLASSES),
     )
 
 

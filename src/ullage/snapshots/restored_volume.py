@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.backends.base import Restored
 from ullage.snapshots.controllers.claim.restore.rules import RestoreRequest
 from ullage.snapshots.model import Ref
 from ullage.snapshots.source_volume import HOSTNAME
-from ullage.snapshots.types import CLAIMS, VOLUMES, Claim, StorageClass, Volume
 
 RESTORED_FROM: Final = "ullage.io/restored-from"
 HANDLE: Final = "ullage.io/volume-handle"
@@ -33,12 +34,18 @@ class NewVolume(Object):
 
 
 NEW_VOLUMES: Final[Kind[NewVolume]] = Kind(
-    VOLUMES.group, VOLUMES.version, VOLUMES.kind, VOLUMES.plural, NewVolume, namespaced=False, whole=False
+    PERSISTENT_VOLUMES.group,
+    PERSISTENT_VOLUMES.version,
+    PERSISTENT_VOLUMES.kind,
+    PERSISTENT_VOLUMES.plural,
+    NewVolume,
+    namespaced=False,
+    whole=False,
 )
 
 
 def new_volume(
-    claim: Claim, request: RestoreRequest, *, storage_class: StorageClass, restored: Restored, snapshot: str
+    claim: PersistentVolumeClaim, request: RestoreRequest, *, storage_class: StorageClass, restored: Restored, snapshot: str
 ) -> NewVolume:
     """For this claim and no other; the cluster binds the two. `snapshot` is its name."""
     meta, spec = claim.metadata, claim.spec
@@ -79,26 +86,26 @@ def _source(restored: Restored, request: RestoreRequest) -> dict[str, Any]:
     return source
 
 
-def is_ours(volume: Volume) -> bool:
+def is_ours(volume: PersistentVolume) -> bool:
     annotations = volume.metadata.annotations
     return all(annotations.get(key) for key in (RESTORED_FROM, HANDLE, PROVISIONED_BY))
 
 
-def is_for(volume: Volume, claim: Claim) -> bool:
+def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether we made it for this very claim."""
     ref = volume.spec.claim_ref
     return is_ours(volume) and ref is not None and ref.uid == claim.metadata.uid
 
 
-def handle_of(volume: Volume) -> str:
+def handle_of(volume: PersistentVolume) -> str:
     return volume.metadata.annotations[HANDLE]
 
 
-def driver_of(volume: Volume) -> str:
+def driver_of(volume: PersistentVolume) -> str:
     return volume.metadata.annotations[PROVISIONED_BY]
 
 
-def secret_of(volume: Volume) -> Ref | None:
+def secret_of(volume: PersistentVolume) -> Ref | None:
     """What its deletion needs."""
     annotations = volume.metadata.annotations
     name, namespace = annotations.get(SECRET_NAME), annotations.get(SECRET_NAMESPACE)

@@ -9,7 +9,6 @@ Pure. The values of Secrets are in no text that is made here.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.errors import BadInput, Terminal
+from ullage.kube.builtin.core import Secret
 from ullage.snapshots.backends.base import Parameters, Secrets
 from ullage.snapshots.model import Ref
-from ullage.snapshots.types import Secret
 
 PREFIX: Final = "csi.storage.k8s.io/"
 FILESYSTEM: Final = f"{PREFIX}fstype"
@@ -95,9 +94,9 @@ def plain(parameters: Parameters, *, roles: tuple[str, ...]) -> dict[str, str]:
 def decoded(secret: Secret) -> Secrets:
     """What is in a Secret. Drivers take text."""
     values: dict[str, str] = {}
-    for key, value in secret.data.items():
+    for key in secret.data:
         try:
-            values[key] = base64.b64decode(value, validate=True).decode()
+            values[key] = secret.value(key).decode()
         except (binascii.Error, UnicodeDecodeError):
             # Not chained: these errors quote what they could not read.
             raise Terminal(

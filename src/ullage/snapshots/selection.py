@@ -12,58 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ullage.kube.kinds import Kind, Meta, Object, Value
+from ullage.kube.builtin.apps import StatefulSet
+from ullage.kube.builtin.core import Pod, PodSpec
 from ullage.snapshots.controllers.snapshot.bind.rules import label_value
 from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot
 
 # A selector is part of a URL, and servers refuse URLs that are too long: beyond this everything is read and looked through.
 SELECTOR_LIMIT: Final = 4000
 _ORDINAL: Final = re.compile(r"0|[1-9][0-9]*")
-
-# --- the kinds that use claims ---------------------------------------------------------------------------------------
-
-
-class ClaimSource(Value):
-    claim_name: str = ""
-
-
-class EphemeralSource(Value):
-    """That it is there says enough: the claim's name follows from the pod's."""
-
-
-class PodVolume(Value):
-    name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: EphemeralSource | None = None
-
-
-class PodSpec(Value):
-    volumes: tuple[PodVolume, ...] = ()
-
-
-class Pod(Object):
-    spec: PodSpec = PodSpec()
-
-
-class PodTemplate(Value):
-    spec: PodSpec = PodSpec()
-
-
-class ClaimTemplate(Value):
-    metadata: Meta = Meta()
-
-
-class StatefulSetSpec(Value):
-    template: PodTemplate = PodTemplate()
-    volume_claim_templates: tuple[ClaimTemplate, ...] = ()
-
-
-class StatefulSet(Object):
-    spec: StatefulSetSpec = StatefulSetSpec()
-
-
-PODS: Final = Kind("", "v1", "Pod", "pods", Pod, whole=False)
-STATEFUL_SETS: Final = Kind("apps", "v1", "StatefulSet", "statefulsets", StatefulSet, whole=False)
 
 # --- selections ------------------------------------------------------------------------------------------------------
 
@@ -139,11 +95,10 @@ def of_pod(pod: Pod) -> OfClaims:
 
 def of_stateful_set(found: StatefulSet) -> OfClaims:
     """The claims of all ordinals there are, were, or will be: those that a smaller number of replicas left behind too."""
-    name, spec = found.metadata.name, found.spec
-    own = ((f"{template.metadata.name}-{name}-", "") for template in spec.volume_claim_templates)
-    pods = ((f"{name}-", f"-{volume}") for volume in _ephemeral(spec.template.spec))
-    templates = {template.metadata.name for template in spec.volume_claim_templates}
-    shared = (claim for volume, claim in _claims(spec.template.spec) if volume not in templates)
+    name, spec, templates = found.metadata.name, found.pod_spec, found.claim_templates
+    own = ((f"{template}-{name}-", "") for template in templates)
+    pods = ((f"{name}-", f"-{volume}") for volume in _ephemeral(spec))
+    shared = (claim for volume, claim in _claims(spec) if volume not in templates)
     return OfClaims(names=frozenset(shared), numbered=frozenset((*own, *pods)))
 
 

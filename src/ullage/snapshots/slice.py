@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ullage.kube.builtin import storage
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Slice, Wiring, Write
-from ullage.snapshots import types
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
@@ -88,7 +88,7 @@ def _sidecar(options: Options) -> Part[Controller[Any]]:
 
 def own_kinds(dialect: Dialect[Any, Any]) -> tuple[Any, ...]:
     """The kinds that an API brings along. StorageClasses belong to Kubernetes."""
-    classes = () if dialect.classes is types.STORAGE_CLASSES else (dialect.classes,)
+    classes = () if dialect.classes is storage.STORAGE_CLASSES else (dialect.classes,)
     return (dialect.snapshots, dialect.records, *classes)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ullage.kube.builtin import core, storage
 from ullage.kube.objects import is_deleting
-from ullage.snapshots import types
 from ullage.snapshots.backends.base import VolumeHandle
 from ullage.snapshots.model import Problem, Snapshot, SnapshotClass
 from ullage.snapshots.settings import EBS, HOSTPATH
@@ -31,12 +31,12 @@ class SourceVolume:
 class ClaimContext:
     """What a claim leads to, as far as it is there."""
 
-    claim: types.Claim | None = None
-    volume: types.Volume | None = None  # the one that the claim names
-    storage_class: types.StorageClass | None = None  # the claim's
+    claim: core.PersistentVolumeClaim | None = None
+    volume: core.PersistentVolume | None = None  # the one that the claim names
+    storage_class: storage.StorageClass | None = None  # the claim's
 
 
-def source_volume_of(volume: types.Volume) -> SourceVolume | None:
+def source_volume_of(volume: core.PersistentVolume) -> SourceVolume | None:
     """How the storage system knows a PersistentVolume; None for a source that has no snapshots here."""
     spec = volume.spec
     found: tuple[str, str] | None = None
@@ -57,7 +57,7 @@ def source_volume_of(volume: types.Volume) -> SourceVolume | None:
     )
 
 
-def node_of(volume: types.Volume) -> str:
+def node_of(volume: core.PersistentVolume) -> str:
     """The only node that a volume can be reached from; empty where there may be several."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     terms = required.node_selector_terms if required else ()

@@ -14,13 +14,15 @@ from tests.unit.admission.builders import FakeApi
 from ullage import pki
 from ullage.admission import certificates, registration
 from ullage.admission.certificates import Step, Terms, Vault, to_secret
-from ullage.admission.keeper import SECRET, Keeper, Place, Secret
+from ullage.admission.keeper import Keeper, Place
 from ullage.admission.metrics import Metrics
-from ullage.admission.registration import VALIDATING, ByUrl, Published, Registration
+from ullage.admission.registration import ByUrl, Published, Registration
 from ullage.admission.run import Settings, readdress
 from ullage.admission.selftest import SelfTest, selftest_hook
 from ullage.admission.server import Certificate
 from ullage.clock import FakeClock
+from ullage.kube.builtin.admissionregistration import VALIDATING_WEBHOOKS
+from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.errors import AlreadyExists, ApiError, Forbidden, Unavailable
 from ullage.kube.kinds import Kind, Meta
 from ullage.pki import BadCertificate
@@ -115,7 +117,7 @@ async def test_a_deleted_secret_comes_back_as_it_was(api: FakeApi, clock: FakeCl
     replica = Replica(api, clock)
     await replica.keeper.open()
     before = replica.stored
-    await api.delete(SECRET, "tls")
+    await api.delete(SECRETS, "tls")
 
     assert await replica.settle() == []
     assert replica.stored == before
@@ -125,8 +127,8 @@ async def test_a_spoilt_secret_leaves_the_certificate_in_use(api: FakeApi, clock
     replica = Replica(api, clock)
     await replica.keeper.open()
     pair = replica.certificate.pair
-    secret = await api.get(SECRET, "tls", "system")
-    await api.update(SECRET, Secret(metadata=secret.metadata, type=secret.type, data={"tls.crt": b"rubbish"}))
+    secret = await api.get(SECRETS, "tls", "system")
+    await api.update(SECRETS, Secret(metadata=secret.metadata, type=secret.type, data=secret_data({"tls.crt": b"rubbish"})))
 
     with pytest.raises(BadCertificate, match=r"no ca.crt"):
         await replica.round()
@@ -183,7 +185,7 @@ async def test_a_rotation_is_published_waited_for_promoted_and_cleaned_up(api: F
 async def _aging_secret(api: FakeApi, clock: FakeClock) -> None:
     authority = pki.make_ca("ullage-webhook", now=clock.now(), lifetime=timedelta(days=100))
     serving = pki.issue_serving(authority, TERMS.hosts, now=clock.now(), lifetime=timedelta(days=100))
-    await api.create(SECRET, Secret(metadata=Meta(name="tls"), data=to_secret(Vault(authority, serving))))
+    await api.create(SECRETS, Secret(metadata=Meta(name="tls"), data=secret_data(to_secret(Vault(authority, serving)))))
 
 
 async def test_the_self_test_believes_only_its_own_nonce(api: FakeApi, clock: FakeClock) -> None:
@@ -223,7 +225,7 @@ async def test_the_self_test_says_what_it_knows(
 
 async def test_an_entry_that_was_taken_out_is_noticed(api: FakeApi, clock: FakeClock) -> None:
     replica = Replica(api, clock)
-    replica.keeper.published = Published({VALIDATING.kind: "1"}, frozenset(), ("quota.webhook.ullage.io",))
+    replica.keeper.published = Published({VALIDATING_WEBHOOKS.kind: "1"}, frozenset(), ("quota.webhook.ullage.io",))
     api.create_answer = Forbidden("self-test n0 arrived", code=403)
 
     condition = await replica.test.once()
@@ -261,7 +263,7 @@ async def test_a_new_address_is_registered_before_anything_is_served(api: FakeAp
 
     await readdress([], api.client, settings, clock=clock)
 
-    found = api.objects.get((VALIDATING.kind, "ullage"))
+    found = api.objects.get((VALIDATING_WEBHOOKS.kind, "ullage"))
     urls = [entry["clientConfig"]["url"] for entry in found["webhooks"]] if found else []
     assert urls == (["https://127.0.0.1:7777/hooks/selftest"] if registered else [])
 

@@ -8,19 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.admission.builders import FakeApi
-from ullage.admission.registration import (
-    MUTATING,
-    VALIDATING,
-    Address,
-    ByService,
-    ByUrl,
-    Registration,
-    read,
-    register,
-    republish,
-    unregister,
-)
+from ullage.admission.registration import Address, ByService, ByUrl, Registration, read, register, republish, unregister
 from ullage.admission.selftest import selftest_hook
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Hook, Review, Target
@@ -40,7 +30,7 @@ def hook(**fields: Any) -> Hook:
 
 
 def entry(declared: Hook, address: Address = URL) -> dict[str, Any]:
-    kind = MUTATING if declared.phase == "mutate" else VALIDATING
+    kind = MUTATING_WEBHOOKS if declared.phase == "mutate" else VALIDATING_WEBHOOKS
     found = Registration("ullage", (declared,), address).configuration(kind, b"PEM")
     assert found is not None
     return dict(found["webhooks"][0])
@@ -147,7 +137,7 @@ async def test_a_bundle_that_was_read_too_early_does_not_overwrite_a_newer_one()
 async def test_what_somebody_has_deleted_is_not_published_again() -> None:
     api = FakeApi()
     await register(api.client, BOTH, bundle=b"old", seen=await read(api.client, BOTH))
-    await api.delete(VALIDATING, "ullage")
+    await api.delete(VALIDATING_WEBHOOKS, "ullage")
     seen = await read(api.client, BOTH)
 
     await republish(api.client, BOTH, bundle=b"new", seen=seen)
@@ -162,7 +152,7 @@ async def test_entries_that_do_not_agree_have_no_bundle_and_none_is_not_register
     assert (await read(api.client, BOTH)).bundle is None
     for name, bundle in (("guard", b"a"), ("other", b"b")):
         one = Registration("ullage", (hook(name=name, phase="mutate" if name == "other" else "validate"),), URL)
-        kind = MUTATING if name == "other" else VALIDATING
+        kind = MUTATING_WEBHOOKS if name == "other" else VALIDATING_WEBHOOKS
         await api.patch(kind, "ullage", apply=one.configuration(kind, bundle) or {}, field_manager="m", force=True)
 
     assert (await read(api.client, BOTH)).bundle == b""

@@ -10,7 +10,8 @@ from tests.e2e.sample_app import BARRELS, CASKS, SLICE
 from ullage.app.access import roles
 from ullage.app.foreign import lacking
 from ullage.app.install import covers
-from ullage.app.manifests import DEFINITIONS, DIGEST, definitions, manifests
+from ullage.app.manifests import DIGEST, definitions, manifests
+from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.crds.definitions import crd_of, is_ours
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Part, Slice, Write

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from ullage.kube.builtin import core, storage
 from ullage.kube.kinds import Meta
-from ullage.snapshots import types
 from ullage.snapshots.model import CREATING, Record, Ref, Snapshot, SnapshotClass, State
 
 DRIVER = "csi.example.com"
 DELETED = "2026-01-01T00:05:00Z"
 
 
-def claim(**changed: Any) -> types.Claim:
+def claim(**changed: Any) -> core.PersistentVolumeClaim:
     spec: dict[str, Any] = {"volume_name": "pv-1", "storage_class_name": "fast"} | changed.pop("spec", {})
     phase = changed.pop("phase", "Bound")
     meta: dict[str, Any] = {"name": "db", "namespace": "team", "uid": "claim-uid", "resource_version": "5"} | changed
-    return types.Claim(metadata=Meta(**meta), spec=types.ClaimSpec(**spec), status=types.ClaimStatus(phase=phase))
+    return core.PersistentVolumeClaim(metadata=Meta(**meta), spec=core.ClaimSpec(**spec), status=core.ClaimStatus(phase=phase))
 
 
-def volume(**spec: Any) -> types.Volume:
-    ref = types.ObjectReference(kind="PersistentVolumeClaim", namespace="team", name="db", uid="claim-uid")
-    given: dict[str, Any] = {"claim_ref": ref, "csi": types.Csi(driver=DRIVER, volume_handle="vol-1")} | spec
-    return types.Volume(metadata=Meta(name="pv-1", uid="pv-uid"), spec=types.VolumeSpec(**given))
+def volume(**spec: Any) -> core.PersistentVolume:
+    ref = core.ObjectReference(kind="PersistentVolumeClaim", namespace="team", name="db", uid="claim-uid")
+    given: dict[str, Any] = {"claim_ref": ref, "csi": core.CsiVolumeSource(driver=DRIVER, volume_handle="vol-1")} | spec
+    return core.PersistentVolume(metadata=Meta(name="pv-1", uid="pv-uid"), spec=core.VolumeSpec(**given))
 
 
-def storage_class(provisioner: str = DRIVER, name: str = "fast") -> types.StorageClass:
-    return types.StorageClass(metadata=Meta(name=name), provisioner=provisioner)
+def storage_class(provisioner: str = DRIVER, name: str = "fast") -> storage.StorageClass:
+    return storage.StorageClass(metadata=Meta(name=name), provisioner=provisioner)
 
 
 def snapshot_class(name: str = "daily", **changed: Any) -> SnapshotClass:

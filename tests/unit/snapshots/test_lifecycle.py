@@ -15,12 +15,12 @@ import pytest
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.errors import UllageError
+from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import WatchEvent
 from ullage.kube.controller.controller import Controller
 from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import Conflict
 from ullage.kube.slices import Part, Wiring
-from ullage.snapshots import types
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Impossible, NotNow, Secrets, Uncertain
@@ -101,7 +101,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.driver = Driver(self)
-        self.api.put(types.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER})
+        self.api.put(storage.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER})
         default = {"snapshot.storage.kubernetes.io/is-default-class": "true"}
         daily = {"metadata": {"name": "daily", "annotations": default}, "driver": DRIVER, "deletionPolicy": "Delete"}
         self.api.put(GA.classes, daily)
@@ -112,10 +112,10 @@ class Cluster:
     def claim(self) -> None:
         ref = {"namespace": "team", "name": "db", "uid": "uid-db"}
         spec = {"claimRef": ref, "csi": {"driver": DRIVER, "volumeHandle": "vol-1"}, "storageClassName": "fast"}
-        self.api.put(types.VOLUMES, {"metadata": {"name": "pv-1"}, "spec": spec, "status": {"phase": "Bound"}})
+        self.api.put(core.PERSISTENT_VOLUMES, {"metadata": {"name": "pv-1"}, "spec": spec, "status": {"phase": "Bound"}})
         wanted = {"volumeName": "pv-1", "storageClassName": "fast"}
         claim = {"metadata": {"name": "db", "namespace": "team"}, "spec": wanted, "status": {"phase": "Bound"}}
-        self.api.put(types.CLAIMS, claim)
+        self.api.put(core.CLAIMS, claim)
 
     def ask(self, name: str = "snap", *, claim: str = "db", uid: str = "") -> None:
         source: Json = {"persistentVolumeClaimName": claim}
@@ -142,7 +142,7 @@ class Cluster:
         return found.state.problem.message if found is not None and found.state.problem else ""
 
     def held(self) -> list[str]:
-        body = self.api.body(types.CLAIMS, "db", "team") or {"metadata": {}}
+        body = self.api.body(core.CLAIMS, "db", "team") or {"metadata": {}}
         return list(body["metadata"].get("finalizers") or [])
 
     def done(self) -> bool:
@@ -319,15 +319,15 @@ class TestDriverFails:
         secret = {f"csi.storage.k8s.io/snapshotter-secret-{half}": "login" for half in ("name", "namespace")}
         cluster.api.edit(GA.classes, "daily", merge={"parameters": secret})
         login = {"metadata": {"name": "login", "namespace": "login"}, "data": {}}
-        cluster.api.put(types.SECRETS, login)
+        cluster.api.put(core.SECRETS, login)
         cluster.driver.after = lambda: _raise(Uncertain("no answer"))
         cluster.ask()
         await cluster.live(lambda: "no answer" in cluster.problem())
         cluster.driver.after = lambda: None
-        cluster.api.remove(types.SECRETS, "login", "login")
+        cluster.api.remove(core.SECRETS, "login", "login")
         await cluster.live(lambda: "does not exist" in cluster.problem())
         cluster.delete()
-        cluster.api.put(types.SECRETS, login)
+        cluster.api.put(core.SECRETS, login)
         await cluster.live(cluster.gone)
         assert cluster.driver.names == {}
 

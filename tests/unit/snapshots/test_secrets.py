@@ -7,10 +7,10 @@ import base64
 import pytest
 
 from ullage.errors import BadInput, Terminal
+from ullage.kube.builtin.core import Secret
 from ullage.kube.kinds import Meta
 from ullage.snapshots import secrets
 from ullage.snapshots.model import Ref
-from ullage.snapshots.types import Secret
 
 NAME, NAMESPACE = "csi.storage.k8s.io/provisioner-secret-name", "csi.storage.k8s.io/provisioner-secret-namespace"
 BLANKS = secrets.claim_blanks(namespace="team", name="db", volume="pvc-1")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots.objects import DRIVER, claim, snapshot, snapshot_class, storage_class, volume
-from ullage.snapshots import types
+from ullage.kube.builtin import core
 from ullage.snapshots.model import Problem, Snapshot, SnapshotClass
 from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume, node_of
 
@@ -21,8 +21,8 @@ def source_in(**changed: Any) -> SourceVolume | Problem:
     return find_source_volume(snapshot(), context(**changed))
 
 
-OTHERS = types.ObjectReference(namespace="team", name="db", uid="an-older-uid")
-STRANGERS = types.ObjectReference(namespace="other", name="db", uid="claim-uid")
+OTHERS = core.ObjectReference(namespace="team", name="db", uid="an-older-uid")
+STRANGERS = core.ObjectReference(namespace="other", name="db", uid="claim-uid")
 
 REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
     (
@@ -76,7 +76,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "a source without a handle",
-        {"volume": volume(csi=types.Csi(driver=DRIVER))},
+        {"volume": volume(csi=core.CsiVolumeSource(driver=DRIVER))},
         "VolumeNotSupported",
         "volume pv-1 has no source that snapshots can be taken of; csi, hostPath, local and awsElasticBlockStore are",
     ),
@@ -91,10 +91,10 @@ def test_no_snapshot_is_taken_of(changed: dict[str, Any], reason: str, text: str
 @pytest.mark.parametrize(
     ("source", "driver", "handle"),
     [
-        ({"csi": types.Csi(driver=DRIVER, volume_handle="vol-1")}, DRIVER, "vol-1"),
-        ({"csi": None, "host_path": types.HostPath(path="/data/pv")}, "ullage.io/hostpath", "/data/pv"),
-        ({"csi": None, "local": types.Local(path="/data/pv")}, "ullage.io/hostpath", "/data/pv"),
-        ({"csi": None, "aws_elastic_block_store": types.Ebs(volume_id="vol-0a")}, "kubernetes.io/aws-ebs", "vol-0a"),
+        ({"csi": core.CsiVolumeSource(driver=DRIVER, volume_handle="vol-1")}, DRIVER, "vol-1"),
+        ({"csi": None, "host_path": core.HostPathVolumeSource(path="/data/pv")}, "ullage.io/hostpath", "/data/pv"),
+        ({"csi": None, "local": core.LocalVolumeSource(path="/data/pv")}, "ullage.io/hostpath", "/data/pv"),
+        ({"csi": None, "aws_elastic_block_store": core.EbsVolumeSource(volume_id="vol-0a")}, "kubernetes.io/aws-ebs", "vol-0a"),
     ],
     ids=["csi", "hostPath", "local", "awsElasticBlockStore"],
 )
@@ -104,10 +104,10 @@ def test_the_backend_follows_from_the_volumes_source(source: dict[str, Any], dri
     assert (found.driver, found.volume.handle, found.volume_name) == (driver, handle, "pv-1")
 
 
-def on_nodes(*nodes: str) -> types.Volume:
-    term = types.Term(key="kubernetes.io/hostname", operator="In", values=nodes)
-    terms = (types.Terms(match_expressions=(term,)),)
-    return volume(node_affinity=types.NodeAffinity(required=types.Required(node_selector_terms=terms)))
+def on_nodes(*nodes: str) -> core.PersistentVolume:
+    term = core.NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=nodes)
+    terms = (core.NodeSelectorTerm(match_expressions=(term,)),)
+    return volume(node_affinity=core.VolumeNodeAffinity(required=core.NodeSelector(node_selector_terms=terms)))
 
 
 def test_a_volume_on_one_node_can_only_be_reached_there() -> None:
@@ -120,7 +120,7 @@ def test_a_volume_on_one_node_can_only_be_reached_there() -> None:
 
 
 def source_volume(driver: str = DRIVER) -> SourceVolume:
-    found = source_in(volume=volume(csi=types.Csi(driver=driver, volume_handle="vol-1")))
+    found = source_in(volume=volume(csi=core.CsiVolumeSource(driver=driver, volume_handle="vol-1")))
     assert isinstance(found, SourceVolume)
     return found
 

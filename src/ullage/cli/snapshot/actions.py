@@ -24,8 +24,8 @@ from ullage.cli.snapshot.reading import (
 )
 from ullage.cli.snapshot.text import problem, size, source
 from ullage.cli.snapshot.waiting import Failed, Terms, Waiting
+from ullage.kube.builtin import core
 from ullage.kube.errors import Forbidden, NotFound
-from ullage.snapshots import types
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.selection import OfClaims, OfVolume
 
@@ -156,7 +156,7 @@ async def restore(session: Session, name: str, wish: restoring.Wish, *, dry_run:
     snapshot = found.snapshot
     source_claim = await _source(session, snapshot.claim)
     wanted = restoring.new_claim(found, source_claim, wish)
-    claim = await session.client.create(types.CLAIMS, wanted, dry_run=dry_run)
+    claim = await session.client.create(core.CLAIMS, wanted, dry_run=dry_run)
     print(f"persistentvolumeclaim/{wish.to} {'would be created (dry run)' if dry_run else 'created'}", flush=True)
     if dry_run:
         _indent(restoring.described(found, claim))
@@ -166,8 +166,8 @@ async def restore(session: Session, name: str, wish: restoring.Wish, *, dry_run:
         await restoring.Filling(session.client, claim).run(timeout)
 
 
-async def _source(session: Session, claim: str) -> types.Claim | None:
-    found = await readable(session.client.find(types.CLAIMS, claim, session.namespace)) if claim else None
+async def _source(session: Session, claim: str) -> core.PersistentVolumeClaim | None:
+    found = await readable(session.client.find(core.CLAIMS, claim, session.namespace)) if claim else None
     return None if isinstance(found, Forbidden) else found
 
 

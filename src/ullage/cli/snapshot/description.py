@@ -9,11 +9,11 @@ from typing import Final
 
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import NEXT_STEPS, PASSING
-from ullage.cli.snapshot.reading import SeenEvent
 from ullage.cli.snapshot.taking import requested
 from ullage.cli.snapshot.text import NONE, age, ago, aligned, moment, plain, problem, size, source
+from ullage.kube.builtin import core
+from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
-from ullage.snapshots import types
 from ullage.snapshots.api.common import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import VOLUME_LABEL, Record
@@ -28,8 +28,8 @@ class Known:
 
     found: Found
     record: Record | Forbidden | None = None
-    claims: Sequence[types.Claim] = ()  # that were filled from it, or are to be
-    events: Sequence[SeenEvent] = ()
+    claims: Sequence[core.PersistentVolumeClaim] = ()  # that were filled from it, or are to be
+    events: Sequence[Event] = ()
 
 
 def described(known: Known, *, now: datetime) -> str:
@@ -99,16 +99,16 @@ def _trouble(found: Found) -> Iterable[Line]:
         yield "Waits for", plain(state.waiting.message)
 
 
-def _claim(claim: types.Claim, now: datetime) -> tuple[str, ...]:
+def _claim(claim: core.PersistentVolumeClaim, now: datetime) -> tuple[str, ...]:
     meta = claim.metadata
     return meta.name, claim.status.phase or NONE, size(requested(claim)), age(meta.creation_timestamp, now)
 
 
-def _events(events: Sequence[SeenEvent], now: datetime) -> str:
+def _events(events: Sequence[Event], now: datetime) -> str:
     if not events:
         return "No events."
     rows = [("EVENT", "LAST SEEN", "REASON", "MESSAGE")]
     for one in events:
         times = f" (x{one.count})" if one.count > 1 else ""
-        rows.append((one.type or NONE, f"{age(one.last, now)}{times}", one.reason, plain(one.note)))
+        rows.append((one.type or NONE, f"{age(one.last_seen, now)}{times}", one.reason, plain(one.note)))
     return aligned(rows)

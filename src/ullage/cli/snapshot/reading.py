@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from ullage.cli.snapshot.found import Dialect, Found, dialects
 from ullage.cli.snapshot.options import At
 from ullage.errors import Terminal
+from ullage.kube.builtin import core
+from ullage.kube.builtin.apps import STATEFUL_SETS
+from ullage.kube.builtin.core import PODS
+from ullage.kube.builtin.events import EVENTS, Event
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.errors import Forbidden, NotFound
-from ullage.kube.kinds import Kind, Object, Value
-from ullage.snapshots import types
+from ullage.kube.kinds import Kind, Object
 from ullage.snapshots.controllers.claim.restore.eligibility import DataSource, data_source_of
 from ullage.snapshots.model import Record, Ref
-from ullage.snapshots.selection import PODS, STATEFUL_SETS, Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
+from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -33,36 +36,6 @@ class NotInstalled(Terminal):
 
 class Missing(Terminal):
     """What was named is not there."""
-
-
-class SeenSeries(Value):
-    count: int = 0
-    last_observed_time: str = ""
-
-
-class SeenEvent(Object):
-    """An Event, in whichever way it was written: those that came through the older API have the deprecated fields."""
-
-    event_time: str | None = None
-    series: SeenSeries | None = None
-    reason: str = ""
-    note: str = ""
-    type: str = ""
-    deprecated_first_timestamp: str | None = None
-    deprecated_last_timestamp: str | None = None
-    deprecated_count: int = 0
-
-    @property
-    def last(self) -> str:
-        said = self.series.last_observed_time if self.series else ""
-        return said or self.deprecated_last_timestamp or self.event_time or self.metadata.creation_timestamp
-
-    @property
-    def count(self) -> int:
-        return max(1, self.series.count if self.series else 0, self.deprecated_count)
-
-
-SEEN_EVENTS: Final = Kind("events.k8s.io", "v1", "Event", "events", SeenEvent, whole=False, status=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +144,8 @@ async def selection_of(session: Session, what: str, name: str) -> Selection:
 
 async def of_volume(client: Client, name: str) -> OfVolume:
     """The labels find the snapshots of a volume that is gone, or that may not be read; its claim finds those without."""
-    volume = await readable(client.find(types.VOLUMES, name))
-    ref = volume.spec.claim_ref if isinstance(volume, types.Volume) else None
+    volume = await readable(client.find(core.PERSISTENT_VOLUMES, name))
+    ref = volume.spec.claim_ref if isinstance(volume, core.PersistentVolume) else None
     return OfVolume(name, Ref(ref.namespace, ref.name, ref.uid) if ref else None)
 
 
@@ -200,16 +173,16 @@ async def record_of(client: Client, found: Found) -> Record | Forbidden | None:
     return obj if obj is None or isinstance(obj, Forbidden) else found.dialect.read_record(obj)
 
 
-async def restored_claims(client: Client, found: Found) -> list[types.Claim]:
+async def restored_claims(client: Client, found: Found) -> list[core.PersistentVolumeClaim]:
     """The claims that are filled from a snapshot, or were."""
     meta = found.obj.metadata
     wanted = DataSource(found.dialect.snapshots.group, meta.namespace, meta.name)
-    claims = await readable(client.list(types.CLAIMS, meta.namespace))
+    claims = await readable(client.list(core.CLAIMS, meta.namespace))
     return [] if isinstance(claims, Forbidden) else [one for one in claims.items if data_source_of(one) == wanted]
 
 
-async def events_of(client: Client, obj: Object, *, type: str = "") -> list[SeenEvent]:
+async def events_of(client: Client, obj: Object, *, type: str = "") -> list[Event]:
     """The oldest first. Where events may not be read there are none."""
     chosen = f"regarding.uid={obj.metadata.uid}" + (f",type={type}" if type else "")
-    listing = await readable(client.list(SEEN_EVENTS, obj.metadata.namespace, fields=chosen))
-    return [] if isinstance(listing, Forbidden) else sorted(listing.items, key=lambda one: one.last)
+    listing = await readable(client.list(EVENTS, obj.metadata.namespace, fields=chosen))
+    return [] if isinstance(listing, Forbidden) else sorted(listing.items, key=lambda one: one.last_seen)

@@ -14,11 +14,11 @@ from ullage.cli.snapshot.text import plain, problem, size
 from ullage.cli.snapshot.waiting import Failed, Teller, until
 from ullage.clock import Clock, SystemClock
 from ullage.errors import BadInput
+from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
 from ullage.quantity import Format, Quantity
-from ullage.snapshots import types
 from ullage.snapshots.controllers.claim.restore.eligibility import SNAPSHOT_KIND
 from ullage.snapshots.model import Problem
 
@@ -34,26 +34,26 @@ class Wish:
     size: int | None = None  # bytes
 
 
-def new_claim(found: Found, source: types.Claim | None, wish: Wish) -> types.Claim:
+def new_claim(found: Found, source: core.PersistentVolumeClaim | None, wish: Wish) -> core.PersistentVolumeClaim:
     """As the claim that the snapshot was taken of, as far as it is known. Never smaller than the snapshot's data needs."""
     snapshot = found.snapshot
     if judge(snapshot, "ready") is Verdict.FAILED:
         why = problem(snapshot.state.problem) or "it is being deleted"
         raise Failed(f"nothing can be restored from snapshot {snapshot.meta.name}: {why}")
-    asks = source.spec if source is not None else types.ClaimSpec()
-    reference = types.Reference(api_group=found.dialect.snapshots.group, kind=SNAPSHOT_KIND, name=snapshot.meta.name)
+    asks = source.spec if source is not None else core.ClaimSpec()
+    reference = core.TypedObjectReference(api_group=found.dialect.snapshots.group, kind=SNAPSHOT_KIND, name=snapshot.meta.name)
     amount = Quantity.of(wanted_size(snapshot.state.restore_size, source, wish), Format.BINARY_SI)
-    spec = types.ClaimSpec(
+    spec = core.ClaimSpec(
         storage_class_name=asks.storage_class_name if wish.class_name is None else wish.class_name,
         volume_mode=asks.volume_mode,
         access_modes=asks.access_modes or ("ReadWriteOnce",),
-        resources=types.Resources(requests={"storage": str(amount)}),
+        resources=core.ClaimResources(requests={"storage": str(amount)}),
         data_source_ref=reference,
     )
-    return types.Claim(metadata=Meta(name=wish.to, namespace=snapshot.meta.namespace), spec=spec)
+    return core.PersistentVolumeClaim(metadata=Meta(name=wish.to, namespace=snapshot.meta.namespace), spec=spec)
 
 
-def wanted_size(needed: int | None, source: types.Claim | None, wish: Wish) -> int:
+def wanted_size(needed: int | None, source: core.PersistentVolumeClaim | None, wish: Wish) -> int:
     """Bytes. Without a wish it is the larger of what the data needs and what the source claim asked for: a volume that just
     holds the data has no room left."""
     if wish.size is not None:
@@ -70,7 +70,7 @@ def wanted_size(needed: int | None, source: types.Claim | None, wish: Wish) -> i
     return max(known)
 
 
-def described(found: Found, claim: types.Claim) -> Sequence[str]:
+def described(found: Found, claim: core.PersistentVolumeClaim) -> Sequence[str]:
     spec = claim.spec
     return (
         f"from {found.shown}",
@@ -90,7 +90,9 @@ def outlook(found: Found) -> Problem | None:
 class Filling:
     """Waits until a claim is bound to its new volume. Warnings on it are told as they come."""
 
-    def __init__(self, client: Client, claim: types.Claim, *, teller: Teller | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: Client, claim: core.PersistentVolumeClaim, *, teller: Teller | None = None, clock: Clock | None = None
+    ) -> None:
         self._client = client
         self._claim = claim
         self._teller = teller or Teller()
@@ -107,9 +109,9 @@ class Filling:
         took = self._clock.monotonic() - began
         self._teller.line(f"{meta.name}: bound to volume {bound.spec.volume_name} (waited {took:.1f} s)")
 
-    async def _look(self) -> types.Claim | None:
+    async def _look(self) -> core.PersistentVolumeClaim | None:
         meta = self._claim.metadata
-        claim = await self._client.find(types.CLAIMS, meta.name, meta.namespace)
+        claim = await self._client.find(core.CLAIMS, meta.name, meta.namespace)
         if claim is None or claim.metadata.uid != meta.uid:
             raise Missing(f"claim {meta.name} was deleted before it was bound")
         if claim.status.phase == "Lost":
@@ -125,7 +127,7 @@ class Filling:
 
     async def _waits_for_a_pod(self) -> bool:
         name = self._claim.spec.storage_class_name
-        found = await readable(self._client.find(types.STORAGE_CLASSES, name)) if name else None
+        found = await readable(self._client.find(storage.STORAGE_CLASSES, name)) if name else None
         return not isinstance(found, Forbidden) and found is not None and found.volume_binding_mode == LATE
 
     def _late(self, timeout: float) -> str:

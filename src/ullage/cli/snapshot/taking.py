@@ -16,10 +16,10 @@ from ullage.cli.snapshot.found import Dialect
 from ullage.cli.snapshot.progress import PASSING
 from ullage.cli.snapshot.reading import readable
 from ullage.cli.snapshot.text import plain, size
+from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
 from ullage.quantity import Quantity, QuantityError
-from ullage.snapshots import types
 from ullage.snapshots.model import Problem, Snapshot, SnapshotClass
 from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume
 
@@ -68,13 +68,13 @@ async def look_around(client: Client, dialect: Dialect, snapshot: Snapshot) -> S
             return None
         return found
 
-    claim = await see("claims", client.find(types.CLAIMS, snapshot.claim, snapshot.meta.namespace))
+    claim = await see("claims", client.find(core.CLAIMS, snapshot.claim, snapshot.meta.namespace))
     volume = storage_class = None
     if claim is not None and claim.spec.volume_name:
-        volume = await see(f"volume {claim.spec.volume_name}", client.find(types.VOLUMES, claim.spec.volume_name))
+        volume = await see(f"volume {claim.spec.volume_name}", client.find(core.PERSISTENT_VOLUMES, claim.spec.volume_name))
     if claim is not None and claim.spec.storage_class_name:
         name = claim.spec.storage_class_name
-        storage_class = await see(f"StorageClass {name}", client.find(types.STORAGE_CLASSES, name))
+        storage_class = await see(f"StorageClass {name}", client.find(storage.STORAGE_CLASSES, name))
     listing = await see(dialect.classes.plural, client.list(dialect.classes))
     classes = [dialect.read_class(one) for one in listing.items] if listing is not None else []
     context = ClaimContext(claim=claim, volume=volume, storage_class=storage_class)
@@ -112,7 +112,7 @@ def _claim_line(snapshot: Snapshot, context: ClaimContext) -> str:
     return f"{text}, {size(requested(context.claim))}{f', volume {volume}' if volume else ''}"
 
 
-def requested(claim: types.Claim) -> int | None:
+def requested(claim: core.PersistentVolumeClaim) -> int | None:
     """Bytes; None where the claim does not say, or not readably."""
     try:
         return Quantity.parse(str(claim.spec.resources.requests.get("storage", ""))).value()

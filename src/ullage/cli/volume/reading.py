@@ -10,9 +10,9 @@ from ullage.cli.snapshot.reading import Missing, NotInstalled, readable
 from ullage.cli.volume.chain import Entries
 from ullage.engines import api as longhorn
 from ullage.errors import Terminal
+from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
-from ullage.snapshots import types
 from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE
 
 
@@ -81,7 +81,7 @@ async def list_volumes(client: Client) -> ListedVolumes:
 
 async def _claims(client: Client) -> dict[str, str] | Forbidden:
     """By volume."""
-    listing = await readable(client.list(types.VOLUMES))
+    listing = await readable(client.list(core.PERSISTENT_VOLUMES))
     if isinstance(listing, Forbidden):
         return listing
     return {
@@ -104,12 +104,12 @@ async def find_volume(client: Client, named: Named) -> FoundVolume:
 
 
 async def _handle(client: Client, named: Named) -> str:
-    claim = await client.find(types.CLAIMS, named.name, named.namespace)
+    claim = await client.find(core.CLAIMS, named.name, named.namespace)
     if claim is None:
         raise Missing(f"{named} does not exist")
     if not claim.spec.volume_name:
         raise NoEngine(f"{named} has no volume yet")
-    volume = await readable(client.find(types.VOLUMES, claim.spec.volume_name))
+    volume = await readable(client.find(core.PERSISTENT_VOLUMES, claim.spec.volume_name))
     if isinstance(volume, Forbidden):
         return claim.spec.volume_name  # the provisioner gives both the same name
     source = volume.spec.csi if volume is not None else None

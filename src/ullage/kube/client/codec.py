@@ -14,9 +14,8 @@ from urllib.parse import quote
 import msgspec
 
 from ullage.errors import BadInput
-from ullage.kube.client.kubeconfig import without_nulls
 from ullage.kube.errors import Status, Unavailable, Undecodable, from_status
-from ullage.kube.kinds import Kind, Object
+from ullage.kube.kinds import Kind, Object, without_nulls
 
 T = TypeVar("T", bound=Object)
 Json = dict[str, Any]

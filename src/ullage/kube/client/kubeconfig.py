@@ -20,6 +20,7 @@ import yaml
 from msgspec import field
 
 from ullage.errors import BadInput
+from ullage.kube.kinds import without_nulls
 
 E = TypeVar("E")
 
@@ -208,15 +209,6 @@ def merge(paths: Sequence[Path]) -> Merged:
         for x in file.contexts:
             contexts.setdefault(x.name, Sourced(x.context, path, f"contexts[{x.name}].context"))
     return Merged(present, current, clusters, users, contexts)
-
-
-def without_nulls(value: Any) -> Any:
-    """In Kubernetes a field that is null is a field that is absent."""
-    if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [without_nulls(item) for item in value]
-    return value
 
 
 def _refuse_twins(path: Path, place: str, names: Sequence[str]) -> None:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.clock import BootClock, Clock
 from ullage.errors import Retryable, UllageError
+from ullage.kube.builtin.coordination import LEASES, Lease, LeaseSpec
 from ullage.kube.controller.candidate import Candidate, Claim, Record, Timing, Wait
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.kinds import Kind, Meta, Object, Value
+from ullage.kube.kinds import Meta
 from ullage.kube.objects import micro_timestamp
 
 if TYPE_CHECKING:
@@ -35,21 +36,6 @@ logger = logging.getLogger(__name__)
 
 RELEASE_SECONDS = 5.0
 Observe = Callable[[str], None]
-
-
-class LeaseSpec(Value):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(Object):
-    spec: LeaseSpec = LeaseSpec()
-
-
-LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases", Lease, whole=False, status=False)
 
 
 class NotLeading(Retryable):

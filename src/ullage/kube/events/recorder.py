@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable
+from ullage.kube.builtin.core import ObjectReference
+from ullage.kube.builtin.events import EVENTS, Event, EventSeries
 from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.series import Limits, Series, SeriesBook
-from ullage.kube.kinds import Kind, Meta, Object, Value
+from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import micro_timestamp
 
 if TYPE_CHECKING:
@@ -46,39 +48,6 @@ class Reason:
         for word in (self.name, self.action or self.name):
             if not _PASCAL_CASE.fullmatch(word) or len(word) > NAME_LIMIT:
                 raise ValueError(f"event reason {word!r}: one PascalCase word of at most {NAME_LIMIT} letters")
-
-
-class ObjectReference(Value):
-    api_version: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-    @classmethod
-    def of(cls, kind: Kind[Any], meta: Meta) -> Self:
-        return cls(api_version=kind.api_version, kind=kind.kind, namespace=meta.namespace, name=meta.name, uid=meta.uid)
-
-
-class EventSeries(Value):
-    count: int
-    last_observed_time: str
-
-
-class Event(Object):
-    event_time: str | None = None
-    series: EventSeries | None = None
-    reporting_controller: str = ""
-    reporting_instance: str = ""
-    action: str = ""
-    reason: str = ""
-    regarding: ObjectReference = ObjectReference()
-    related: ObjectReference | None = None
-    note: str = ""
-    type: str = ""
-
-
-EVENTS = Kind("events.k8s.io", "v1", "Event", "events", Event, whole=False, status=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ullage.kube.builtin.core import CLAIMS, PersistentVolumeClaim, TypedObjectReference
 from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
 from ullage.ledger.api import NAMESPACE
 from ullage.snapshots.api.prototype.types import GROUP
 from ullage.snapshots.controllers.claim.restore.eligibility import SNAPSHOT_KIND
-from ullage.snapshots.types import CLAIMS, Claim, Reference
 
 ANNOTATION: Final = "snapshot.alpha.kubernetes.io/snapshot"
 FIELD: Final = f"metadata.annotations[{ANNOTATION}]"
@@ -38,7 +38,7 @@ async def answer(review: Review) -> Decision:
         return _invalid(
             f"{name!r} is not the name of a VolumeSnapshot: lower-case letters, digits, '-' and '.', 1 to {LONGEST}"
         )
-    wanted = Reference(api_group=GROUP, kind=SNAPSHOT_KIND, name=name)
+    wanted = TypedObjectReference(api_group=GROUP, kind=SNAPSHOT_KIND, name=name)
     if problem := _disagreement(claim, wanted, namespace=review.namespace):
         return _invalid(problem)
     if claim.spec.data_source_ref is not None:
@@ -47,7 +47,7 @@ async def answer(review: Review) -> Decision:
     return review.change({"spec": {}}, {"spec": {"dataSourceRef": source}})
 
 
-def _disagreement(claim: Claim, wanted: Reference, *, namespace: str) -> str:
+def _disagreement(claim: PersistentVolumeClaim, wanted: TypedObjectReference, *, namespace: str) -> str:
     """Another source that the claim names itself. The API server would drop, or fill in, one of two that are alike."""
     for field, found in (("spec.dataSource", claim.spec.data_source), ("spec.dataSourceRef", claim.spec.data_source_ref)):
         if found is None:
@@ -58,7 +58,7 @@ def _disagreement(claim: Claim, wanted: Reference, *, namespace: str) -> str:
     return ""
 
 
-def _shown(source: Reference) -> str:
+def _shown(source: TypedObjectReference) -> str:
     kind = f"{source.kind}.{source.api_group}" if source.api_group else source.kind
     return f"{kind} {source.namespace}/{source.name}" if source.namespace else f"{kind} {source.name}"
 

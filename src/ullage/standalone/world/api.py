@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from ullage.kube.builtin.core import PODS, Pod
 from ullage.kube.client.client import Client
 from ullage.kube.client.codec import collection_path, object_path
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta
-from ullage.standalone.world.types import NODE, PODS, Json, Pod
+from ullage.standalone.world.model import NODE, Json
 
 
 async def make(client: Client, kind: Kind[Any], body: Json) -> bool:

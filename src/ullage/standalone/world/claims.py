@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS, ClaimStatus, PersistentVolume, PersistentVolumeClaim, Pod
+from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
@@ -13,21 +15,8 @@ from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Wiring
+from ullage.standalone.world.model import BIND_COMPLETED, BOUND_BY_CONTROLLER, Json
 from ullage.standalone.world.rules.binding import Bind, ClaimFacts, Lose, TakeClass, Wait, default_of, plan_claim
-from ullage.standalone.world.types import (
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    CLAIMS,
-    CLASSES,
-    PODS,
-    VOLUMES,
-    Claim,
-    ClaimStatus,
-    Json,
-    Pod,
-    StorageClass,
-    Volume,
-)
 
 # How claims are found: by uid, by the volume they name, and, while they name none, by their class.
 BY_UID, BY_VOLUME, BY_CLASS = "uid", "volume", "class"
@@ -41,9 +30,9 @@ class Storage:
 
     def __init__(self, wiring: Wiring) -> None:
         self._client = wiring.client
-        self.claims: Cache[Claim] = wiring.cache(CLAIMS)
-        self.volumes: Cache[Volume] = wiring.cache(VOLUMES)
-        self.classes: Cache[StorageClass] = wiring.cache(CLASSES)
+        self.claims: Cache[PersistentVolumeClaim] = wiring.cache(CLAIMS)
+        self.volumes: Cache[PersistentVolume] = wiring.cache(PERSISTENT_VOLUMES)
+        self.classes: Cache[StorageClass] = wiring.cache(STORAGE_CLASSES)
         self.pods: Cache[Pod] = wiring.cache(PODS)
         self.claims.index(BY_UID, lambda one: (one.metadata.uid,))
         self.claims.index(BY_VOLUME, lambda one: (one.spec.volume_name,) if one.spec.volume_name else ())
@@ -52,7 +41,7 @@ class Storage:
         self.volumes.index(OF_CLASS, lambda one: () if one.spec.claim_ref else (one.spec.storage_class_name,))
         self.pods.index(BY_CLAIM, lambda one: () if one.is_over else (str(key) for key in one.claims))
 
-    def facts(self, claim: Claim) -> ClaimFacts:
+    def facts(self, claim: PersistentVolumeClaim) -> ClaimFacts:
         name = claim.class_name
         key = str(key_of(claim))
         return ClaimFacts(
@@ -63,7 +52,7 @@ class Storage:
             consumed=bool(self.pods.by(BY_CLAIM, key)),
         )
 
-    async def claim_of(self, volume: Volume) -> Claim | None:
+    async def claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
         """Who has the name in claimRef. That somebody is gone is believed only of the API: data depends on it."""
         reference = volume.spec.claim_ref
         if reference is None:
@@ -73,12 +62,12 @@ class Storage:
             return found
         return await self._client.find(CLAIMS, reference.name, reference.namespace)
 
-    def waiting(self, found: StorageClass) -> Iterable[Claim]:
+    def waiting(self, found: StorageClass) -> Iterable[PersistentVolumeClaim]:
         """The claims that a change of a class may concern: its own, and those that have none yet."""
         waiting = [*self.claims.by(BY_CLASS, found.metadata.name), *self.claims.by(BY_CLASS, "")]
         return [claim for claim in waiting if claim.class_name in (found.metadata.name, None)]
 
-    def concerned(self, volume: Volume) -> Iterable[Key]:
+    def concerned(self, volume: PersistentVolume) -> Iterable[Key]:
         """The claims that a change of a volume may concern."""
         if volume.spec.claim_ref is not None:
             yield volume.spec.claim_ref.key
@@ -113,18 +102,18 @@ class Binder:
                 if reason is not None:
                     self._recorder.record(CLAIMS, claim, reason, note=note)
 
-    async def _second_look(self, claim: Claim, plan: Lose) -> Bind | Lose:
+    async def _second_look(self, claim: PersistentVolumeClaim, plan: Lose) -> Bind | Lose:
         """The cache of volumes may be behind that of claims: what was lost is lost only if the API says so too."""
         name = claim.spec.volume_name
-        volume = await self._client.find(VOLUMES, name) if name else None
+        volume = await self._client.find(PERSISTENT_VOLUMES, name) if name else None
         again = plan_claim(claim, ClaimFacts(named=volume))
         return again if isinstance(again, Bind | Lose) else plan
 
-    async def _bind(self, claim: Claim, volume: Volume) -> None:
+    async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         volume = await self._take(volume, claim)
         if volume.status.phase != "Bound":
             await self._client.patch(
-                VOLUMES,
+                PERSISTENT_VOLUMES,
                 volume.metadata.name,
                 merge={"status": {"phase": "Bound"}},
                 subresource="status",
@@ -135,7 +124,7 @@ class Binder:
         if claim.status.phase != "Bound" or not claim.status.capacity:
             await self._write_status(claim, bound)
 
-    async def _take(self, volume: Volume, claim: Claim) -> Volume:
+    async def _take(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
         """Writes the claim into the volume. Whoever comes second meets another version, and looks again."""
         reference, meta = volume.spec.claim_ref, claim.metadata
         if reference is not None and reference.uid == meta.uid:
@@ -154,9 +143,9 @@ class Binder:
         }
         if reference is None:  # our own choice, so it may be undone
             change["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
-        return await patch_seen(self._client, VOLUMES, volume, change)
+        return await patch_seen(self._client, PERSISTENT_VOLUMES, volume, change)
 
-    async def _tell(self, claim: Claim, volume: Volume) -> Claim:
+    async def _tell(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
         marks = {} if BIND_COMPLETED in claim.metadata.annotations else {BIND_COMPLETED: "yes"}
         change: Json = {}
         if not claim.spec.volume_name:
@@ -166,10 +155,10 @@ class Binder:
             change["metadata"] = {"annotations": marks}
         return await self._patch(claim, change) if change else claim
 
-    async def _patch(self, claim: Claim, change: Json) -> Claim:
+    async def _patch(self, claim: PersistentVolumeClaim, change: Json) -> PersistentVolumeClaim:
         return await patch_seen(self._client, CLAIMS, claim, change)
 
-    async def _write_status(self, claim: Claim, status: ClaimStatus) -> None:
+    async def _write_status(self, claim: PersistentVolumeClaim, status: ClaimStatus) -> None:
         meta = claim.metadata
         change = merge_patch(claim.status, status)
         if change:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.errors import BadInput, Retryable, Terminal
-from ullage.standalone.world.types import uid_of
+from ullage.standalone.world.model import uid_of
 
 NOTES: Final = ".world"
 LOCK: Final = "lock"

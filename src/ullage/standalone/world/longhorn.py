@@ -43,9 +43,9 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import is_deleting, is_owned_by, merge_patch, with_finalizer, without_finalizer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.clones import Clones
+from ullage.standalone.world.model import NODE, Json
 from ullage.standalone.world.rules import longhorn as rules
 from ullage.standalone.world.stock import OF_VOLUME, Stock, of_persistent_volume, stocked
-from ullage.standalone.world.types import NODE, Json
 
 T = TypeVar("T", bound=Object)
 

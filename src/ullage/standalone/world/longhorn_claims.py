@@ -11,6 +11,7 @@ from typing import Any
 
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.api import Volume as EngineVolume
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -21,11 +22,11 @@ from ullage.kube.objects import is_deleting, without_finalizer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
 from ullage.standalone.world.claims import BY_UID, FOR_CLAIM, Storage
+from ullage.standalone.world.model import PROVISIONED_BY, Json, uid_of, volume_name
 from ullage.standalone.world.rules import longhorn as rules
 from ullage.standalone.world.rules.binding import Delete, LetGo
 from ullage.standalone.world.rules.provision import NOT_PROVISIONED, PROVISIONED, Provision, Refuse
 from ullage.standalone.world.stock import Stock
-from ullage.standalone.world.types import CLAIMS, PROVISIONED_BY, VOLUMES, Claim, Json, Volume, uid_of, volume_name
 
 
 class Provisioner:
@@ -58,20 +59,20 @@ class Provisioner:
             case _ if claim is None or claim.spec.volume_name not in ("", name):
                 await self._clear(name)
 
-    async def _make(self, claim: Claim, plan: Provision) -> None:
+    async def _make(self, claim: PersistentVolumeClaim, plan: Provision) -> None:
         backing = self._backing(plan.name)
         if backing is None:
             with contextlib.suppress(AlreadyExists):  # the cache is behind
                 await self._client.create(ENGINE_VOLUMES, rules.volume_for(claim))
             return  # once it has its data it brings us back
         is_there = backing.status.state and not is_deleting(backing.metadata)
-        if is_there and await api.make(self._client, VOLUMES, rules.persistent_volume_for(claim, plan)):
+        if is_there and await api.make(self._client, PERSISTENT_VOLUMES, rules.persistent_volume_for(claim, plan)):
             self._recorder.record(CLAIMS, claim, PROVISIONED, note=f"Successfully provisioned volume {plan.name}")
 
     async def _clear(self, name: str) -> None:
         """A Volume whose claim went before its PersistentVolume was made. The cache may not know that yet: the API does."""
         backing = self._backing(name)
-        if backing is not None and _goes_with_claim(backing) and await self._client.find(VOLUMES, name) is None:
+        if backing is not None and _goes_with_claim(backing) and await self._client.find(PERSISTENT_VOLUMES, name) is None:
             await self._delete(backing)
 
     def _backing(self, name: str) -> EngineVolume | None:
@@ -79,14 +80,14 @@ class Provisioner:
 
     # --- there is one ---
 
-    async def _present(self, volume: Volume) -> None:
+    async def _present(self, volume: PersistentVolume) -> None:
         match rules.plan_persistent_volume(volume, await self._storage.claim_of(volume)):
             case Delete():
-                await api.remove(self._client, VOLUMES, volume.metadata)
+                await api.remove(self._client, PERSISTENT_VOLUMES, volume.metadata)
             case LetGo(with_data):
                 await self._let_go(volume, with_data=with_data)
 
-    async def _let_go(self, volume: Volume, *, with_data: bool) -> None:
+    async def _let_go(self, volume: PersistentVolume, *, with_data: bool) -> None:
         meta = volume.metadata
         backing = await self._client.find(ENGINE_VOLUMES, meta.name, rules.NAMESPACE)
         if backing is not None and PROVISIONED_BY in backing.metadata.annotations:
@@ -96,7 +97,7 @@ class Provisioner:
             await self._leave(backing)
         left = without_finalizer(meta, rules.HELD).finalizers
         change: Json = {"metadata": {"finalizers": list(left) or None}}
-        await patch_seen(self._client, VOLUMES, volume, change)
+        await patch_seen(self._client, PERSISTENT_VOLUMES, volume, change)
 
     async def _leave(self, backing: EngineVolume) -> None:
         """To whoever asked for it to be kept."""
@@ -113,7 +114,7 @@ def controller(wiring: Wiring, stock: Stock, *, recorder: Recorder) -> Controlle
     storage: Storage = stock.storage
     provisioner = Provisioner(wiring.client, stock, recorder=recorder)
 
-    def of_claim(claim: Claim) -> list[Key]:
+    def of_claim(claim: PersistentVolumeClaim) -> list[Key]:
         named = [claim.spec.volume_name] if claim.spec.volume_name else []
         given = [found.metadata.name for found in storage.volumes.by(FOR_CLAIM, str(key_of(claim)))]
         return [Key("", name) for name in {volume_name(claim.metadata.uid), *named, *given}]
@@ -132,5 +133,5 @@ def _goes_with_claim(volume: EngineVolume) -> bool:
     return PROVISIONED_BY in volume.metadata.annotations and not is_deleting(volume.metadata)
 
 
-def _of(claim: Claim | None) -> list[Key]:
+def _of(claim: PersistentVolumeClaim | None) -> list[Key]:
     return [Key("", volume_name(claim.metadata.uid))] if claim else []

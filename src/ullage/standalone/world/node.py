@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ullage.clock import Clock
+from ullage.kube.builtin.core import NODES, Node
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, own
 from ullage.kube.objects import timestamp
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
-from ullage.standalone.world.types import HOSTNAME, NODE, NODES, Json, Node
+from ullage.standalone.world.model import HOSTNAME, NODE, Json
 
 KEY = Key("", NODE)
 NOT_READY = "node.kubernetes.io/not-ready"  # kube-apiserver puts it on every new node

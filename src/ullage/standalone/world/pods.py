@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import Retryable, Terminal
+from ullage.kube.builtin.core import PODS, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, Source, own
@@ -17,10 +18,10 @@ from ullage.standalone.world import api
 from ullage.standalone.world.claims import BY_CLAIM, Storage
 from ullage.standalone.world.copying import CopyFailed
 from ullage.standalone.world.directories import Directories
+from ullage.standalone.world.model import NODE, Json
 from ullage.standalone.world.rules import pods as rules
 from ullage.standalone.world.rules.pods import Finish, Hold, Perform, Place, Start, plan_pod
 from ullage.standalone.world.runs import Roots, Runs
-from ullage.standalone.world.types import NODE, PODS, Json, Pod
 
 SCHEDULED = Reason("Scheduled", action="Binding")
 UNSCHEDULED = Reason("FailedScheduling", action="Scheduling", type="Warning")

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ullage.kube.builtin.core import Container, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.standalone.world import copying
 from ullage.standalone.world.copying import CopyFailed
 from ullage.standalone.world.rules.commands import CannotRun, Copy, Sleep, Step, understand
 from ullage.standalone.world.rules.pods import CANNOT_RUN, FAILED, Outcome
-from ullage.standalone.world.types import Container, Pod
 
 Roots = Callable[[str], Path]  # from the name of a volume in the pod to its directory
 

@@ -12,6 +12,10 @@ from typing import Any, Final
 from ullage.engines.api import ENGINES
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.connection import HostConnection
+from ullage.kube.builtin.apps import STATEFUL_SETS
+from ullage.kube.builtin.batch import JOBS
+from ullage.kube.builtin.core import CLAIMS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
@@ -21,12 +25,12 @@ from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
 from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node, pods, unsupported, volumes, workloads
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories, Held
+from ullage.standalone.world.model import Json
 from ullage.standalone.world.rules.longhorn import NAMESPACE as LONGHORN
 from ullage.standalone.world.rules.longhorn import STORAGE_CLASS
 from ullage.standalone.world.rules.provision import DEFAULT
 from ullage.standalone.world.rules.unsupported import CONDITIONS
 from ullage.standalone.world.stock import Stock
-from ullage.standalone.world.types import CLAIMS, CLASSES, JOBS, NAMESPACES, NODES, PODS, SETS, VOLUMES, Json
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
@@ -66,27 +70,27 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
             make=controllers,
             watches=(
                 CLAIMS,
-                VOLUMES,
-                CLASSES,
+                PERSISTENT_VOLUMES,
+                STORAGE_CLASSES,
                 PODS,
                 NODES,
                 JOBS,
-                SETS,
+                STATEFUL_SETS,
                 *CONDITIONS,
                 *((ENGINE_VOLUMES, ENGINES) if engines else ()),
             ),
             writes=(
                 Write(CLAIMS, ("create", "patch")),
                 Write(CLAIMS, ("patch",), ("status",)),
-                Write(VOLUMES, ("create", "patch", "delete")),
-                Write(VOLUMES, ("patch",), ("status",)),
+                Write(PERSISTENT_VOLUMES, ("create", "patch", "delete")),
+                Write(PERSISTENT_VOLUMES, ("patch",), ("status",)),
                 Write(PODS, ("create", "delete")),
                 Write(PODS, ("create",), ("binding",)),
                 Write(PODS, ("patch",), ("status",)),
                 Write(NODES, ("create", "patch")),
                 Write(NODES, ("patch",), ("status",)),
                 Write(JOBS, ("patch",), ("status",)),
-                Write(SETS, ("patch",), ("status",)),
+                Write(STATEFUL_SETS, ("patch",), ("status",)),
                 *(Write(kind, ("patch",), ("status",)) for kind, condition in CONDITIONS.items() if condition),
                 *(ENGINE_WRITES if engines else ()),
             ),
@@ -102,7 +106,7 @@ async def bring_classes(client: Client, *, engines: bool = False) -> bool:
         await api.make(client, NAMESPACES, LONGHORN_NAMESPACE)
     made = False
     for found in (DEFAULT, *((STORAGE_CLASS,) if engines else ())):
-        made |= await api.make(client, CLASSES, found)
+        made |= await api.make(client, STORAGE_CLASSES, found)
         with contextlib.suppress(NotFound):  # a control plane without snapshots
             made |= await api.make(client, SNAPSHOT_CLASSES, _snapshot_class(found))
     return made

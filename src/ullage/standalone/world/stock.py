@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ullage.engines.api import ENGINES, VOLUMES, Volume
+from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.claims import BY_CLAIM, BY_VOLUME, Storage
 from ullage.standalone.world.rules import longhorn as rules
-from ullage.standalone.world.types import Claim, Pod
-from ullage.standalone.world.types import Volume as PersistentVolume
 
 # How Volumes are found that need another one's data, Engines of a Volume, and PersistentVolumes of a Volume.
 BY_SOURCE, OF_VOLUME, BY_HANDLE = "source", "volume", "handle"
@@ -34,7 +33,7 @@ class Stock:
         claims = (claim for found in self.storage.volumes.by(BY_HANDLE, name) for claim in self._claims(found))
         return any(self.storage.pods.by(BY_CLAIM, str(key_of(claim))) for claim in claims)
 
-    def _claims(self, volume: PersistentVolume) -> Iterable[Claim]:
+    def _claims(self, volume: PersistentVolume) -> Iterable[PersistentVolumeClaim]:
         return self.storage.claims.by(BY_VOLUME, volume.metadata.name)
 
     # --- which Volumes a change may concern ---
@@ -49,7 +48,7 @@ class Stock:
         found = (self.storage.claims.get(key) for key in pod.claims)
         return [key for claim in found if claim is not None for key in self.of_claim(claim)]
 
-    def of_claim(self, claim: Claim) -> Iterable[Key]:
+    def of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
         volume = self.storage.volumes.get(Key("", claim.spec.volume_name)) if claim.spec.volume_name else None
         return of_persistent_volume(volume) if volume is not None else ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ullage.clock import Clock
+from ullage.kube.builtin.core import Workload
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -12,7 +13,6 @@ from ullage.kube.kinds import Kind
 from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.rules import unsupported as rules
-from ullage.standalone.world.types import Workload
 
 NOT_SUPPORTED = Reason(rules.REASON, action="Reconcile", type="Warning")
 

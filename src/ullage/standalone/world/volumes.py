@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, Source, own
@@ -18,6 +19,7 @@ from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
 from ullage.standalone.world.claims import BY_UID, FOR_CLAIM, Storage
 from ullage.standalone.world.directories import Directories
+from ullage.standalone.world.model import BOUND_BY_CONTROLLER, HELD, Json, uid_of, volume_name
 from ullage.standalone.world.rules.binding import Delete, LetGo, SetPhase, Unbind, plan_volume
 from ullage.standalone.world.rules.provision import (
     NOT_PROVISIONED,
@@ -27,7 +29,6 @@ from ullage.standalone.world.rules.provision import (
     plan_provision,
     volume_for,
 )
-from ullage.standalone.world.types import BOUND_BY_CONTROLLER, CLAIMS, HELD, VOLUMES, Claim, Json, Volume, uid_of, volume_name
 
 
 class Keeper:
@@ -60,19 +61,19 @@ class Keeper:
             case _ if claim is None or claim.spec.volume_name not in ("", name):
                 await self._clear(name)
 
-    async def _make(self, claim: Claim, plan: Provision) -> None:
+    async def _make(self, claim: PersistentVolumeClaim, plan: Provision) -> None:
         path = await asyncio.to_thread(self._directories.make, plan.name)
-        if await api.make(self._client, VOLUMES, volume_for(claim, plan, path=str(path))):
+        if await api.make(self._client, PERSISTENT_VOLUMES, volume_for(claim, plan, path=str(path))):
             self._recorder.record(CLAIMS, claim, PROVISIONED, note=f"Successfully provisioned volume {plan.name}")
 
     async def _clear(self, name: str) -> None:
         """A directory whose claim went before its volume was made. The cache may not know the volume yet: the API does."""
-        if self._directories.has_made(name) and await self._client.find(VOLUMES, name) is None:
+        if self._directories.has_made(name) and await self._client.find(PERSISTENT_VOLUMES, name) is None:
             await asyncio.to_thread(self._directories.remove, name)
 
     # --- there is one ---
 
-    async def _present(self, volume: Volume) -> None:
+    async def _present(self, volume: PersistentVolume) -> None:
         claim = await self._storage.claim_of(volume)
         match plan_volume(volume, claim):
             case SetPhase(phase):
@@ -80,35 +81,35 @@ class Keeper:
             case Unbind(free):
                 await self._unbind(volume, free=free)
             case Delete():
-                await api.remove(self._client, VOLUMES, volume.metadata)
+                await api.remove(self._client, PERSISTENT_VOLUMES, volume.metadata)
             case LetGo(with_data):
                 await self._let_go(volume, with_data=with_data)
 
-    async def _unbind(self, volume: Volume, *, free: bool) -> None:
+    async def _unbind(self, volume: PersistentVolume, *, free: bool) -> None:
         if free:
             change: Json = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
         else:
             change = {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
         await self._patch(volume, change)
 
-    async def _let_go(self, volume: Volume, *, with_data: bool) -> None:
+    async def _let_go(self, volume: PersistentVolume, *, with_data: bool) -> None:
         name = volume.metadata.name
         if uid_of(name) is not None:
             await asyncio.to_thread(self._directories.remove if with_data else self._directories.forget, name)
         left = without_finalizer(volume.metadata, HELD).finalizers
         await self._patch(volume, {"metadata": {"finalizers": list(left) or None}})
 
-    async def _patch(self, volume: Volume, change: Json, *, subresource: str = "") -> None:
+    async def _patch(self, volume: PersistentVolume, change: Json, *, subresource: str = "") -> None:
         meta = volume.metadata
         await self._client.patch(
-            VOLUMES, meta.name, merge=change, subresource=subresource, resource_version=meta.resource_version
+            PERSISTENT_VOLUMES, meta.name, merge=change, subresource=subresource, resource_version=meta.resource_version
         )
 
 
 def controller(wiring: Wiring, storage: Storage, *, directories: Directories, recorder: Recorder) -> Controller[Key]:
     keeper = Keeper(wiring.client, storage, directories=directories, recorder=recorder)
 
-    def of_claim(claim: Claim) -> list[Key]:
+    def of_claim(claim: PersistentVolumeClaim) -> list[Key]:
         named = [claim.spec.volume_name] if claim.spec.volume_name else []
         given = [found.metadata.name for found in storage.volumes.by(FOR_CLAIM, str(key_of(claim)))]
         return [Key("", name) for name in {volume_name(claim.metadata.uid), *named, *given}]
@@ -125,5 +126,5 @@ def controller(wiring: Wiring, storage: Storage, *, directories: Directories, re
     return made
 
 
-def _of(claim: Claim | None) -> list[Key]:
+def _of(claim: PersistentVolumeClaim | None) -> list[Key]:
     return [Key("", volume_name(claim.metadata.uid))] if claim else []

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.clock import Clock
+from ullage.kube.builtin.apps import STATEFUL_SETS, StatefulSet
+from ullage.kube.builtin.batch import JOBS, Job
+from ullage.kube.builtin.core import CLAIMS, PODS, Pod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -15,9 +18,9 @@ from ullage.kube.objects import controller_of, merge_patch
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import api
 from ullage.standalone.world.claims import Storage
+from ullage.standalone.world.model import Json
 from ullage.standalone.world.rules import jobs as job_rules
 from ullage.standalone.world.rules import sets as set_rules
-from ullage.standalone.world.types import CLAIMS, JOBS, PODS, SETS, Job, Json, Pod, StatefulSet
 
 CREATED = Reason("SuccessfulCreate", action="Create")
 DELETED = Reason("SuccessfulDelete", action="Delete")
@@ -104,10 +107,10 @@ class Sets(_Hand):
         for body in plan.claims:
             await api.make(self._client, CLAIMS, body)
         for body in plan.pods:
-            await self._create_pod(SETS, found, body)
+            await self._create_pod(STATEFUL_SETS, found, body)
         for pod in plan.delete:
-            await self._delete_pod(SETS, found, pod)
-        await self._write(SETS, found, plan.status)
+            await self._delete_pod(STATEFUL_SETS, found, pod)
+        await self._write(STATEFUL_SETS, found, plan.status)
 
     def _claims(self, found: StatefulSet) -> set[str]:
         """Which of the set's claims exist. Asked by name: a namespace may hold thousands."""
@@ -122,11 +125,13 @@ class Sets(_Hand):
 
 
 def controllers(wiring: Wiring, storage: Storage, recorder: Recorder) -> list[Controller[Key]]:
-    jobs_cache, sets_cache = wiring.cache(JOBS), wiring.cache(SETS)
+    jobs_cache, sets_cache = wiring.cache(JOBS), wiring.cache(STATEFUL_SETS)
     storage.pods.index(BY_CONTROLLER, lambda pod: (owner.uid,) if (owner := controller_of(pod.metadata)) else ())
     jobs = Jobs(wiring.client, storage, recorder, clock=wiring.clock, jobs=jobs_cache)
     sets = Sets(wiring.client, storage, recorder, clock=wiring.clock, sets=sets_cache)
     return [
         Controller("jobs", [own(jobs_cache), owned(storage.pods, by=JOBS)], jobs.reconcile, metrics=wiring.metrics),
-        Controller("statefulsets", [own(sets_cache), owned(storage.pods, by=SETS)], sets.reconcile, metrics=wiring.metrics),
+        Controller(
+            "statefulsets", [own(sets_cache), owned(storage.pods, by=STATEFUL_SETS)], sets.reconcile, metrics=wiring.metrics
+        ),
     ]

@@ -14,9 +14,10 @@ from ullage.cli.snapshot.reading import Missing, NotInstalled, find
 from ullage.cli.snapshot.restoring import Wish, new_claim, wanted_size
 from ullage.cli.snapshot.waiting import Failed
 from ullage.errors import BadInput
+from ullage.kube.builtin import core, storage
+from ullage.kube.builtin.apps import STATEFUL_SETS
+from ullage.kube.builtin.core import PODS
 from ullage.kube.errors import Forbidden, NotFound
-from ullage.snapshots import types
-from ullage.snapshots.selection import PODS, STATEFUL_SETS
 
 Json = dict[str, Any]
 READY: Json = {"readyToUse": True, "restoreSize": "1536Mi", "creationTime": "2026-05-01T11:50:02Z"}
@@ -31,10 +32,12 @@ def claim(name: str = "data", size: str = "10Gi", *, phase: str = "Bound", **spe
 def provisioned() -> Cluster:
     """A bound claim, its volume and classes for both APIs."""
     cluster = Cluster()
-    cluster.put(types.CLAIMS, claim())
+    cluster.put(core.CLAIMS, claim())
     ref = {"namespace": "shop", "name": "data", "uid": "uid-data"}
-    cluster.put(types.VOLUMES, {"metadata": {"name": "pv-1"}, "spec": {"claimRef": ref, "hostPath": {"path": "/v/1"}}})
-    cluster.put(types.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": "ullage.io/hostpath"})
+    cluster.put(
+        core.PERSISTENT_VOLUMES, {"metadata": {"name": "pv-1"}, "spec": {"claimRef": ref, "hostPath": {"path": "/v/1"}}}
+    )
+    cluster.put(storage.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": "ullage.io/hostpath"})
     default = {"snapshot.storage.kubernetes.io/is-default-class": "true"}
     cluster.put(
         GA.classes,
@@ -104,7 +107,7 @@ async def test_a_dry_run_tells_volume_driver_and_class(capsys: pytest.CaptureFix
 
 async def test_a_dry_run_says_what_the_snapshot_will_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = provisioned()
-    cluster.put(types.CLAIMS, claim(phase="Pending"))
+    cluster.put(core.CLAIMS, claim(phase="Pending"))
     shown = await foretold(cluster, capsys)
     assert "  waits: claim shop/data is Pending; the snapshot is taken once the claim is Bound" in shown.splitlines()
 
@@ -112,8 +115,8 @@ async def test_a_dry_run_says_what_the_snapshot_will_wait_for(capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("missing", "reason"),
     [
-        pytest.param(types.CLAIMS, "ClaimNotFound: claim shop/data does not exist", id="no claim"),
-        pytest.param(types.VOLUMES, "VolumeNotFound: volume pv-1 of claim shop/data does not exist", id="no volume"),
+        pytest.param(core.CLAIMS, "ClaimNotFound: claim shop/data does not exist", id="no claim"),
+        pytest.param(core.PERSISTENT_VOLUMES, "VolumeNotFound: volume pv-1 of claim shop/data does not exist", id="no volume"),
         pytest.param(GA.classes, "NoDefaultClass: no class is marked as the default", id="no class"),
     ],
 )
@@ -127,9 +130,9 @@ async def test_a_dry_run_of_what_would_fail_fails(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("hidden", "said"),
     [
-        pytest.param(types.VOLUMES, "not checked: you may not read volume pv-1", id="volumes"),
+        pytest.param(core.PERSISTENT_VOLUMES, "not checked: you may not read volume pv-1", id="volumes"),
         pytest.param(GA.classes, "not checked: you may not read volumesnapshotclasses", id="classes"),
-        pytest.param(types.CLAIMS, "not checked: you may not read claims", id="claims"),
+        pytest.param(core.CLAIMS, "not checked: you may not read claims", id="claims"),
     ],
 )
 async def test_what_may_not_be_read_is_not_checked_and_no_failure(
@@ -213,7 +216,7 @@ async def test_a_volume_leads_to_the_namespace_of_its_claim_unless_one_is_named(
 
 async def test_a_volume_that_may_not_be_read_is_found_by_label() -> None:
     cluster = populated()
-    cluster.hidden = {types.VOLUMES.name}
+    cluster.hidden = {core.PERSISTENT_VOLUMES.name}
     assert await listed(cluster, "pv", "pv-1") == {"labelled"}
 
 
@@ -290,8 +293,8 @@ async def test_a_description_gathers_record_and_restored_claims() -> None:
     spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Delete", "driver": "d", "source": {"volumeHandle": "v"}}
     cluster.put(GA.records, {"metadata": {"name": "c"}, "spec": spec})
     source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
-    cluster.put(types.CLAIMS, claim("copy", dataSourceRef=source))
-    cluster.put(types.CLAIMS, claim("unrelated", dataSourceRef={**source, "name": "t"}))
+    cluster.put(core.CLAIMS, claim("copy", dataSourceRef=source))
+    cluster.put(core.CLAIMS, claim("unrelated", dataSourceRef={**source, "name": "t"}))
     known = await actions.describe(cluster.session(), "s")
     assert known.record is not None
     assert not isinstance(known.record, Forbidden)
@@ -329,8 +332,8 @@ async def test_delete(capsys: pytest.CaptureFixture[str], dry_run: bool, left: i
 # --- restore ---------------------------------------------------------------------------------------------------------
 
 
-def source_claim(**spec: Any) -> types.Claim:
-    return msgspec.convert(claim(**spec), types.Claim)
+def source_claim(**spec: Any) -> core.PersistentVolumeClaim:
+    return msgspec.convert(claim(**spec), core.PersistentVolumeClaim)
 
 
 def ready(dialect: Any = GA, **status: Any) -> Found:
@@ -348,7 +351,9 @@ def ready(dialect: Any = GA, **status: Any) -> Found:
         pytest.param(GIB, None, GIB, GIB, id="exactly what is needed"),
     ],
 )
-def test_how_large_the_claim_is(needed: int | None, source: types.Claim | None, wish: int | None, expected: int) -> None:
+def test_how_large_the_claim_is(
+    needed: int | None, source: core.PersistentVolumeClaim | None, wish: int | None, expected: int
+) -> None:
     assert wanted_size(needed, source, Wish(to="copy", size=wish)) == expected
 
 
@@ -415,7 +420,7 @@ async def test_restore_makes_the_claim_and_notes_what_it_waits_for(capsys: pytes
     cluster = provisioned()
     cluster.snapshot("s", "data")
     await actions.restore(cluster.session(), "s", Wish(to="copy"), dry_run=False, timeout=None)
-    assert (types.CLAIMS.name, "shop", "copy") in cluster.objects
+    assert (core.CLAIMS.name, "shop", "copy") in cluster.objects
     printed = capsys.readouterr()
     assert printed.out == "persistentvolumeclaim/copy created\n"
     assert printed.err == "ullage: note: SnapshotNotReady: the snapshot is not ready; the claim is filled once it is\n"
@@ -425,7 +430,7 @@ async def test_a_dry_run_of_restore_shows_the_claim_and_makes_none(capsys: pytes
     cluster = provisioned()
     cluster.snapshot("s", "data", status=READY)
     await actions.restore(cluster.session(), "s", Wish(to="copy"), dry_run=True, timeout=1.0)
-    assert (types.CLAIMS.name, "shop", "copy") not in cluster.objects
+    assert (core.CLAIMS.name, "shop", "copy") not in cluster.objects
     assert capsys.readouterr().out.splitlines() == [
         "persistentvolumeclaim/copy would be created (dry run)",
         "  from volumesnapshot.snapshot.storage.k8s.io/s",

@@ -21,10 +21,11 @@ from ullage.cli.snapshot import text
 from ullage.cli.snapshot.description import Known, described
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import NEXT_STEPS, Verdict, judge, news, why_failed
-from ullage.cli.snapshot.reading import SeenEvent
+from ullage.kube.builtin import core
+from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
-from ullage.snapshots import source_volume, types
+from ullage.snapshots import source_volume
 from ullage.snapshots.api.prototype import parameters
 from ullage.snapshots.controllers.record.sync import controller as record_controller
 from ullage.snapshots.controllers.record.sync import rules as record_rules
@@ -197,7 +198,7 @@ def test_conditions_restored_claims_and_events_are_tables() -> None:
             "spec": {"resources": {"requests": {"storage": "2Gi"}}},
             "status": {"phase": "Bound"},
         },
-        types.Claim,
+        core.PersistentVolumeClaim,
     )
     old = {
         "deprecatedLastTimestamp": "2026-05-01T11:59:00Z",
@@ -206,7 +207,7 @@ def test_conditions_restored_claims_and_events_are_tables() -> None:
         "note": "n\nn",
         "type": "Normal",
     }
-    shown = lines(Known(found=one, claims=[claim], events=[msgspec.convert(old, SeenEvent)]))
+    shown = lines(Known(found=one, claims=[claim], events=[msgspec.convert(old, Event)]))
     assert "Ready True 60m Usable m" in shown
     assert "copy Bound 2Gi 30s" in shown
     assert "Normal 60s (x3) R n n" in shown

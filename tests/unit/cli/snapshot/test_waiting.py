@@ -13,12 +13,13 @@ from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster, Json
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot import waiting as snapshot_waiting
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.reading import SEEN_EVENTS, Missing
+from ullage.cli.snapshot.reading import Missing
 from ullage.cli.snapshot.restoring import Filling
 from ullage.cli.snapshot.waiting import Failed, Teller, Terms, TimedOut, Waiting
 from ullage.clock import FakeClock
+from ullage.kube.builtin import core, storage
+from ullage.kube.builtin.events import EVENTS
 from ullage.kube.errors import Unavailable
-from ullage.snapshots import types
 
 CUT: Json = {"creationTime": "2026-05-01T11:50:02Z"}
 READY: Json = {**CUT, "readyToUse": True, "restoreSize": "1Gi"}
@@ -197,18 +198,18 @@ def claim(phase: str = "Pending", **spec: Any) -> Json:
 
 
 def filling(stage: Stage) -> Filling:
-    body = stage.cluster.put(types.CLAIMS, claim())
-    made = msgspec.convert(body, types.Claim)
+    body = stage.cluster.put(core.CLAIMS, claim())
+    made = msgspec.convert(body, core.PersistentVolumeClaim)
     return Filling(stage.cluster.session().client, made, teller=Teller(stage.out), clock=stage.clock)
 
 
 async def test_a_claim_is_waited_for_and_what_its_events_say_is_told_once() -> None:
     def warned(stage: Stage) -> None:
         event = {"reason": "SnapshotNotReady", "note": "it is uploading", "regarding": {"uid": "uid-copy"}}
-        stage.cluster.put(SEEN_EVENTS, {"metadata": {"name": "e"}, **event})
+        stage.cluster.put(EVENTS, {"metadata": {"name": "e"}, **event})
 
     def bound(stage: Stage) -> None:
-        stage.cluster.put(types.CLAIMS, claim("Bound", volumeName="pvc-1"))
+        stage.cluster.put(core.CLAIMS, claim("Bound", volumeName="pvc-1"))
 
     stage = Stage(nothing, warned, nothing, nothing, nothing, nothing, bound)
     await filling(stage).run(60)
@@ -218,7 +219,7 @@ async def test_a_claim_is_waited_for_and_what_its_events_say_is_told_once() -> N
 async def test_a_claim_that_waits_for_its_first_pod_is_not_waited_for() -> None:
     stage = Stage()
     late = {"metadata": {"name": "fast"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer"}
-    stage.cluster.put(types.STORAGE_CLASSES, late)
+    stage.cluster.put(storage.STORAGE_CLASSES, late)
     await filling(stage).run(60)
     assert stage.told == ["copy: its class makes volumes for the first pod that uses the claim; not waiting"]
 
@@ -233,9 +234,9 @@ async def test_a_claim_that_waits_for_its_first_pod_is_not_waited_for() -> None:
 async def test_a_claim_that_will_not_be_filled(phase: str, error: str) -> None:
     def act(stage: Stage) -> None:
         if phase:
-            stage.cluster.put(types.CLAIMS, claim(phase, volumeName="pvc-1"))
+            stage.cluster.put(core.CLAIMS, claim(phase, volumeName="pvc-1"))
         else:
-            stage.cluster.objects.pop((types.CLAIMS.name, "shop", "copy"))
+            stage.cluster.objects.pop((core.CLAIMS.name, "shop", "copy"))
 
     stage = Stage(nothing, act)
     with pytest.raises((Failed, Missing), match=f"^{error}$"):

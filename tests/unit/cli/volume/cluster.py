@@ -10,8 +10,8 @@ import msgspec
 from tests.unit.cli.snapshot.cluster import Cluster, Json
 from tests.unit.snapshots.api.objects import patched
 from ullage.engines.api import ENGINES, VOLUMES
+from ullage.kube.builtin import core
 from ullage.kube.kinds import Kind
-from ullage.snapshots import types
 
 NS = "longhorn-system"
 MIB = 1 << 20
@@ -43,10 +43,10 @@ class VolumeCluster(Cluster):
 
     def bind(self, claim: str, volume: str, *, driver: str = "driver.longhorn.io") -> None:
         namespace, _, name = claim.partition("/")
-        self.put(types.CLAIMS, {"metadata": {"name": name}, "spec": {"volumeName": f"pv-{volume}"}}, namespace=namespace)
+        self.put(core.CLAIMS, {"metadata": {"name": name}, "spec": {"volumeName": f"pv-{volume}"}}, namespace=namespace)
         source = {"csi": {"driver": driver, "volumeHandle": volume}} if driver else {"hostPath": {"path": "/x"}}
         spec = {"claimRef": {"namespace": namespace, "name": name}, **source}
-        self.put(types.VOLUMES, {"metadata": {"name": f"pv-{volume}"}, "spec": spec})
+        self.put(core.PERSISTENT_VOLUMES, {"metadata": {"name": f"pv-{volume}"}, "spec": spec})
 
     @property
     def tickets(self) -> Json:

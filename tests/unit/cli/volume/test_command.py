@@ -19,7 +19,7 @@ from ullage.cli.volume.command import app
 from ullage.cli.volume.tree import tree
 from ullage.engines.api import ENGINES, HEAD, VOLUMES
 from ullage.errors import BadInput, UllageError
-from ullage.snapshots import types
+from ullage.kube.builtin import core
 
 NAMES = "not a name; up to 253 lower case letters, digits, - and . are allowed, with a letter or digit at both ends"
 WHERE = "NAMESPACE/CLAIM|VOLUME"
@@ -136,7 +136,7 @@ def test_no_volumes_are_said_apart_from_the_output(cluster: VolumeCluster) -> No
 
 
 def test_claims_that_may_not_be_read_are_left_out_and_said(shop: VolumeCluster) -> None:
-    shop.hidden = {types.VOLUMES.name}
+    shop.hidden = {core.PERSISTENT_VOLUMES.name}
     result = called("list")
     assert first_cells(result.stdout) == ["VOLUME", "pvc-1", "pvc-2"]
     assert result.stderr.startswith("ullage: note: claims are not known: persistentvolumes is forbidden")
@@ -161,13 +161,13 @@ def test_a_tree_for_programs(shop: VolumeCluster) -> None:
 
 
 def test_a_claim_whose_volume_may_not_be_read_is_found_by_its_name(shop: VolumeCluster) -> None:
-    shop.hidden = {types.VOLUMES.name}
-    shop.put(types.CLAIMS, {"metadata": {"name": "same"}, "spec": {"volumeName": "pvc-1"}})
+    shop.hidden = {core.PERSISTENT_VOLUMES.name}
+    shop.put(core.CLAIMS, {"metadata": {"name": "same"}, "spec": {"volumeName": "pvc-1"}})
     assert called("tree", "shop/same").stdout.startswith("volume pvc-1 of claim shop/same")
 
 
 def test_what_has_no_tree(shop: VolumeCluster) -> None:
-    shop.put(types.CLAIMS, {"metadata": {"name": "new"}, "spec": {}})
+    shop.put(core.CLAIMS, {"metadata": {"name": "new"}, "spec": {}})
     shop.bind("shop/csi", "x", driver="ebs.csi.aws.com")
     shop.bind("shop/path", "y", driver="")
     shop.bind("shop/gone", "pvc-9")

@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, VirtualLoop, in_virtual_time
+from ullage.kube.builtin.coordination import Lease, LeaseSpec
 from ullage.kube.controller.candidate import Candidate, Claim, Record, Timing, Wait
-from ullage.kube.controller.lease import Elector, Lease, LeaseSpec, NotLeading, own_identity
+from ullage.kube.controller.lease import Elector, NotLeading, own_identity
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, Unavailable
 from ullage.kube.kinds import Meta
 

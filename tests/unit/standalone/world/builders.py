@@ -6,30 +6,26 @@ from typing import Any
 
 import msgspec
 
-from ullage.kube.kinds import Meta, OwnerReference
-from ullage.standalone.world.types import (
-    BIND_COMPLETED,
-    HELD,
-    NODE,
-    PROVISIONED_BY,
-    PROVISIONER,
-    Claim,
-    ClaimReference,
-    ClaimSource,
+from ullage.kube.builtin.core import (
+    ClaimResources,
     ClaimSpec,
     ClaimStatus,
+    ClaimVolumeSource,
     Container,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodSpec,
     PodStatus,
     PodVolume,
-    Resources,
-    StorageClass,
-    Volume,
     VolumeMount,
     VolumeSpec,
     VolumeStatus,
 )
+from ullage.kube.builtin.storage import StorageClass
+from ullage.kube.kinds import Meta, OwnerReference
+from ullage.standalone.world.model import BIND_COMPLETED, HELD, NODE, PROVISIONED_BY, PROVISIONER
 
 UID = "11111111-2222-3333-4444-555555555555"
 OTHER_UID = "99999999-2222-3333-4444-555555555555"
@@ -38,7 +34,7 @@ GOING = "2026-01-01T00:00:00Z"
 
 def claim(
     *, size: str = "1Gi", uid: str = UID, bound: bool = False, going: bool = False, phase: str = "Pending", **spec: Any
-) -> Claim:
+) -> PersistentVolumeClaim:
     """Of class `fast`, unless the spec says otherwise. `bound`: its binding was completed once."""
     meta = Meta(
         name="data",
@@ -49,9 +45,9 @@ def claim(
         deletion_timestamp=GOING if going else None,
     )
     wanted = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "fast", **spec}
-    return Claim(
+    return PersistentVolumeClaim(
         metadata=meta,
-        spec=ClaimSpec(resources=Resources(requests={"storage": size}), **wanted),
+        spec=ClaimSpec(resources=ClaimResources(requests={"storage": size}), **wanted),
         status=ClaimStatus(phase=phase),
     )
 
@@ -67,7 +63,7 @@ def volume(
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     **spec: Any,
-) -> Volume:
+) -> PersistentVolume:
     """`claimed_by` is the uid in its claimRef to default/data; empty: by name only. `ours`: made by the world."""
     marks = {**(annotations or {}), **({PROVISIONED_BY: PROVISIONER} if ours else {})}
     meta = Meta(
@@ -78,16 +74,16 @@ def volume(
         finalizers=(HELD,) if ours else (),
         deletion_timestamp=GOING if going else None,
     )
-    reference = None if claimed_by is None else ClaimReference(namespace="default", name="data", uid=claimed_by)
+    reference = None if claimed_by is None else ObjectReference(namespace="default", name="data", uid=claimed_by)
     wanted = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "fast", **spec}
-    return Volume(
+    return PersistentVolume(
         metadata=meta,
         spec=VolumeSpec(capacity={"storage": size}, claim_ref=reference, **wanted),
         status=VolumeStatus(phase=phase),
     )
 
 
-def replaced(found: Volume, **meta: Any) -> Volume:
+def replaced(found: PersistentVolume, **meta: Any) -> PersistentVolume:
     """The volume with other metadata."""
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, **meta))
 
@@ -127,7 +123,7 @@ def pod(
         labels=labels or {},
         deletion_timestamp=GOING if going else None,
     )
-    volumes = tuple(PodVolume(name=each, persistent_volume_claim=ClaimSource(claim_name=each)) for each in claims)
+    volumes = tuple(PodVolume(name=each, persistent_volume_claim=ClaimVolumeSource(claim_name=each)) for each in claims)
     wanted = {"node_name": node, "restart_policy": "Never" if of_job else "Always", **spec}
     conditions = ({"type": "Ready", "status": "True"},) if ready else ()
     return Pod(

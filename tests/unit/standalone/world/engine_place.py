@@ -19,6 +19,8 @@ from ullage.engines.client.host import HostClient, HostVolume
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists
 from ullage.kube.events.recorder import Recorder
@@ -29,13 +31,12 @@ from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.rules.longhorn import DRIVER, NAMESPACE
 from ullage.standalone.world.stock import Stock
-from ullage.standalone.world.types import CLAIMS, CLASSES, PODS, VOLUMES
 
 UID = "11111111-2222-3333-4444-555555555555"
 NAME = f"pvc-{UID}"
 SIZE = 8 << 20
 SECONDS = 20.0
-KINDS = (CLAIMS, VOLUMES, CLASSES, PODS, ENGINE_VOLUMES, ENGINES, SNAPSHOTS)
+KINDS = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, ENGINE_VOLUMES, ENGINES, SNAPSHOTS)
 
 Answer = TypeVar("Answer")
 
@@ -48,14 +49,14 @@ class WholeApi(MemoryApi):
         name = path.rpartition("/")[2]
         assert "/persistentvolumes" in path
         if method == "DELETE":
-            await self.delete(VOLUMES, name, uid=given["preconditions"]["uid"])
+            await self.delete(PERSISTENT_VOLUMES, name, uid=given["preconditions"]["uid"])
             return b"{}"
         name = given["metadata"]["name"]
 
         def write() -> Json:
-            if self.body(VOLUMES, name) is not None:
+            if self.body(PERSISTENT_VOLUMES, name) is not None:
                 raise AlreadyExists(f"persistentvolumes {name}")
-            self.put(VOLUMES, given)
+            self.put(PERSISTENT_VOLUMES, given)
             return given
 
         self._effect(f"create persistentvolumes {name}", write)
@@ -102,7 +103,9 @@ class Place:
         self.clock = SystemClock()
         self._fused = FusedHost(channels, address, fuse=self.fuse)
         self._directories = directories
-        self.api.put(CLASSES, {"metadata": {"name": "longhorn"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"})
+        self.api.put(
+            STORAGE_CLASSES, {"metadata": {"name": "longhorn"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"}
+        )
 
     def again(self) -> Place:
         """Another API, for the same host."""
@@ -154,7 +157,9 @@ class Place:
 
     def left(self) -> list[str]:
         """Everything that a claim may leave behind in the API."""
-        return [body["metadata"]["name"] for kind in (VOLUMES, ENGINE_VOLUMES, ENGINES) for body in self.api.bodies(kind)]
+        return [
+            body["metadata"]["name"] for kind in (PERSISTENT_VOLUMES, ENGINE_VOLUMES, ENGINES) for body in self.api.bodies(kind)
+        ]
 
     async def on_host(self) -> dict[str, bool]:
         """The volumes of the host, and whether they are attached."""
@@ -219,7 +224,7 @@ class Place:
         ]
 
 
-BINDING = ((CLAIMS, "data", "default"), (VOLUMES, NAME, ""))
+BINDING = ((CLAIMS, "data", "default"), (PERSISTENT_VOLUMES, NAME, ""))
 
 
 @contextlib.asynccontextmanager

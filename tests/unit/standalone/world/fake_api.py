@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import msgspec
 
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Indexer, Key
 from ullage.kube.client.client import Client
@@ -16,10 +18,9 @@ from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Wiring
-from ullage.standalone.world.types import CLAIMS, CLASSES, PODS, VOLUMES
 
 Json = dict[str, Any]
-KINDS: tuple[Kind[Any], ...] = (CLAIMS, VOLUMES, CLASSES, PODS)
+KINDS: tuple[Kind[Any], ...] = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS)
 
 
 class Killed(BaseException):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.storage import StorageClass
 from ullage.standalone.world.rules.binding import (
     Bind,
     ClaimFacts,
@@ -21,7 +23,6 @@ from ullage.standalone.world.rules.binding import (
     plan_claim,
     plan_volume,
 )
-from ullage.standalone.world.types import Claim, StorageClass, Volume
 
 from .builders import OTHER_UID, UID, claim, storage_class, volume
 
@@ -84,7 +85,7 @@ def told(plan: ClaimPlan) -> str:
         pytest.param(claim(going=True), [volume()], "wait", id="a claim that goes takes nothing"),
     ],
 )
-def test_a_claim_that_names_no_volume(wanted: Claim, candidates: list[Volume], plan: str) -> None:
+def test_a_claim_that_names_no_volume(wanted: PersistentVolumeClaim, candidates: list[PersistentVolume], plan: str) -> None:
     assert told(plan_claim(wanted, ClaimFacts(candidates=candidates))) == plan
 
 
@@ -113,7 +114,7 @@ def test_a_claim_that_names_no_volume(wanted: Claim, candidates: list[Volume], p
         pytest.param(volume(going=True), 'wait FailedBinding volume "v" is being deleted', id="it is going"),
     ],
 )
-def test_a_claim_that_names_a_volume(found: Volume | None, plan: str) -> None:
+def test_a_claim_that_names_a_volume(found: PersistentVolume | None, plan: str) -> None:
     assert told(plan_claim(claim(volume_name="v"), ClaimFacts(named=found))) == plan
 
 
@@ -129,7 +130,7 @@ def test_a_claim_that_names_a_volume(found: Volume | None, plan: str) -> None:
         ),
     ],
 )
-def test_a_claim_that_was_bound(wanted: Claim, found: Volume | None, plan: str) -> None:
+def test_a_claim_that_was_bound(wanted: PersistentVolumeClaim, found: PersistentVolume | None, plan: str) -> None:
     assert told(plan_claim(wanted, ClaimFacts(named=found))) == plan
 
 
@@ -141,7 +142,7 @@ def test_a_claim_that_was_bound(wanted: Claim, found: Volume | None, plan: str) 
         pytest.param(False, [volume(claimed_by=UID)], "bind v", id="what was made for it at once"),
     ],
 )
-def test_a_claim_of_a_class_that_waits_for_pods(consumed: bool, candidates: list[Volume], plan: str) -> None:
+def test_a_claim_of_a_class_that_waits_for_pods(consumed: bool, candidates: list[PersistentVolume], plan: str) -> None:
     assert told(plan_claim(claim(), ClaimFacts(candidates=candidates, storage_class=LATE, consumed=consumed))) == plan
 
 
@@ -250,5 +251,5 @@ RESTORED = {"ullage.io/restored-from": "default/s"}
         ),
     ],
 )
-def test_what_becomes_of_a_volume(found: Volume, owner: Claim | None, plan: VolumePlan) -> None:
+def test_what_becomes_of_a_volume(found: PersistentVolume, owner: PersistentVolumeClaim | None, plan: VolumePlan) -> None:
     assert plan_volume(found, owner) == plan

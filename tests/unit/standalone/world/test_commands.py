@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ullage.kube.builtin.core import Container, VolumeMount
 from ullage.standalone.world.rules.commands import CannotRun, Copy, Nothing, Place, Sleep, Source, Step, understand
-from ullage.standalone.world.types import Container, VolumeMount
 
 from .builders import container
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from ullage.kube.builtin.batch import Job, JobSpec, JobStatus
+from ullage.kube.builtin.core import Pod
 from ullage.kube.kinds import Meta
 from ullage.standalone.world.rules.jobs import JobPlan, plan_job, pod_for, pod_name
-from ullage.standalone.world.types import Job, JobSpec, JobStatus, Pod
 
 from .builders import GOING, pod
 

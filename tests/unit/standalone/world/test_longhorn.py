@@ -11,12 +11,13 @@ import pytest
 from ullage.engines.api import ENGINES, FINALIZER, SNAPSHOTS, AttachmentTicket, CloneStatus, Volume, VolumeSpec, VolumeStatus
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.errors import BadInput
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS, CsiVolumeSource
 from ullage.kube.kinds import Meta
 from ullage.standalone.world import longhorn
+from ullage.standalone.world.model import PROVISIONED_BY, RESTORED_FROM
 from ullage.standalone.world.rules import longhorn as rules
 from ullage.standalone.world.rules.binding import ClaimFacts, Delete, LetGo
 from ullage.standalone.world.rules.provision import Provision, Refuse
-from ullage.standalone.world.types import CLAIMS, PODS, PROVISIONED_BY, RESTORED_FROM, VOLUMES, Csi
 
 from . import builders
 from .engine_place import NAME, SIZE, UID, Place, place_in
@@ -63,7 +64,7 @@ def test_who_gets_a_volume(claim: dict[str, Any], found: Any, plan: object) -> N
 
 def persistent(*, restored: bool = False, handle: str = NAME, held: bool = True, **given: Any) -> Any:
     marks = {PROVISIONED_BY: rules.DRIVER, **({RESTORED_FROM: "s"} if restored else {})}
-    csi = Csi(driver=rules.DRIVER, volume_handle=handle)
+    csi = CsiVolumeSource(driver=rules.DRIVER, volume_handle=handle)
     given = {"claimed_by": UID, "persistent_volume_reclaim_policy": "Delete", **given}
     found = builders.volume(NAME, annotations=marks, csi=csi, **given)
     return builders.replaced(found, finalizers=(rules.HELD,) if held else ())
@@ -152,7 +153,7 @@ async def test_a_claim_is_bound_to_a_volume_that_nobody_uses_yet(tmp_path: Path,
     async with place_in(tmp_path) as place:
         place.claim(mode=mode)
         await place.live(lambda: place.is_bound() and place.states() == DETACHED)
-        made = place.api.body(VOLUMES, NAME)
+        made = place.api.body(PERSISTENT_VOLUMES, NAME)
         assert made is not None
         assert made["spec"]["csi"]["driver"] == rules.DRIVER
         assert made["spec"]["csi"]["volumeHandle"] == NAME
@@ -200,10 +201,10 @@ async def test_what_is_to_be_retained_stays_when_its_persistent_volume_goes(tmp_
     async with place_in(tmp_path) as place:
         place.claim()
         await place.live(lambda: place.is_bound() and place.states() == DETACHED)
-        place.api.edit(VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+        place.api.edit(PERSISTENT_VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
         place.api.remove(CLAIMS, "data", "default")
-        place.api.remove(VOLUMES, NAME)
-        await place.live(lambda: place.api.body(VOLUMES, NAME) is None)
+        place.api.remove(PERSISTENT_VOLUMES, NAME)
+        await place.live(lambda: place.api.body(PERSISTENT_VOLUMES, NAME) is None)
         place.volume("another")  # whatever happens next has happened when this one is there
         await place.live(lambda: place.states("another") == DETACHED)
         assert place.states() == DETACHED

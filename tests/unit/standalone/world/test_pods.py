@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ullage.clock import SystemClock
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS, HostPathVolumeSource, Pod
 from ullage.kube.cache.indexer import Key
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.copying import CopyFailed
@@ -30,7 +31,6 @@ from ullage.standalone.world.rules.pods import (
     running,
 )
 from ullage.standalone.world.runs import Runs
-from ullage.standalone.world.types import CLAIMS, PODS, VOLUMES, HostPath, Pod
 
 from .builders import OTHER_UID, UID, claim, container, pod, volume
 from .fake_api import FakeApi, Told
@@ -160,8 +160,8 @@ async def test_only_the_claims_own_directory_is_copied_to(tmp_path: Path, found:
     (tmp_path / "pvc-x" / "file").touch()
     api, woken, runs = FakeApi(), asyncio.Event(), Runs()
     api.put(CLAIMS, claim(bound=True, volume_name="v", phase="Bound"))
-    source = HostPath(path=found["path"].format(root=tmp_path)) if found["path"] else None
-    api.put(VOLUMES, volume("v", claimed_by=found["claimed_by"], phase="Bound", host_path=source))
+    source = HostPathVolumeSource(path=found["path"].format(root=tmp_path)) if found["path"] else None
+    api.put(PERSISTENT_VOLUMES, volume("v", claimed_by=found["claimed_by"], phase="Bound", host_path=source))
     doing = pod(container("cp", "/data/file", "/data/copy", data="/data"), phase="Running", of_job=True, claims=("data",))
     api.put(PODS, doing)
     kubelet = Kubelet(

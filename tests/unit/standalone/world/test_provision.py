@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ullage.kube.builtin.core import PersistentVolumeClaim
+from ullage.kube.builtin.storage import StorageClass
+from ullage.standalone.world.model import uid_of, volume_name
 from ullage.standalone.world.rules.binding import ClaimFacts
 from ullage.standalone.world.rules.provision import Provision, Refuse, plan_provision, volume_for
-from ullage.standalone.world.types import Claim, StorageClass, uid_of, volume_name
 
 from .builders import UID, claim, storage_class, volume
 
@@ -43,7 +45,9 @@ YES = Provision(f"pvc-{UID}", OURS)
         ),
     ],
 )
-def test_whether_a_claim_gets_a_volume(wanted: Claim, found: StorageClass | None, plan: Provision | Refuse | None) -> None:
+def test_whether_a_claim_gets_a_volume(
+    wanted: PersistentVolumeClaim, found: StorageClass | None, plan: Provision | Refuse | None
+) -> None:
     assert plan_provision(wanted, ClaimFacts(storage_class=found)) == plan
 
 

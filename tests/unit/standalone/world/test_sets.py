@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ullage.kube.builtin.apps import Ordinals, StatefulSet, StatefulSetSpec, StatefulSetStatus, UpdateStrategy
+from ullage.kube.builtin.core import Pod
 from ullage.kube.kinds import Meta
 from ullage.standalone.world.rules.sets import REVISION, SetPlan, plan_set, pod_for, revision
-from ullage.standalone.world.types import Ordinals, Pod, SetSpec, SetStatus, StatefulSet, UpdateStrategy
 
 from .builders import GOING, pod
 
@@ -16,11 +17,11 @@ CLAIM = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]
 
 
 def stateful_set(
-    replicas: int = 3, *, image: str = "one", going: bool = False, status: SetStatus | None = None, **spec: Any
+    replicas: int = 3, *, image: str = "one", going: bool = False, status: StatefulSetStatus | None = None, **spec: Any
 ) -> StatefulSet:
     meta = Meta(name="db", namespace="default", uid="u", generation=4, deletion_timestamp=GOING if going else None)
     template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main", "image": image}]}}
-    wanted = SetSpec(
+    wanted = StatefulSetSpec(
         replicas=replicas,
         selector={"matchLabels": {"app": "db"}},
         template=template,
@@ -28,7 +29,7 @@ def stateful_set(
         volume_claim_templates=(CLAIM,),
         **spec,
     )
-    return StatefulSet(metadata=meta, spec=wanted, status=status or SetStatus())
+    return StatefulSet(metadata=meta, spec=wanted, status=status or StatefulSetStatus())
 
 
 def member(number: int, *, ready: bool = True, phase: str = "Running", going: bool = False, image: str = "one") -> Pod:
@@ -87,10 +88,10 @@ def test_a_set_that_goes_makes_nothing() -> None:
 
 def test_what_the_status_says_during_an_update_and_after() -> None:
     old = revision(stateful_set())
-    found = stateful_set(2, image="two", status=SetStatus(current_revision=old))
+    found = stateful_set(2, image="two", status=StatefulSetStatus(current_revision=old))
     during = plan_set(found, [member(0), member(1, image="two", ready=False)], claims=())
     assert during is not None
-    assert during.status == SetStatus(
+    assert during.status == StatefulSetStatus(
         observed_generation=4,
         replicas=2,
         ready_replicas=1,

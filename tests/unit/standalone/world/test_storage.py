@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict
 from ullage.standalone.world.claims import Binder, Storage
 from ullage.standalone.world.directories import Directories
-from ullage.standalone.world.types import CLAIMS, CLASSES, VOLUMES
 from ullage.standalone.world.volumes import Keeper
 
 from .builders import OTHER_UID, UID, claim, storage_class, volume
@@ -45,7 +46,7 @@ def directories(tmp_path: Path) -> Directories:
 @pytest.fixture
 def api() -> FakeApi:
     made = FakeApi()
-    made.put(CLASSES, storage_class())
+    made.put(STORAGE_CLASSES, storage_class())
     return made
 
 
@@ -65,7 +66,7 @@ async def rest(api: FakeApi, directories: Directories) -> None:
 def state(api: FakeApi, directories: Directories) -> tuple[str, str, bool, bool]:
     """The phases of claim and volume, whether its directory is there, and whether it is noted."""
     claims = api.objects.get((CLAIMS.name, CLAIM), {}).get("status", {}).get("phase", "none")
-    volumes = api.objects.get((VOLUMES.name, VOLUME), {}).get("status", {}).get("phase", "none")
+    volumes = api.objects.get((PERSISTENT_VOLUMES.name, VOLUME), {}).get("status", {}).get("phase", "none")
     return claims, volumes, (directories.root / NAME).is_dir(), directories.has_made(NAME)
 
 
@@ -126,7 +127,7 @@ async def test_a_process_killed_between_directory_and_volume_goes_on_with_the_sa
 async def test_a_volume_that_the_cache_does_not_know_yet_is_not_lost(api: FakeApi, directories: Directories) -> None:
     api.put(CLAIMS, claim(bound=True, volume_name=NAME, phase="Bound"))
     world = World(api, directories)
-    api.put(VOLUMES, volume(NAME, claimed_by=UID, phase="Bound", ours=True))
+    api.put(PERSISTENT_VOLUMES, volume(NAME, claimed_by=UID, phase="Bound", ours=True))
     await world.binder.reconcile(CLAIM)
     assert (state(api, directories)[0], world.told.reasons) == ("Bound", [])
 
@@ -140,7 +141,9 @@ async def test_a_volume_that_the_api_does_not_know_either_is(api: FakeApi, direc
 
 async def test_a_claim_that_the_cache_does_not_know_yet_keeps_its_volume(api: FakeApi, directories: Directories) -> None:
     directories.make(NAME)
-    api.put(VOLUMES, volume(NAME, claimed_by=UID, phase="Bound", ours=True, persistent_volume_reclaim_policy="Delete"))
+    api.put(
+        PERSISTENT_VOLUMES, volume(NAME, claimed_by=UID, phase="Bound", ours=True, persistent_volume_reclaim_policy="Delete")
+    )
     world = World(api, directories)
     api.put(CLAIMS, claim(bound=True, volume_name=NAME, phase="Bound"))
     await world.keeper.reconcile(VOLUME)
@@ -150,7 +153,7 @@ async def test_a_claim_that_the_cache_does_not_know_yet_keeps_its_volume(api: Fa
 async def test_a_directory_whose_volume_the_cache_does_not_know_yet_stays(api: FakeApi, directories: Directories) -> None:
     directories.make(NAME)
     world = World(api, directories)
-    api.put(VOLUMES, volume(NAME, claimed_by=UID, phase="Bound", ours=True))
+    api.put(PERSISTENT_VOLUMES, volume(NAME, claimed_by=UID, phase="Bound", ours=True))
     await world.keeper.reconcile(VOLUME)
     assert (directories.root / NAME).is_dir()
 
@@ -169,14 +172,14 @@ async def test_the_files_of_a_claim_that_lost_its_volume_stay_as_long_as_the_cla
 
 async def test_the_second_of_two_that_saw_a_volume_free_does_not_get_it(api: FakeApi, directories: Directories) -> None:
     free = volume("free", phase="Available")
-    api.put(VOLUMES, free)
+    api.put(PERSISTENT_VOLUMES, free)
     api.put(CLAIMS, claim())
     behind = World(api, directories)
     taken = volume("free", claimed_by=OTHER_UID, phase="Bound")
-    api.put(VOLUMES, taken)
+    api.put(PERSISTENT_VOLUMES, taken)
     with pytest.raises(Conflict):
         await behind.binder.reconcile(CLAIM)
-    assert api.objects[VOLUMES.name, Key("", "free")]["spec"]["claimRef"]["uid"] == OTHER_UID
+    assert api.objects[PERSISTENT_VOLUMES.name, Key("", "free")]["spec"]["claimRef"]["uid"] == OTHER_UID
     assert state(api, directories)[0] == "Pending"
 
 
@@ -190,12 +193,12 @@ async def test_a_restored_volume_is_bound_and_released_and_never_taken_away(api:
         persistent_volume_reclaim_policy="Delete",
         annotations={"pv.kubernetes.io/provisioned-by": "ullage.io/hostpath", "ullage.io/restored-from": "default/s"},
     )
-    api.put(VOLUMES, restored)
+    api.put(PERSISTENT_VOLUMES, restored)
     await rest(api, directories)
     assert state(api, directories) == ("Bound", "Bound", True, False)
     api.take(CLAIMS, "data", "default")
     await rest(api, directories)
     assert state(api, directories) == ("none", "Released", True, False)
-    api.take(VOLUMES, NAME)
+    api.take(PERSISTENT_VOLUMES, NAME)
     await rest(api, directories)
     assert (directories.root / NAME).is_dir(), "what the world did not make it does not remove"

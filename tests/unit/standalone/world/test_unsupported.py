@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from ullage.clock import SystemClock
+from ullage.kube.builtin.apps import DAEMON_SETS, DEPLOYMENTS
+from ullage.kube.builtin.batch import CRON_JOBS
+from ullage.kube.builtin.core import Workload, WorkloadSpec, WorkloadStatus
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind, Meta
 from ullage.standalone.world.rules.unsupported import CONDITIONS, status_of
-from ullage.standalone.world.types import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, Workload, WorkloadSpec, WorkloadStatus
 from ullage.standalone.world.unsupported import Unsupported
 
 from .builders import GOING

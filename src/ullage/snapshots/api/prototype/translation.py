@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UnsetType
 
+from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
 from ullage.kube.objects import Json, merge_patch
 from ullage.snapshots.api.common import (
     bound_to,
@@ -50,7 +51,6 @@ from ullage.snapshots.api.prototype.types import (
 )
 from ullage.snapshots.model import NODE, SOURCE, Change, Problem, Record, Ref, Snapshot, SnapshotClass, State
 from ullage.snapshots.settings import EBS, HOSTPATH
-from ullage.snapshots.types import STORAGE_CLASSES, StorageClass
 
 SECRET_NAME: Final = "ullage.io/deletion-secret-name"
 SECRET_NAMESPACE: Final = "ullage.io/deletion-secret-namespace"

@@ -10,11 +10,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.events.recorder import Reason
 from ullage.kube.objects import is_deleting
 from ullage.quantity import ZERO, Quantity
 from ullage.selectors import LabelSelector
-from ullage.standalone.world.types import BIND_COMPLETED, BOUND_BY_CONTROLLER, HELD, PROVISIONED_BY, Claim, StorageClass, Volume
+from ullage.standalone.world.model import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    HELD,
+    PROVISIONED_BY,
+    is_provisioned_here,
+    wants_data,
+)
 
 CLAIM_LOST: Final = Reason("ClaimLost", action="Bind", type="Warning")
 CLAIM_MISBOUND: Final = Reason("ClaimMisbound", action="Bind", type="Warning")
@@ -26,8 +35,8 @@ VOLUME_MISMATCH: Final = Reason("VolumeMismatch", action="Bind", type="Warning")
 class ClaimFacts:
     """What a decision on a claim needs: the volume that it names, and those that might do."""
 
-    named: Volume | None = None
-    candidates: Sequence[Volume] = ()
+    named: PersistentVolume | None = None
+    candidates: Sequence[PersistentVolume] = ()
     storage_class: StorageClass | None = None
     default_class: str | None = None
     consumed: bool = False  # some pod uses it
@@ -40,7 +49,7 @@ class ClaimFacts:
 class Bind:
     """The two belong together: whatever of that is not yet written down is to be."""
 
-    volume: Volume
+    volume: PersistentVolume
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class Lose:
 ClaimPlan = Bind | TakeClass | Wait | Lose
 
 
-def plan_claim(claim: Claim, facts: ClaimFacts) -> ClaimPlan:
+def plan_claim(claim: PersistentVolumeClaim, facts: ClaimFacts) -> ClaimPlan:
     if BIND_COMPLETED in claim.metadata.annotations:
         return _plan_bound(claim, facts.named)
     if is_deleting(claim.metadata):
@@ -82,24 +91,24 @@ def plan_claim(claim: Claim, facts: ClaimFacts) -> ClaimPlan:
     return Bind(found) if found else Wait()
 
 
-def _plan_bound(claim: Claim, volume: Volume | None) -> ClaimPlan:
+def _plan_bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimPlan:
     if not claim.spec.volume_name:
         return Lose(CLAIM_LOST, "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
     if volume is None:
         return Lose(CLAIM_LOST, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
     reference = volume.spec.claim_ref
-    if reference is None or reference.names(claim):
+    if reference is None or reference.names(claim.metadata):
         return Bind(volume)
     return Lose(CLAIM_MISBOUND, "Two claims are bound to the same volume, this one is bound incorrectly")
 
 
-def _plan_named(claim: Claim, volume: Volume | None) -> ClaimPlan:
+def _plan_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimPlan:
     name = claim.spec.volume_name
     if volume is None:
         return Wait(FAILED_BINDING, f'volume "{name}" not found')
     reference = volume.spec.claim_ref
     if reference is not None:
-        if reference.names(claim):
+        if reference.names(claim.metadata):
             return Bind(volume)
         return Wait(FAILED_BINDING, f'volume "{name}" already bound to a different claim.')
     if is_deleting(volume.metadata):
@@ -109,14 +118,14 @@ def _plan_named(claim: Claim, volume: Volume | None) -> ClaimPlan:
     return Bind(volume)
 
 
-def best_match(claim: Claim, facts: ClaimFacts) -> Volume | None:
+def best_match(claim: PersistentVolumeClaim, facts: ClaimFacts) -> PersistentVolume | None:
     """The volume that names the claim, or else the smallest free one that will do.
 
     A claim that waits for its first pod, or for data, takes only a volume that was made for it.
     """
     fitting = [one for one in facts.candidates if not is_deleting(one.metadata) and misfit(claim, one) is None]
-    made_for_it = next((one for one in fitting if one.spec.claim_ref and one.spec.claim_ref.names(claim)), None)
-    if made_for_it is not None or claim.wants_data or delayed(facts.storage_class, consumed=facts.consumed):
+    made_for_it = next((one for one in fitting if one.spec.claim_ref and one.spec.claim_ref.names(claim.metadata)), None)
+    if made_for_it is not None or wants_data(claim) or delayed(facts.storage_class, consumed=facts.consumed):
         return made_for_it
     free = (one for one in fitting if one.spec.claim_ref is None and one.status.phase in ("", "Pending", "Available"))
     suitable = (one for one in free if _other_class(claim, one) is None and _selected(claim, one))
@@ -127,7 +136,7 @@ def delayed(storage_class: StorageClass | None, *, consumed: bool) -> bool:
     return storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer" and not consumed
 
 
-def misfit(claim: Claim, volume: Volume) -> str | None:
+def misfit(claim: PersistentVolumeClaim, volume: PersistentVolume) -> str | None:
     """Why a volume cannot serve a claim; None if it can."""
     asked = requested(claim)
     if size(volume) < asked:
@@ -139,23 +148,23 @@ def misfit(claim: Claim, volume: Volume) -> str | None:
     return None
 
 
-def requested(claim: Claim) -> Quantity:
-    return Quantity.parse(claim.spec.resources.requests.get("storage", "0"))
+def requested(claim: PersistentVolumeClaim) -> Quantity:
+    return Quantity.parse(str(claim.spec.resources.requests.get("storage", "0")))
 
 
-def size(volume: Volume) -> Quantity:
+def size(volume: PersistentVolume) -> Quantity:
     text = volume.spec.capacity.get("storage")
-    return Quantity.parse(text) if text else ZERO
+    return Quantity.parse(str(text)) if text else ZERO
 
 
-def _other_class(claim: Claim, volume: Volume) -> str | None:
+def _other_class(claim: PersistentVolumeClaim, volume: PersistentVolume) -> str | None:
     wanted = claim.class_name or ""
     if volume.spec.storage_class_name == wanted:
         return None
     return f"storageClassName does not match: {volume.spec.storage_class_name!r}, and {wanted!r} is asked for"
 
 
-def _selected(claim: Claim, volume: Volume) -> bool:
+def _selected(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     selector = claim.spec.selector
     return selector is None or LabelSelector.of(selector).matches(volume.metadata.labels)
 
@@ -203,7 +212,7 @@ class Rest:
 VolumePlan = SetPhase | Unbind | Delete | LetGo | Rest
 
 
-def plan_volume(volume: Volume, claim: Claim | None) -> VolumePlan:
+def plan_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumePlan:
     """`claim` is whoever has the name that stands in claimRef, or None."""
     reference = volume.spec.claim_ref
     if reference is None or not reference.uid:
@@ -218,16 +227,16 @@ def plan_volume(volume: Volume, claim: Claim | None) -> VolumePlan:
         return Unbind(free=BOUND_BY_CONTROLLER in volume.metadata.annotations)
     if volume.status.phase not in ("Released", "Failed"):
         return SetPhase("Released")
-    return Delete() if volume.is_ours and _goes(volume) and not is_deleting(volume.metadata) else Rest()
+    return Delete() if is_provisioned_here(volume) and _goes(volume) and not is_deleting(volume.metadata) else Rest()
 
 
-def _held(volume: Volume) -> bool:
+def _held(volume: PersistentVolume) -> bool:
     return is_deleting(volume.metadata) and HELD in volume.metadata.finalizers
 
 
-def _goes(volume: Volume) -> bool:
+def _goes(volume: PersistentVolume) -> bool:
     return volume.spec.persistent_volume_reclaim_policy == "Delete"
 
 
-def _phase(volume: Volume, phase: str) -> VolumePlan:
+def _phase(volume: PersistentVolume, phase: str) -> VolumePlan:
     return Rest() if volume.status.phase == phase else SetPhase(phase)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.errors import Terminal
-from ullage.standalone.world.types import Container, VolumeMount
+from ullage.kube.builtin.core import Container, VolumeMount
 
 ABILITIES: Final = "no containers are run here: a job can do cp -a, cp -r, rsync -a, sleep, echo and true"
 SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from ullage.kube.builtin.batch import JOBS, Job, JobStatus
+from ullage.kube.builtin.core import Pod
 from ullage.kube.objects import is_deleting, owner_reference, timestamp
-from ullage.standalone.world.types import JOBS, Job, JobStatus, Json, Pod
+from ullage.standalone.world.model import Json
 
 CONTROLLER: Final = "kubernetes.io/job-controller"
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: a name should not be a word

@@ -11,22 +11,14 @@ from ullage.engines import tickets
 from ullage.engines.api import FINALIZER, VOLUME_LABEL, VOLUMES, Engine, EngineSpec, VolumeSpec
 from ullage.engines.api import Volume as EngineVolume
 from ullage.errors import BadInput
+from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting, owner_reference
 from ullage.quantity import Format, Quantity
+from ullage.standalone.world.model import NODE, PROVISIONED_BY, RESTORED_FROM, Json, volume_name, wants_data
 from ullage.standalone.world.rules.binding import ClaimFacts, Delete, LetGo, best_match, delayed, requested
 from ullage.standalone.world.rules.provision import Provision, Refuse, reference_to
-from ullage.standalone.world.types import (
-    CLASSES,
-    NODE,
-    PROVISIONED_BY,
-    RESTORED_FROM,
-    Claim,
-    Json,
-    Volume,
-    volume_name,
-)
-from ullage.standalone.world.types import VOLUMES as PERSISTENT_VOLUMES
 
 NAMESPACE: Final = "longhorn-system"
 DRIVER: Final = "driver.longhorn.io"
@@ -38,8 +30,8 @@ ALIGNED: Final = 2 * 1024**2  # bytes; Longhorn's volumes are multiples of it
 _SOURCE: Final = re.compile(r"snap://([a-z0-9][-a-z0-9.]*)/([A-Za-z0-9][-A-Za-z0-9._]*)")
 
 STORAGE_CLASS: Final[Json] = {
-    "apiVersion": CLASSES.api_version,
-    "kind": CLASSES.kind,
+    "apiVersion": STORAGE_CLASSES.api_version,
+    "kind": STORAGE_CLASSES.kind,
     "metadata": {"name": CLASS},
     "provisioner": DRIVER,
     "reclaimPolicy": "Delete",
@@ -51,25 +43,25 @@ STORAGE_CLASS: Final[Json] = {
 # --- claims and PersistentVolumes ------------------------------------------------------------------------------------
 
 
-def plan_provision(claim: Claim, facts: ClaimFacts) -> Provision | Refuse | None:
+def plan_provision(claim: PersistentVolumeClaim, facts: ClaimFacts) -> Provision | Refuse | None:
     """None: somebody else's claim, or one that does not need a new volume, or not yet."""
     found = facts.storage_class
     if found is None or found.provisioner != DRIVER or claim.spec.volume_name:
         return None
-    if is_deleting(claim.metadata) or claim.wants_data or delayed(found, consumed=facts.consumed):
+    if is_deleting(claim.metadata) or wants_data(claim) or delayed(found, consumed=facts.consumed):
         return None
     if claim.spec.selector is not None:
         return Refuse("spec.selector: not allowed where volumes are made on demand")
     return None if best_match(claim, facts) else Provision(volume_name(claim.metadata.uid), found)
 
 
-def size_of(claim: Claim) -> int:
+def size_of(claim: PersistentVolumeClaim) -> int:
     """In bytes."""
     asked = max(1, requested(claim).value())
     return -(-asked // ALIGNED) * ALIGNED
 
 
-def volume_for(claim: Claim) -> EngineVolume:
+def volume_for(claim: PersistentVolumeClaim) -> EngineVolume:
     """The Volume of a claim. The mark says that it goes if its claim does."""
     meta = Meta(
         name=volume_name(claim.metadata.uid),
@@ -80,7 +72,7 @@ def volume_for(claim: Claim) -> EngineVolume:
     return EngineVolume(metadata=meta, spec=VolumeSpec(size=str(size_of(claim)), number_of_replicas=1, frontend="blockdev"))
 
 
-def persistent_volume_for(claim: Claim, made: Provision) -> Json:
+def persistent_volume_for(claim: PersistentVolumeClaim, made: Provision) -> Json:
     """It names its claim from the start: nobody else can take it."""
     found, mode = made.storage_class, claim.spec.volume_mode
     return {
@@ -104,19 +96,19 @@ def persistent_volume_for(claim: Claim, made: Provision) -> Json:
     }
 
 
-def is_ours(volume: Volume) -> bool:
+def is_ours(volume: PersistentVolume) -> bool:
     """Whether the PersistentVolume was made here, for the Volume of its name. Restored ones belong to who restored them."""
     marks, meta = volume.metadata.annotations, volume.metadata
     return marks.get(PROVISIONED_BY) == DRIVER and RESTORED_FROM not in marks and handle_of(volume) == meta.name
 
 
-def handle_of(volume: Volume) -> str:
+def handle_of(volume: PersistentVolume) -> str:
     """The Volume behind a PersistentVolume; empty: it is no volume of engines."""
     source = volume.spec.csi
     return source.volume_handle if source is not None and source.driver == DRIVER else ""
 
 
-def plan_persistent_volume(volume: Volume, claim: Claim | None) -> Delete | LetGo | None:
+def plan_persistent_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> Delete | LetGo | None:
     """For one of ours. `claim` is whoever has the name that stands in claimRef. What its phase is others decide."""
     reference, meta = volume.spec.claim_ref, volume.metadata
     owner = claim if claim is not None and reference is not None and claim.metadata.uid == reference.uid else None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from ullage.kube.builtin.batch import JOBS
+from ullage.kube.builtin.core import Container, Pod
 from ullage.kube.objects import controller_of, is_deleting, timestamp
-from ullage.standalone.world.types import JOBS, NODE, Container, Json, Pod
+from ullage.standalone.world.model import NODE, Json
 
 SCHEDULER: Final = "default-scheduler"
 CANNOT_RUN: Final = 127  # what a shell says of a command that it does not find

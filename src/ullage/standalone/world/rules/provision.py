@@ -5,31 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolumeClaim
+from ullage.kube.builtin.storage import DEFAULT_CLASS, STORAGE_CLASSES, StorageClass
 from ullage.kube.events.recorder import Reason
 from ullage.kube.objects import is_deleting
-from ullage.standalone.world.rules.binding import ClaimFacts, best_match, delayed
-from ullage.standalone.world.types import (
+from ullage.standalone.world.model import (
     CLASS,
-    CLASSES,
-    DEFAULT_CLASS,
     HELD,
     HOSTNAME,
     NODE,
     PROVISIONED_BY,
     PROVISIONER,
-    VOLUMES,
-    Claim,
     Json,
-    StorageClass,
     volume_name,
+    wants_data,
 )
+from ullage.standalone.world.rules.binding import ClaimFacts, best_match, delayed
 
 PROVISIONED: Final = Reason("ProvisioningSucceeded", action="Provision")
 NOT_PROVISIONED: Final = Reason("ProvisioningFailed", action="Provision", type="Warning")
 
 DEFAULT: Final[Json] = {
-    "apiVersion": CLASSES.api_version,
-    "kind": CLASSES.kind,
+    "apiVersion": STORAGE_CLASSES.api_version,
+    "kind": STORAGE_CLASSES.kind,
     "metadata": {"name": CLASS, "annotations": {DEFAULT_CLASS: "true"}},
     "provisioner": PROVISIONER,
     "reclaimPolicy": "Delete",
@@ -53,12 +51,12 @@ class Refuse:
     note: str
 
 
-def plan_provision(claim: Claim, facts: ClaimFacts) -> Provision | Refuse | None:
+def plan_provision(claim: PersistentVolumeClaim, facts: ClaimFacts) -> Provision | Refuse | None:
     """None: somebody else's claim, or one that does not need a new volume, or not yet."""
     found = facts.storage_class
     if found is None or found.provisioner != PROVISIONER or claim.spec.volume_name:
         return None
-    if is_deleting(claim.metadata) or claim.wants_data or delayed(found, consumed=facts.consumed):
+    if is_deleting(claim.metadata) or wants_data(claim) or delayed(found, consumed=facts.consumed):
         return None
     if claim.spec.volume_mode != "Filesystem":
         allowed = "Filesystem is allowed: the volumes of this class are directories"
@@ -68,13 +66,13 @@ def plan_provision(claim: Claim, facts: ClaimFacts) -> Provision | Refuse | None
     return None if best_match(claim, facts) else Provision(volume_name(claim.metadata.uid), found)
 
 
-def volume_for(claim: Claim, made: Provision, *, path: str) -> Json:
+def volume_for(claim: PersistentVolumeClaim, made: Provision, *, path: str) -> Json:
     """The volume as it is created. It names its claim from the start: nobody else can take it."""
     found = made.storage_class
     here = {"key": HOSTNAME, "operator": "In", "values": [NODE]}
     return {
-        "apiVersion": VOLUMES.api_version,
-        "kind": VOLUMES.kind,
+        "apiVersion": PERSISTENT_VOLUMES.api_version,
+        "kind": PERSISTENT_VOLUMES.kind,
         "metadata": {"name": made.name, "annotations": {PROVISIONED_BY: PROVISIONER}, "finalizers": [HELD]},
         "spec": {
             "capacity": {"storage": claim.spec.resources.requests["storage"]},
@@ -90,7 +88,7 @@ def volume_for(claim: Claim, made: Provision, *, path: str) -> Json:
     }
 
 
-def reference_to(claim: Claim) -> Json:
+def reference_to(claim: PersistentVolumeClaim) -> Json:
     meta = claim.metadata
     return {
         "apiVersion": "v1",

@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ullage.kube.builtin.apps import STATEFUL_SETS, StatefulSet, StatefulSetStatus
+from ullage.kube.builtin.core import CLAIMS, PODS, Pod
 from ullage.kube.objects import is_deleting, owner_reference
-from ullage.standalone.world.types import CLAIMS, PODS, SETS, Json, Pod, SetStatus, StatefulSet
+from ullage.standalone.world.model import Json
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
@@ -22,7 +24,7 @@ REVISION: Final = "controller-revision-hash"
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    status: SetStatus
+    status: StatefulSetStatus
     claims: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
     delete: tuple[Pod, ...] = ()
@@ -75,7 +77,7 @@ def _outdated(found: StatefulSet, pods: Mapping[int, Pod]) -> Iterator[Pod]:
         yield from (pods[number] for number in sorted(pods, reverse=True) if pods[number].metadata.labels.get(REVISION) != now)
 
 
-def status_of(found: StatefulSet, pods: Sequence[Pod]) -> SetStatus:
+def status_of(found: StatefulSet, pods: Sequence[Pod]) -> StatefulSetStatus:
     now = revision(found)
     living = [pod for pod in pods if not pod.is_over]
     ready = sum(pod.is_ready and not is_deleting(pod.metadata) for pod in living)
@@ -83,7 +85,7 @@ def status_of(found: StatefulSet, pods: Sequence[Pod]) -> SetStatus:
     settled = updated == len(living) == found.spec.replicas
     before = found.status.current_revision
     current = now if settled or not before else before
-    return SetStatus(
+    return StatefulSetStatus(
         observed_generation=found.metadata.generation,
         replicas=len(living),
         ready_replicas=ready,
@@ -143,7 +145,7 @@ def pod_for(found: StatefulSet, number: int) -> Json:
             "namespace": found.metadata.namespace,
             "labels": {**(meta.get("labels") or {}), **marks},
             "annotations": meta.get("annotations") or {},
-            "ownerReferences": [owner_reference(SETS, found.metadata, controller=True)],
+            "ownerReferences": [owner_reference(STATEFUL_SETS, found.metadata, controller=True)],
         },
         "spec": {**spec, "hostname": name, "subdomain": found.spec.service_name, "volumes": volumes},
     }

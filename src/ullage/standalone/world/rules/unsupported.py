@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from ullage.kube.builtin.apps import DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS
+from ullage.kube.builtin.batch import CRON_JOBS
+from ullage.kube.builtin.core import REPLICATION_CONTROLLERS, Workload, WorkloadStatus
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import is_deleting, timestamp
-from ullage.standalone.world.types import (
-    CRON_JOBS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    Workload,
-    WorkloadStatus,
-)
 
 REASON: Final = "NotSupported"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots.api.objects import CSI_SAMPLE, EBS_SAMPLE, HOSTPATH_SAMPLE, REF, Json, Sample, applied, read
+from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.kinds import Meta
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import NODE, SOURCE, Problem, Record, Ref, SnapshotClass, State
-from ullage.snapshots.types import StorageClass
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 5, 1, 13, tzinfo=UTC)

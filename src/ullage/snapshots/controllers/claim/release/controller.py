@@ -10,13 +10,13 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ullage.kube.builtin import core
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.errors import NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots import types
 from ullage.snapshots.controllers.snapshot.bind.rules import in_progress
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.model import Snapshot
@@ -50,7 +50,7 @@ class ClaimReleaser:
             return
         kept = [one for one in claim.metadata.finalizers if one not in idle]
         with contextlib.suppress(NotFound):
-            await patch_seen(self._client, types.CLAIMS, claim, {"metadata": {"finalizers": kept}})
+            await patch_seen(self._client, core.CLAIMS, claim, {"metadata": {"finalizers": kept}})
 
     def _needed(self, lookup: SnapshotLookup, key: Key) -> bool:
         return any(self._holds(lookup, one) for one in lookup.of_claim(key.namespace, key.name))

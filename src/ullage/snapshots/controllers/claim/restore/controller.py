@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from ullage.errors import Retryable, Terminal
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue
@@ -40,7 +41,6 @@ from ullage.snapshots.effects import Api, EventRecorder, read_secrets, record_ev
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, volume_lookup
 from ullage.snapshots.restored_volume import NEW_VOLUMES, is_for, new_volume
 from ullage.snapshots.source_volume import source_volume_of
-from ullage.snapshots.types import CLAIMS, SECRETS, VOLUMES, Claim, Volume
 
 __all__ = ["WRITES", "Restorer", "index_claims", "make_restorers", "pending"]
 
@@ -49,7 +49,7 @@ LONGEST_RESTORE: Final = 24 * 3600.0  # seconds: a copy may be large, and each b
 # What the controllers do besides watching.
 WRITES: Final = (
     Write(CLAIMS, ("get", "patch")),
-    Write(VOLUMES, ("get", "create", "patch", "delete")),
+    Write(PERSISTENT_VOLUMES, ("get", "create", "patch", "delete")),
     Write(SECRETS, ("get",)),
 )
 
@@ -103,10 +103,10 @@ class Restorer:
             live = await self._api.find(CLAIMS, key.name, key.namespace)
             if live is None or live.metadata.uid != claim.metadata.uid:
                 return None
-            claim, volume = live, await self._api.find(VOLUMES, volume_name(claim))
+            claim, volume = live, await self._api.find(PERSISTENT_VOLUMES, volume_name(claim))
         return self._facts(claim, source, volume)
 
-    def _facts(self, claim: Claim, source: DataSource, volume: Volume | None) -> RestoreFacts:
+    def _facts(self, claim: PersistentVolumeClaim, source: DataSource, volume: PersistentVolume | None) -> RestoreFacts:
         facts = RestoreFacts(
             claim=claim,
             source=source,
@@ -153,7 +153,7 @@ class Restorer:
                 raise Impossible(f"the storage system made {restored.size} bytes, {request.restoration.size} were asked for")
             await self._api.create(NEW_VOLUMES, made)
         except Terminal as error:
-            found = await self._api.find(VOLUMES, name)
+            found = await self._api.find(PERSISTENT_VOLUMES, name)
             if found is not None and is_for(found, claim):
                 return
             await self._discard(request, restored, secrets)
@@ -163,7 +163,7 @@ class Restorer:
             self._failed(claim, error)
             raise error
 
-    async def _undo(self, claim: Claim, request: RestoreRequest) -> None:
+    async def _undo(self, claim: PersistentVolumeClaim, request: RestoreRequest) -> None:
         """Only the storage system knows what became of it: asking for it once more gives its handle, to delete it by."""
         secrets = await self._secrets(claim, request)
         try:
@@ -178,7 +178,7 @@ class Restorer:
     async def _discard(self, request: RestoreRequest, restored: Restored, secrets: Secrets) -> None:
         """Deletes a volume that no claim gets, unless it is somebody else's: to another provisioner of the driver the name
         means the same volume."""
-        found = await self._api.find(VOLUMES, request.restoration.name)
+        found = await self._api.find(PERSISTENT_VOLUMES, request.restoration.name)
         theirs = source_volume_of(found) if found is not None else None
         if theirs is None or theirs.volume.handle != restored.handle:
             await self._backends[request.driver].discard(restored.handle, secrets=secrets)
@@ -190,25 +190,25 @@ class Restorer:
         except Terminal:
             return None
 
-    async def _secrets(self, claim: Claim, request: RestoreRequest) -> Secrets:
+    async def _secrets(self, claim: PersistentVolumeClaim, request: RestoreRequest) -> Secrets:
         try:
             return await read_secrets(self._api, request.secret)
         except (Retryable, Terminal) as error:
             self._failed(claim, error)
             raise
 
-    async def _release(self, claim: Claim) -> None:
+    async def _release(self, claim: PersistentVolumeClaim) -> None:
         await self._write_finalizers(claim, without_finalizer(claim.metadata, RESTORING))
 
-    async def _write_finalizers(self, claim: Claim, wanted: Meta) -> Claim:
+    async def _write_finalizers(self, claim: PersistentVolumeClaim, wanted: Meta) -> PersistentVolumeClaim:
         if wanted is claim.metadata:
             return claim
         return await patch_seen(self._api, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
 
-    def _tell(self, claim: Claim, blocker: Blocker) -> None:
+    def _tell(self, claim: PersistentVolumeClaim, blocker: Blocker) -> None:
         record_event(self._recorder, CLAIMS, claim, reason=blocker.reason, note=blocker.message, normal=blocker.waits)
 
-    def _failed(self, claim: Claim, error: Exception) -> None:
+    def _failed(self, claim: PersistentVolumeClaim, error: Exception) -> None:
         again = isinstance(error, Retryable)
         reason, more = ("RestoreRetried", "; it is tried again") if again else ("RestoreFailed", "")
         self._tell(claim, Blocker(reason, f"{error}{more}"))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ullage.kube.builtin.core import PersistentVolumeClaim
+from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
@@ -16,7 +18,6 @@ from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
 from ullage.snapshots.api.prototype.types import GROUP as PROTOTYPE_GROUP
 from ullage.snapshots.controllers.snapshot.bind.rules import refers_to
 from ullage.snapshots.model import Record, Snapshot
-from ullage.snapshots.types import Claim, StorageClass
 
 SNAPSHOT_KIND: Final = "VolumeSnapshot"
 
@@ -39,7 +40,7 @@ class DataSource(NamedTuple):
         return f"{self.group}/{self.namespace}/{self.name}"
 
 
-def data_source_of(claim: Claim) -> DataSource | None:
+def data_source_of(claim: PersistentVolumeClaim) -> DataSource | None:
     """None where a claim is to be filled from something else, or from nothing.
 
     `dataSource` is there for the GA group alone: an API server drops any other from it without a word.
@@ -52,18 +53,18 @@ def data_source_of(claim: Claim) -> DataSource | None:
     return DataSource(found.api_group, found.namespace or claim.metadata.namespace, found.name)
 
 
-def snapshot_keys(claim: Claim) -> Iterable[str]:
+def snapshot_keys(claim: PersistentVolumeClaim) -> Iterable[str]:
     """For an index of claims: the snapshot that each wants, as `group/namespace/name`. Another namespace's counts as none."""
     source = data_source_of(claim)
     return (str(source),) if source is not None and source.namespace == claim.metadata.namespace else ()
 
 
-def has_begun(claim: Claim) -> bool:
+def has_begun(claim: PersistentVolumeClaim) -> bool:
     """Whether a volume may have been made for it that nothing but its finalizer tells of."""
     return RESTORING in claim.metadata.finalizers
 
 
-def volume_name(claim: Claim) -> str:
+def volume_name(claim: PersistentVolumeClaim) -> str:
     return f"pvc-{claim.metadata.uid}"
 
 
@@ -72,7 +73,7 @@ def volume_name(claim: Claim) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFacts:
-    claim: Claim
+    claim: PersistentVolumeClaim
     source: DataSource
     drivers: frozenset[str]  # that we make volumes for
     storage_class: StorageClass | None = None

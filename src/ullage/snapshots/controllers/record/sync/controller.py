@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable, Terminal
+from ullage.kube.builtin import core
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -23,7 +24,6 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots import types
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
     Backend,
@@ -220,7 +220,7 @@ class RecordSyncer:
     async def _secrets(self, ref: Ref | None) -> Secrets:
         if ref is None:
             return NO_SECRETS
-        found = await self._client.find(types.SECRETS, ref.name, ref.namespace)
+        found = await self._client.find(core.SECRETS, ref.name, ref.namespace)
         if found is None:
             raise NotNow(f"secret {ref.namespace}/{ref.name} does not exist")
         return decoded(found)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ullage.clock import Clock, SystemClock
+from ullage.kube.builtin import core
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -21,7 +22,6 @@ from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots import types
 from ullage.snapshots.api.common import read_time
 from ullage.snapshots.controllers.claim.restore.watches import snapshot_of
 from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot
@@ -96,7 +96,7 @@ class Binder:
             if snapshot.state.cut is None or snapshot.meta.deletion_timestamp is not None:
                 yield Key(snapshot.meta.namespace, snapshot.meta.name)
 
-    def _of_volume(self, volume: types.Volume) -> Iterable[Key]:
+    def _of_volume(self, volume: core.PersistentVolume) -> Iterable[Key]:
         ref = volume.spec.claim_ref
         return self._of_claim(ref.namespace, ref.name) if ref else ()
 
@@ -203,11 +203,11 @@ class Binder:
             merge["spec"] = {self._dialect.class_field: plan.class_name}
         return await self._patch(obj, merge) if merge else obj
 
-    async def _hold(self, claim: types.Claim) -> None:
+    async def _hold(self, claim: core.PersistentVolumeClaim) -> None:
         meta = claim.metadata
         if self._dialect.claim_finalizer not in meta.finalizers:
             merge = {"metadata": {"finalizers": [*meta.finalizers, self._dialect.claim_finalizer]}}
-            await patch_seen(self._client, types.CLAIMS, claim, merge)
+            await patch_seen(self._client, core.CLAIMS, claim, merge)
 
     async def _make(self, obj: Any, record: Record) -> None:
         kind = self._dialect.records

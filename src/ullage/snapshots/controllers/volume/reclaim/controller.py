@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import Any
 
 from ullage.errors import Retryable, Terminal
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue, Source
@@ -21,7 +22,6 @@ from ullage.snapshots.controllers.claim.restore.eligibility import volume_name
 from ullage.snapshots.effects import Api, EventRecorder, read_secrets, record_event
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.restored_volume import FINALIZER, driver_of, handle_of, is_ours, secret_of
-from ullage.snapshots.types import CLAIMS, VOLUMES, Claim, Volume
 
 
 class Fate(Enum):
@@ -32,7 +32,7 @@ class Fate(Enum):
     LET_GO = auto()  # somebody deleted the PersistentVolume, and wants the volume kept
 
 
-def fate_of(volume: Volume, *, claimed: bool) -> Fate:
+def fate_of(volume: PersistentVolume, *, claimed: bool) -> Fate:
     """Pure. While its claim lives a volume stays, whoever deletes its PersistentVolume. So does one without a claim's uid: an
     administrator has freed it, or keeps it for another claim."""
     if claimed:
@@ -64,7 +64,7 @@ class Reclaimer:
         if seen is None or not is_ours(seen) or driver_of(seen) not in self._backends or self._seen_claimed(seen):
             return None
         # Policy and claim may have been changed to save it a moment ago, and what is deleted does not come back.
-        volume = await self._api.find(VOLUMES, key.name)
+        volume = await self._api.find(PERSISTENT_VOLUMES, key.name)
         if volume is None or volume.metadata.uid != seen.metadata.uid or not is_ours(volume):
             return None
         fate = fate_of(volume, claimed=await self._claimed(volume))
@@ -74,12 +74,12 @@ class Reclaimer:
             await self._release(volume)
         return None
 
-    def _seen_claimed(self, volume: Volume) -> bool:
+    def _seen_claimed(self, volume: PersistentVolume) -> bool:
         ref = volume.spec.claim_ref
         claim = self._claims.get(Key(ref.namespace, ref.name)) if ref else None
         return ref is not None and claim is not None and claim.metadata.uid == ref.uid
 
-    async def _claimed(self, volume: Volume) -> bool:
+    async def _claimed(self, volume: PersistentVolume) -> bool:
         """By the claim's uid. That it is gone is only believed of the API itself."""
         ref = volume.spec.claim_ref
         if ref is None or not ref.uid:
@@ -87,26 +87,26 @@ class Reclaimer:
         live = await self._api.find(CLAIMS, ref.name, ref.namespace)
         return live is not None and live.metadata.uid == ref.uid
 
-    async def _discard(self, volume: Volume) -> None:
+    async def _discard(self, volume: PersistentVolume) -> None:
         meta = volume.metadata
         try:
             secrets = await read_secrets(self._api, secret_of(volume))
             await self._backends[driver_of(volume)].discard(handle_of(volume), secrets=secrets)
         except (Retryable, Terminal) as error:
             again = "; it is tried again" if isinstance(error, Retryable) else ""
-            record_event(self._recorder, VOLUMES, volume, reason="VolumeDeleteFailed", note=f"{error}{again}")
+            record_event(self._recorder, PERSISTENT_VOLUMES, volume, reason="VolumeDeleteFailed", note=f"{error}{again}")
             raise
         if not is_deleting(meta):
-            await self._api.delete(VOLUMES, meta.name, uid=meta.uid)
+            await self._api.delete(PERSISTENT_VOLUMES, meta.name, uid=meta.uid)
 
-    async def _release(self, volume: Volume) -> None:
+    async def _release(self, volume: PersistentVolume) -> None:
         """The deletion may have been written since: nothing but the uid is demanded, and only our finalizer goes."""
-        live = await self._api.find(VOLUMES, volume.metadata.name)
+        live = await self._api.find(PERSISTENT_VOLUMES, volume.metadata.name)
         if live is None or live.metadata.uid != volume.metadata.uid or FINALIZER not in live.metadata.finalizers:
             return
         wanted = without_finalizer(live.metadata, FINALIZER)
         try:
-            await patch_seen(self._api, VOLUMES, live, {"metadata": {"finalizers": list(wanted.finalizers)}})
+            await patch_seen(self._api, PERSISTENT_VOLUMES, live, {"metadata": {"finalizers": list(wanted.finalizers)}})
         except NotFound:
             return
 
@@ -121,10 +121,10 @@ def make_reclaimer(
 def sources(volumes: VolumeLookup) -> list[Source[Any, Key]]:
     """A volume is looked at when it changes, and when its claim has gone."""
 
-    def own(volume: Volume) -> Iterable[Key]:
+    def own(volume: PersistentVolume) -> Iterable[Key]:
         return (key_of(volume),) if is_ours(volume) else ()
 
-    def of_claim(claim: Claim) -> Iterable[Key]:
+    def of_claim(claim: PersistentVolumeClaim) -> Iterable[Key]:
         return (Key("", volume_name(claim)),)
 
     return [Source(volumes.volumes, own), Source(volumes.claims, of_claim, when=lambda old, new: new is None)]

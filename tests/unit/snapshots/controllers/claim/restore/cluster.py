@@ -10,6 +10,8 @@ from typing import Any
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.errors import UllageError
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.snapshots.api.ga.translation import GA
@@ -18,7 +20,6 @@ from ullage.snapshots.backends.base import NO_SECRETS, Impossible, Restoration, 
 from ullage.snapshots.controllers.claim.restore.controller import Restorer, index_claims
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
-from ullage.snapshots.types import CLAIMS, STORAGE_CLASSES, VOLUMES
 
 DRIVER = "csi.example.com"
 GIB = 1 << 30
@@ -124,7 +125,7 @@ class World:
         return self
 
     def volume(self) -> Json | None:
-        return self.api.body(VOLUMES, NAME)
+        return self.api.body(PERSISTENT_VOLUMES, NAME)
 
     def finalizers(self) -> list[str]:
         body = self.api.body(CLAIMS, "copy", "team")
@@ -139,7 +140,7 @@ class World:
             return
         if volume is not None and not claim["spec"].get("volumeName") and not claim["metadata"].get("deletionTimestamp"):
             self.api.edit(CLAIMS, "copy", "team", merge={"spec": {"volumeName": NAME}, "status": {"phase": "Bound"}})
-            self.api.edit(VOLUMES, NAME, merge={"status": {"phase": "Bound"}})
+            self.api.edit(PERSISTENT_VOLUMES, NAME, merge={"status": {"phase": "Bound"}})
 
     def delete_claim(self) -> None:
         if self.api.body(CLAIMS, "copy", "team") is not None:
@@ -151,7 +152,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def process(self) -> AsyncIterator[Process]:
-        volumes = VolumeLookup(Cache(self.api, CLAIMS), Cache(self.api, VOLUMES), Cache(self.api, STORAGE_CLASSES))
+        volumes = VolumeLookup(Cache(self.api, CLAIMS), Cache(self.api, PERSISTENT_VOLUMES), Cache(self.api, STORAGE_CLASSES))
         lookups = [
             SnapshotLookup(
                 dialect, Cache(self.api, dialect.snapshots), Cache(self.api, dialect.records), Cache(self.api, dialect.classes)

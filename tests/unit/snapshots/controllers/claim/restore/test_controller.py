@@ -11,13 +11,14 @@ import pytest
 from tests.unit.snapshots import objects
 from tests.unit.snapshots.controllers.claim.restore.cluster import DRIVER, GIB, NAME, World
 from ullage.errors import Retryable, Terminal
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS
+from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden, Unavailable
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.backends.base import NO_SECRETS, Impossible, NotNow, Restoration, Restored, Secrets, Uncertain
 from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
 from ullage.snapshots.controllers.claim.restore.watches import pending, snapshot_of
-from ullage.snapshots.types import CLAIMS, SECRETS, STORAGE_CLASSES, VOLUMES
 
 COPY = Key("team", "copy")
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -271,7 +272,7 @@ async def test_a_volume_that_another_provisioner_made_under_the_name_is_not_dele
     world = World().everything()
     world.storage.volumes["vol-9"] = NAME  # to the driver the name is the same, so it gives this one to whoever asks
     theirs = {"csi": {"driver": DRIVER, "volumeHandle": "vol-9"}, "capacity": {"storage": "1Gi"}}
-    world.api.put(VOLUMES, {"metadata": {"name": NAME}, "spec": theirs})
+    world.api.put(PERSISTENT_VOLUMES, {"metadata": {"name": NAME}, "spec": theirs})
     if goes:
         world.storage.after = lambda: world.api.remove(CLAIMS, "copy", "team")
     async with world.process() as process:
@@ -284,7 +285,7 @@ async def test_a_volume_that_another_provisioner_made_under_the_name_is_not_dele
 
 async def test_a_persistent_volume_of_that_name_that_is_not_ours_stays_as_it_is() -> None:
     world = World().everything()
-    world.api.put(VOLUMES, {"metadata": {"name": NAME}, "spec": {"capacity": {"storage": "1Gi"}}})
+    world.api.put(PERSISTENT_VOLUMES, {"metadata": {"name": NAME}, "spec": {"capacity": {"storage": "1Gi"}}})
     async with world.process() as process:
         assert isinstance(await process.look(), Terminal)
     assert world.told.events == [
@@ -301,7 +302,7 @@ async def test_a_persistent_volume_that_another_process_wrote_meanwhile_is_taken
 
     def meanwhile(asked: str) -> None:
         if asked.startswith("create persistentvolumes") and written is not None:
-            world.api.put(VOLUMES, written)
+            world.api.put(PERSISTENT_VOLUMES, written)
 
     world.api.refuse = meanwhile
     async with world.process() as process:
@@ -330,7 +331,7 @@ async def test_a_retained_volume_stays_until_an_administrator_lets_it_go_and_its
     world.delete_claim()
     await world.live()
     assert world.volume() is not None
-    world.api.remove(VOLUMES, NAME)
+    world.api.remove(PERSISTENT_VOLUMES, NAME)
     await world.live()
     assert world.volume() is None
     assert list(world.storage.volumes) == ["vol-1"]
@@ -339,7 +340,7 @@ async def test_a_retained_volume_stays_until_an_administrator_lets_it_go_and_its
 async def test_a_persistent_volume_that_is_deleted_under_its_claim_stays_until_the_claim_goes() -> None:
     world = World().everything()
     await world.live()
-    world.api.remove(VOLUMES, NAME)
+    world.api.remove(PERSISTENT_VOLUMES, NAME)
     await world.live()
     assert (world.volume() is not None, world.storage.discarded) == (True, [])
     world.delete_claim()
@@ -357,7 +358,7 @@ async def test_a_persistent_volume_that_is_deleted_under_its_claim_stays_until_t
 async def test_a_volume_that_an_administrator_saved_from_its_claim_is_not_deleted(claim_ref: object) -> None:
     world = World().everything()
     await world.live()
-    world.api.edit(VOLUMES, NAME, merge={"spec": {"claimRef": claim_ref}})
+    world.api.edit(PERSISTENT_VOLUMES, NAME, merge={"spec": {"claimRef": claim_ref}})
     world.delete_claim()
     await world.live()
     assert (world.volume() is not None, world.storage.discarded) == (True, [])
@@ -376,7 +377,7 @@ async def test_a_new_claim_of_the_name_does_not_save_the_volume_of_the_old_one()
 async def test_a_volume_that_somebody_else_made_is_not_ours_to_delete() -> None:
     world = World().everything()
     await world.live()
-    world.api.edit(VOLUMES, NAME, merge={"metadata": {"annotations": {"ullage.io/restored-from": None}}})
+    world.api.edit(PERSISTENT_VOLUMES, NAME, merge={"metadata": {"annotations": {"ullage.io/restored-from": None}}})
     world.delete_claim()
     await world.live()
     assert (world.volume() is not None, world.storage.discarded) == (True, [])
@@ -399,7 +400,7 @@ async def test_a_policy_that_was_changed_a_moment_ago_counts() -> None:
     async with world.process() as process:
         await process.current()
         seen = process.volumes.volumes.get(Key("", NAME))
-        world.api.edit(VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+        world.api.edit(PERSISTENT_VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
         process.volumes.volumes.get = lambda key: seen  # type: ignore[method-assign]
         await process.reclaimer.reconcile(Key("", NAME))
     assert (world.volume() is not None, world.storage.discarded) == (True, [])

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from tests.unit.snapshots import objects
+from ullage.kube.builtin.core import ClaimResources, PersistentVolumeClaim, TypedObjectReference
 from ullage.kube.kinds import Meta
 from ullage.snapshots.backends.base import Restoration
 from ullage.snapshots.controllers.claim.restore.eligibility import (
@@ -23,7 +24,6 @@ from ullage.snapshots.controllers.claim.restore.eligibility import (
 )
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot, State
-from ullage.snapshots.types import Claim, Reference, Resources
 
 GA, PROTOTYPE = "snapshot.storage.k8s.io", "volumesnapshot.external-storage.k8s.io"
 GIB = 1 << 30
@@ -32,13 +32,13 @@ SNAPSHOT: Snapshot = objects.snapshot(state=READY)
 RECORD: Record = objects.record(state=State(handle="shot-1", ready=True, restore_size=GIB))
 
 
-def reference(group: str | None = GA, **fields: Any) -> Reference:
-    return Reference(**({"api_group": group, "kind": "VolumeSnapshot", "name": "snap"} | fields))
+def reference(group: str | None = GA, **fields: Any) -> TypedObjectReference:
+    return TypedObjectReference(**({"api_group": group, "kind": "VolumeSnapshot", "name": "snap"} | fields))
 
 
-def claim(size: str = "1Gi", **fields: Any) -> Claim:
+def claim(size: str = "1Gi", **fields: Any) -> PersistentVolumeClaim:
     spec: dict[str, Any] = {"volume_name": "", "data_source_ref": reference(), "access_modes": ("ReadWriteOnce",)}
-    spec |= {"resources": Resources(requests={"storage": size})} | fields.pop("spec", {})
+    spec |= {"resources": ClaimResources(requests={"storage": size})} | fields.pop("spec", {})
     return objects.claim(name="copy", phase="Pending", spec=spec, **fields)
 
 

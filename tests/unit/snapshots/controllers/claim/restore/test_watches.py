@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.snapshots.controllers.claim.restore.cluster import NAME, World
+from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, run
@@ -21,7 +22,6 @@ from ullage.snapshots.backends.base import Impossible, NotNow
 from ullage.snapshots.controllers.claim.restore.controller import make_restorers
 from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
 from ullage.snapshots.lookup import kinds_of, snapshot_lookup
-from ullage.snapshots.types import CLAIMS
 
 
 @contextlib.asynccontextmanager
