@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import HEAD
-from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
 
 NS: Final = "longhorn-system"
 GIB: Final = 1024**3

@@ -19,7 +19,6 @@ from ullage.engines.api import (
     ENGINES,
     FINALIZER,
     GROUP,
-    HEAD,
     KINDS,
     RUNNING,
     SNAPSHOTS,
@@ -31,9 +30,9 @@ from ullage.engines.api import (
     Volume,
     VolumeSpec,
 )
-from ullage.engines.client.interface import PollResult
+from ullage.engines.chain import HEAD, PollResult
 from ullage.engines.controllers.engine.rules import object_for, seen
-from ullage.engines.model import mirrored
+from ullage.engines.controllers.snapshot.statuses import mirrored
 from ullage.kube.client import codec
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind, Meta

@@ -18,10 +18,12 @@ import msgspec
 from tests.contract.systems import Files, System
 from tests.unit.snapshots.memory_api import MemoryApi, Told
 from ullage.clock import SystemClock
-from ullage.engines.api import ENGINES, HEAD, KINDS, VOLUMES
+from ullage.engines.api import ENGINES, KINDS, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.client.connection import HostConnection
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
+from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
@@ -128,7 +130,12 @@ def _controllers(wiring: Wiring, reach: HostConnection) -> list[Controller[Any]]
     )
     stock = Stock(wiring, Storage(wiring))
     manager = longhorn.controller(wiring, stock, reach.host, recorder=cast(Recorder, told))
-    return [polling, snapshots.controller(), VolumeController(client, lookup, clock=clock).controller(), manager]
+    return [
+        polling,
+        snapshots.controller(),
+        VolumeController(client, lookup, needs_attachment=needs_attachment, clock=clock).controller(),
+        manager,
+    ]
 
 
 @asynccontextmanager

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Protocol
 
+from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
 from ullage.engines.client.longhorn import LonghornClient
-from ullage.engines.client.messages import HEAD
 
 BLOCK = 4096
 SIZE = 4 << 20  # bytes of the volume

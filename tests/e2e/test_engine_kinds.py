@@ -17,7 +17,8 @@ import pytest
 
 from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings, run_webhook
-from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.settings import Settings as EngineSettings
 from ullage.engines.slice import Options, engines
 from ullage.kube.client.client import Client

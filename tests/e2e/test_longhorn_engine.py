@@ -34,11 +34,11 @@ from tests.e2e.longhorn_engine import PortTaken, RealEngine
 from tools.go_programs import NoPrograms, locked
 from tools.longhorn.build import engine
 from ullage.clock import SystemClock
+from ullage.engines.chain import HEAD, Entry
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient
-from ullage.engines.client.interface import Entry
 from ullage.engines.client.longhorn import LonghornClient
-from ullage.engines.client.messages import HEAD, ReplicaState
+from ullage.engines.client.messages import ReplicaState
 from ullage.engines.local.server.attached import FRONTEND
 from ullage.engines.local.server.server import serving
 

@@ -19,7 +19,6 @@ GROUP: Final = "longhorn.io"
 VERSION: Final = "v1beta2"
 FINALIZER: Final = "longhorn.io"
 VOLUME_LABEL: Final = "longhornvolume"
-HEAD: Final = "volume-head"  # the entry of an engine that is being written to; never a Snapshot
 RUNNING: Final = "running"
 DEFAULT_MAX_COUNT: Final = 250  # what a volume's snapshotMaxCount of 0 means
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
-from ullage.engines.controllers.snapshot.rules import SnapshotFacts
-from ullage.engines.model import belongs_to
+from ullage.engines.model import SnapshotFacts, belongs_to
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring

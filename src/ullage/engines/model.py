@@ -1,20 +1,20 @@
-"""What a Snapshot belongs to, and what its status says: pure functions of what is seen.
+"""Snapshots, Volumes and Engines in the terms of decisions: which belongs to which, and what their statuses say. Pure.
 
-`steps.py` decides with these what is to be done next.
+Controllers and the webhook decide with these; what only one of them needs stands in its own `rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace
 
 from ullage.engines.api import (
+    DEFAULT_MAX_COUNT,
     FINALIZER,
     GROUP,
-    HEAD,
     RUNNING,
     VOLUME_LABEL,
     VOLUMES,
@@ -25,23 +25,19 @@ from ullage.engines.api import (
     Volume,
     to_bytes,
 )
-from ullage.kube.kinds import Meta, OwnerReference
+from ullage.engines.chain import HEAD, Entry, Limits
+from ullage.kube.kinds import Meta, Object, OwnerReference
 from ullage.kube.objects import (
     Condition,
-    drop_condition,
     find_condition,
     is_deleting,
     is_true,
     owner_reference,
-    set_condition,
     with_finalizer,
 )
 
-LOST: Final = "lost track of the corresponding snapshot info inside volume engine"
 FAILED: Final = "Failed"
 LOGICALLY_REMOVED: Final = "LogicallyRemoved"
-
-Blocked = Literal["ParentOfHead", "NotMerged"]
 
 # --- whose it is -----------------------------------------------------------------------------------------------------
 
@@ -71,11 +67,6 @@ def stamped(meta: Meta, volume: Volume) -> Meta:
     return new
 
 
-def is_untouched(snapshot: Snapshot) -> bool:
-    """Whether nothing has ever come of it."""
-    return not snapshot.status.requested_time and not snapshot.status.creation_time
-
-
 def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
@@ -97,79 +88,53 @@ def is_parent_of_head(children: Mapping[str, bool] | None) -> bool:
     return bool(children) and set(children or ()) == {HEAD}
 
 
-# --- statuses --------------------------------------------------------------------------------------------------------
-
-
-def mirrored(snapshot: Snapshot, entry: SnapshotInfo, engine: Engine) -> SnapshotStatus:
-    """What the engine has under its name. Whatever was wrong before is not any more."""
-    ready = not entry.removed and not is_deleting(snapshot.metadata)
-    old = snapshot.status
-    return replace(
-        old,
+def info_of(entry: Entry) -> SnapshotInfo:
+    return SnapshotInfo(
+        name=entry.name,
         parent=entry.parent,
-        children=entry.children or None,
-        mark_removed=entry.removed,
-        user_created=entry.usercreated,
-        requested_time=old.requested_time or entry.created,
-        creation_time=entry.created,
-        size=to_bytes(entry.size),
-        labels=entry.labels or None,
-        error="" if ready or not is_deleting(snapshot.metadata) else old.error,
-        restore_size=to_bytes(engine.spec.volume_size),
-        ready_to_use=ready,
-        conditions=drop_condition(drop_condition(old.conditions, FAILED), LOGICALLY_REMOVED),
+        children=dict.fromkeys(sorted(entry.children), True) or None,
+        removed=entry.removed,
+        usercreated=entry.user_created,
+        created=entry.created,
+        size=str(entry.size),
+        labels=dict(entry.labels) or None,
     )
 
 
-def troubled(status: SnapshotStatus, error: str) -> SnapshotStatus:
-    """Not to be used now, and why."""
-    return replace(status, ready_to_use=False, error=error)
-
-
-def lost(status: SnapshotStatus) -> SnapshotStatus:
-    return troubled(status, LOST)
-
-
-def failed(snapshot: Snapshot, problem: str, *, reason: str, now: datetime) -> SnapshotStatus:
-    """It was not taken and is not tried again. What the engine may have been asked for stays written down."""
-    status = troubled(snapshot.status, problem)
-    message = f"{problem}; it is not tried again: delete it and create another"
-    said = set_condition(
-        status.conditions,
-        FAILED,
-        status=True,
-        reason=reason,
-        message=message,
-        generation=snapshot.metadata.generation,
-        now=now,
-    )
-    return replace(status, conditions=said)
+# --- what a Snapshot says ---------------------------------------------------------------------------------------------
 
 
 def has_failed(status: SnapshotStatus) -> bool:
     return is_true(status.conditions, FAILED)
 
 
-def logically_removed(snapshot: Snapshot, status: SnapshotStatus, blocked: Blocked, *, now: datetime) -> SnapshotStatus:
-    """Deleted as far as anybody can: it takes room until the engine can merge it away, and counts for no limit."""
-    said = set_condition(
-        snapshot.status.conditions,
-        LOGICALLY_REMOVED,
-        status=True,
-        reason=blocked,
-        message=_BLOCKED[blocked],
-        generation=snapshot.metadata.generation,
-        now=now,
-    )
-    return replace(status, ready_to_use=False, error="", conditions=drop_condition(said, FAILED))
-
-
-_BLOCKED: Final[Mapping[Blocked, str]] = {
-    "ParentOfHead": "the volume writes on top of it, so it is only marked; it goes after the next snapshot, or with the volume",
-    "NotMerged": "the engine has kept it, since several snapshots build on it; it goes when all but one of them are gone",
-}
-
-
 def blocked_before(status: SnapshotStatus) -> Condition | None:
     found = find_condition(status.conditions, LOGICALLY_REMOVED)
     return found if found is not None and found.status == "True" else None
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def wanted_limits(volume: Volume) -> Limits:
+    return Limits(
+        max_count=volume.spec.snapshot_max_count or DEFAULT_MAX_COUNT, max_size=to_bytes(volume.spec.snapshot_max_size)
+    )
+
+
+# --- what is seen of them --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFacts:
+    """What is seen of a snapshot. `volume` is the very one that it belongs to, `engine` its only engine."""
+
+    snapshot: Snapshot
+    volume: Volume | None = None
+    engine: Engine | None = None
+    migrating: bool = False  # there are two engines
+
+
+def comes_or_goes(old: Object | None, new: Object | None) -> bool:
+    """Whether a change is that an object is created, begins to be deleted, or is gone."""
+    return old is None or new is None or is_deleting(old.metadata) != is_deleting(new.metadata)

@@ -10,6 +10,7 @@ from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
+from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
@@ -66,5 +67,5 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
         poll_now=polling.queue.add,
         clock=wiring.clock,
     )
-    volumes = VolumeController(wiring.client, lookup, clock=wiring.clock)
+    volumes = VolumeController(wiring.client, lookup, needs_attachment=needs_attachment, clock=wiring.clock)
     return [snapshots.controller(metrics=wiring.metrics), volumes.controller(metrics=wiring.metrics), polling]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ullage.clock import FakeClock
+from ullage.engines.chain import PurgeProgress
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient
-from ullage.engines.client.interface import PurgeProgress
 from ullage.engines.client.longhorn import LonghornClient
 from ullage.engines.local.server.attached import FRONTEND
 from ullage.engines.local.server.server import serving

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.chain import HEAD
 from ullage.kube.cache.interning import Pool
 from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind

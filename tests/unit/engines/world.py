@@ -14,11 +14,12 @@ import msgspec
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model
-from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
+from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
+from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.errors import NotNow, Reason, Refused
-from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
+from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
@@ -315,7 +316,11 @@ class World:
             clock=clock,
             backoff=self.backoff,
         )
-        return [snapshots.controller(), VolumeController(client, lookup, clock=clock).controller(), polling]
+        return [
+            snapshots.controller(),
+            VolumeController(client, lookup, needs_attachment=needs_attachment, clock=clock).controller(),
+            polling,
+        ]
 
     @staticmethod
     async def breath() -> None:

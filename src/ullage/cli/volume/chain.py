@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ullage.engines.api import HEAD, SnapshotInfo, to_bytes
+from ullage.engines.api import SnapshotInfo, to_bytes
+from ullage.engines.chain import HEAD
 
 Entries = Mapping[str, SnapshotInfo]
 

@@ -11,7 +11,8 @@ import msgspec
 from ullage.cli.snapshot.text import NONE, age, aligned, plain, size, structured
 from ullage.cli.volume.chain import Line, Totals, lines, totals
 from ullage.cli.volume.reading import FoundVolume
-from ullage.engines.api import HEAD, SNAPSHOTS, VOLUMES, to_bytes
+from ullage.engines.api import SNAPSHOTS, VOLUMES, to_bytes
+from ullage.engines.chain import HEAD
 
 Json = dict[str, Any]
 COLUMNS: Final = ("VOLUME", "CLAIM", "STATE", "SIZE", "USED", "SNAPSHOTS", "RECLAIMABLE", "AGE")

@@ -15,19 +15,13 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from ullage.engines.protocol import MAX_MESSAGE
 from ullage.errors import BadInput
+from ullage.rpc import channel_options
 
 MOST: Final = 2000
-LARGEST_MESSAGE: Final = 16 * 1024 * 1024  # bytes; a replica with 250 snapshots takes some 40 KiB, data more
 _SYNC_AGENT: Final = 2  # ports above its replica's
-_OPTIONS: Final = (
-    ("grpc.default_authority", "localhost"),  # else it is the socket's path, which is no name of a host
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # how long one attempt may take: a busy machine is slow to say hello
-    ("grpc.max_reconnect_backoff_ms", 1000),  # an engine that is back should not wait for us
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-    ("grpc.max_send_message_length", LARGEST_MESSAGE),
-)
+_OPTIONS: Final = channel_options(max_receive=MAX_MESSAGE, max_send=MAX_MESSAGE)
 
 
 def target(address: str) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient
-from ullage.engines.client.interface import EngineClient, EngineClients, Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.client.interface import EngineClient, EngineClients
 from ullage.kube.slices import Wiring
 
 

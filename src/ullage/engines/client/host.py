@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.calls import VolumeCalls
 from ullage.engines.client.channels import Channels
-from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.longhorn import ASKING_SECONDS, CHANGING_SECONDS, LonghornClient
 from ullage.engines.protocol import host_pb2 as hosts
 

@@ -7,49 +7,9 @@ with the errors of `errors.py`: whether something may have happened, and whether
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A snapshot, or the head under the name `volume-head`."""
-
-    name: str
-    parent: str = ""
-    children: frozenset[str] = frozenset()
-    removed: bool = False  # marked: it goes with a purge, if it can
-    user_created: bool = True
-    created: str = ""  # RFC 3339
-    size: int = 0  # bytes
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeProgress:
-    """How far one replica is with a purge, or how the last one ended."""
-
-    purging: bool = False
-    progress: int = 0  # percent
-    state: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What the engine allows: snapshots, and bytes in all of them (0: no limit)."""
-
-    max_count: int
-    max_size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PollResult:
-    """What an engine says of itself in one look."""
-
-    entries: Mapping[str, Entry]
-    purges: Mapping[str, PurgeProgress]
-    limits: Limits
+from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
 
 
 class EngineClient(Protocol):

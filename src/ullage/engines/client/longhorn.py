@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.protobuf.empty_pb2 import Empty
 
+from ullage.engines.chain import PurgeProgress
 from ullage.engines.client import messages
 from ullage.engines.client.calls import Request, VolumeCalls
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.errors import Reason, error
-from ullage.engines.client.interface import PurgeProgress
 from ullage.engines.client.messages import CloneProgress, ReplicaAddress, ReplicaState, VolumeState, checked_name
 from ullage.engines.protocol import controller_pb2 as controller
 from ullage.engines.protocol import replica_pb2 as replica

@@ -6,20 +6,12 @@ Replicas speak of files, `volume-snap-NAME.img` and `volume-head-NNN.img`; every
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
+from ullage.engines.chain import HEAD, MAX_NAME, Entry, PurgeProgress, entry_of_file
 from ullage.engines.client.errors import Reason, Uncertain, error
-from ullage.engines.client.interface import Entry, PurgeProgress
 from ullage.engines.protocol import controller_pb2, replica_pb2, syncagent_pb2
-
-HEAD: Final = "volume-head"
-
-_HEAD_FILE: Final = re.compile(r"volume-head-\d+\.img")
-_SNAPSHOT_FILE: Final = re.compile(r"volume-snap-(.+)\.img", re.DOTALL)
-_LONGEST_NAME: Final = 239  # bytes; a file name has 255, of which 16 are the engine's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +63,20 @@ class CloneProgress:
 def checked_name(name: str) -> str:
     """A snapshot's name becomes part of a file's, and an engine does not look at it."""
     size = len(name.encode(errors="replace"))
-    if "/" in name or not name.isprintable() or not 0 < size <= _LONGEST_NAME or name == HEAD:
+    if "/" in name or not name.isprintable() or not 0 < size <= MAX_NAME or name == HEAD:
         raise error(
             Reason.BAD_REQUEST,
-            f"snapshot {name!r}: 1 to {_LONGEST_NAME} bytes are allowed, printable and without '/', and not {HEAD}",
+            f"snapshot {name!r}: 1 to {MAX_NAME} bytes are allowed, printable and without '/', and not {HEAD}",
         )
     return name
 
 
 def layer(file: str) -> str:
     """The snapshot's name, or `volume-head`, in the name of a file; of an empty one, nothing."""
-    if not file or _HEAD_FILE.fullmatch(file):
-        return HEAD if file else ""
-    found = _SNAPSHOT_FILE.fullmatch(file)
+    found = entry_of_file(file) if file else ""
     if found is None:
         raise Uncertain(f"{file!r} is no name of a snapshot's file: volume-snap-NAME.img")
-    return found[1]
+    return found
 
 
 def volume_state(given: controller_pb2.Volume) -> VolumeState:

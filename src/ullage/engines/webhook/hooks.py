@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.engines.api import HEAD, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
+from ullage.engines.api import SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
+from ullage.engines.chain import HEAD
 from ullage.engines.lookup import Lookup, lookup_of
 from ullage.engines.model import stamped, volume_reference
 from ullage.engines.webhook.rules import Creation, Fault, creation_fault, edit_fault

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import FINALIZER, HEAD, VOLUME_LABEL, Engine, Snapshot, SnapshotInfo, Volume, to_bytes
-from ullage.engines.controllers.engine.rules import wanted_limits
-from ullage.engines.model import has_failed, volume_reference
+from ullage.engines.api import FINALIZER, VOLUME_LABEL, Engine, Snapshot, SnapshotInfo, Volume, to_bytes
+from ullage.engines.chain import HEAD
+from ullage.engines.model import has_failed, volume_reference, wanted_limits
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity

@@ -17,7 +17,8 @@ from ullage.cli.snapshot import reading as snapshot_reading
 from ullage.cli.snapshot.options import At
 from ullage.cli.volume.command import app
 from ullage.cli.volume.tree import tree
-from ullage.engines.api import ENGINES, HEAD, VOLUMES
+from ullage.engines.api import ENGINES, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.errors import BadInput, UllageError
 from ullage.kube.builtin import core
 

@@ -25,7 +25,7 @@ from ullage.cli.volume import data as volume_data
 from ullage.cli.volume.command import app
 from ullage.cli.volume.reading import Named, NoEngine, find_volume
 from ullage.clock import FakeClock, SystemClock
-from ullage.engines.api import HEAD
+from ullage.engines.chain import HEAD
 from ullage.errors import UllageError
 from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound

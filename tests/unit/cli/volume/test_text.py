@@ -12,7 +12,8 @@ from tests.unit.cli.volume.cluster import MIB, entry
 from ullage.cli.volume import text
 from ullage.cli.volume.chain import Entries, lines, reclaimable, totals
 from ullage.cli.volume.reading import FoundVolume
-from ullage.engines.api import HEAD, Engine, SnapshotInfo, Volume
+from ullage.engines.api import Engine, SnapshotInfo, Volume
+from ullage.engines.chain import HEAD
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from ullage.engines.chain import HEAD
 from ullage.engines.client.channels import Channels, sync_agent, target
 from ullage.engines.client.errors import Uncertain
-from ullage.engines.client.messages import HEAD, layer
+from ullage.engines.client.messages import layer
 from ullage.errors import BadInput
 
 

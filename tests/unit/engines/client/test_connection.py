@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.embedded import MIB, VOLUME, scene_in
-from ullage.engines.api import HEAD
+from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.connection import HostConnection, address_of, connect
 from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
-from ullage.engines.client.interface import EngineClients, Limits
+from ullage.engines.client.interface import EngineClients
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.slices import Wiring

@@ -15,11 +15,11 @@ import pytest
 
 from tests.unit.engines.client.scripted_engine import Replica, engine_of
 from tests.unit.engines.embedded import MIB, SIZE, Scene, scene_in
+from ullage.engines.chain import HEAD
 from ullage.engines.client import longhorn
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
 from ullage.engines.client.longhorn import LonghornClient
-from ullage.engines.client.messages import HEAD
 from ullage.engines.protocol import controller_pb2 as controller
 from ullage.errors import UllageError
 

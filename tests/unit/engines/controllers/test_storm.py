@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.engines.world import World, holds
 from tests.unit.snapshots.memory_api import Crash
-from ullage.engines.api import HEAD, VOLUMES
+from ullage.engines.api import VOLUMES
+from ullage.engines.chain import HEAD
 
 VOLUMES_COUNT = 4
 DEATHS = 50

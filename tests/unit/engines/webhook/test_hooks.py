@@ -12,7 +12,8 @@ import pytest
 
 from tests.unit.engines.builders import CREATED, DELETED, GIB, NS
 from tests.unit.snapshots.memory_api import MemoryApi
-from ullage.engines.api import ENGINES, HEAD, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.lookup import lookup_of
 from ullage.engines.settings import Settings
 from ullage.engines.slice import Options, engines

@@ -16,6 +16,7 @@ from ullage.engines.api import ENGINES, SNAPSHOTS
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient, HostVolume
+from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
@@ -220,7 +221,7 @@ class Place:
             volumes.controller(wiring, storage, directories=self._directories, recorder=recorder),
             longhorn.controller(wiring, stock, self._fused, recorder=recorder),
             longhorn_claims.controller(wiring, stock, recorder=recorder),
-            VolumeController(wiring.client, lookup_of(wiring)).controller(),
+            VolumeController(wiring.client, lookup_of(wiring), needs_attachment=needs_attachment).controller(),
         ]
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES, Engine, EngineStatus, Snapshot, Volume, to_bytes
-from ullage.engines.client.interface import EngineClients, Limits, PollResult
+from ullage.engines.chain import Limits, PollResult
+from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.engine import rules
-from ullage.engines.controllers.snapshot.triggers import comes_or_goes
 from ullage.engines.lookup import Lookup, volume_key
 from ullage.engines.metrics import Metrics
-from ullage.engines.model import belongs_to, is_running
+from ullage.engines.model import belongs_to, comes_or_goes, is_running, wanted_limits
 from ullage.engines.settings import Settings
 from ullage.errors import UllageError
 from ullage.kube.cache.indexer import Key, key_of
@@ -111,7 +111,7 @@ class EngineMonitor:
         return alone and is_running(engine) and not is_deleting(volume.metadata)
 
     async def _poll(self, volume: Volume, memory: _Memory) -> PollResult:
-        engine, wanted = self._engines.of(volume.metadata.name), rules.wanted_limits(volume)
+        engine, wanted = self._engines.of(volume.metadata.name), wanted_limits(volume)
         polled = await engine.poll()
         if polled.limits != wanted and memory.refused != (wanted, len(polled.entries)):
             try:

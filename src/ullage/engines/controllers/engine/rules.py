@@ -11,19 +11,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from ullage.engines.api import (
-    DEFAULT_MAX_COUNT,
-    HEAD,
     EngineStatus,
     PurgeStatus,
     Snapshot,
-    SnapshotInfo,
     SnapshotSpec,
     Volume,
     VolumeStatus,
     to_bytes,
 )
-from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
-from ullage.engines.model import stamped
+from ullage.engines.chain import HEAD, PollResult, PurgeProgress
+from ullage.engines.model import info_of, stamped
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import SUBDOMAIN, find_condition, is_deleting, set_condition
 
@@ -37,19 +34,6 @@ _NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?
 
 
 # --- the Engine's status ---------------------------------------------------------------------------------------------
-
-
-def info_of(entry: Entry) -> SnapshotInfo:
-    return SnapshotInfo(
-        name=entry.name,
-        parent=entry.parent,
-        children=dict.fromkeys(sorted(entry.children), True) or None,
-        removed=entry.removed,
-        usercreated=entry.user_created,
-        created=entry.created,
-        size=str(entry.size),
-        labels=dict(entry.labels) or None,
-    )
 
 
 def seen(old: EngineStatus, polled: PollResult, *, volume_size: int, since_head: float) -> EngineStatus:
@@ -83,12 +67,6 @@ def head_size(status: EngineStatus) -> str:
 def unseen(old: EngineStatus, problem: str) -> EngineStatus:
     """The status after a look that failed: what was seen before stands."""
     return replace(old, snapshots_error=problem)
-
-
-def wanted_limits(volume: Volume) -> Limits:
-    return Limits(
-        max_count=volume.spec.snapshot_max_count or DEFAULT_MAX_COUNT, max_size=to_bytes(volume.spec.snapshot_max_size)
-    )
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, Snapshot
 from ullage.engines.client.errors import NotNow
 from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
-from ullage.engines.controllers.engine.rules import info_of
-from ullage.engines.controllers.snapshot import operations
+from ullage.engines.controllers.snapshot import operations, statuses
 from ullage.engines.controllers.snapshot.events import EventRecorder, record_events
-from ullage.engines.controllers.snapshot.rules import Decision, Removal, SnapshotFacts, Step, plan
+from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, plan
 from ullage.engines.controllers.snapshot.triggers import engine_source, volume_source
 from ullage.engines.lookup import Lookup
 from ullage.engines.metrics import Metrics
+from ullage.engines.model import SnapshotFacts, info_of
 from ullage.engines.settings import Settings
 from ullage.errors import Retryable, Terminal
 from ullage.kube.cache.indexer import Key, key_of
@@ -156,16 +156,16 @@ class SnapshotController:
     async def _not_taken(self, snapshot: Snapshot, error: Retryable | Terminal) -> Requeue | None:
         uid = snapshot.metadata.uid
         if isinstance(error, NotNow) and error.reason is Why.DETACHED:  # its Engine will say so too: no try of it was made
-            await self._say(snapshot, model.troubled(snapshot.status, str(error)))
+            await self._say(snapshot, statuses.troubled(snapshot.status, str(error)))
             return Requeue(self._settings.interval)
         delay = self._attempts.failed(uid, TAKING, self._clock.monotonic())
         tries = self._attempts.count(uid, TAKING)
         if isinstance(error, Terminal) or tries >= self._settings.tries:
             problem = str(error) if isinstance(error, Terminal) else f"{error} (after {tries} tries)"
             reason = str(getattr(error, "reason", "")) or "EngineError"
-            await self._say(snapshot, model.failed(snapshot, problem, reason=reason, now=self._clock.now()))
+            await self._say(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
             return None
-        await self._say(snapshot, model.troubled(snapshot.status, str(error)), trouble=True)
+        await self._say(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
         return Requeue(delay)
 
     # --- removing ---
@@ -181,7 +181,7 @@ class SnapshotController:
         except (Retryable, Terminal) as error:
             self._purged.pop(uid, None)
             delay = self._attempts.failed(uid, REMOVING, now)
-            await self._say(snapshot, model.troubled(snapshot.status, str(error)), trouble=True)
+            await self._say(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
             return Requeue(delay)
         self._attempts.forget(uid)
         return await self._removed(facts, found)
@@ -196,12 +196,12 @@ class SnapshotController:
         if entry is None or engine is None:
             return await self._release(facts)
         self._look(facts)
-        status = model.mirrored(snapshot, info_of(entry), engine)
+        status = statuses.mirrored(snapshot, info_of(entry), engine)
         match found.removal:
             case Removal.PARENT_OF_HEAD:
-                status = model.logically_removed(snapshot, status, "ParentOfHead", now=self._clock.now())
+                status = statuses.logically_removed(snapshot, status, "ParentOfHead", now=self._clock.now())
             case Removal.NOT_MERGED:
-                status = model.logically_removed(snapshot, status, "NotMerged", now=self._clock.now())
+                status = statuses.logically_removed(snapshot, status, "NotMerged", now=self._clock.now())
             case _:
                 status = replace(status, error="")
         await self._say(snapshot, status)

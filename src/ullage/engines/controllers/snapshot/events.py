@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from ullage.engines.api import SNAPSHOTS, Snapshot, SnapshotStatus
-from ullage.engines.model import LOST, blocked_before, has_failed
+from ullage.engines.controllers.snapshot.statuses import LOST
+from ullage.engines.model import blocked_before, has_failed
 from ullage.kube.events.recorder import Reason
 from ullage.kube.kinds import Kind, Object
 

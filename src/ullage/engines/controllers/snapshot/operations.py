@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ullage.engines.api import HEAD, Snapshot
+from ullage.engines.api import Snapshot
+from ullage.engines.chain import HEAD, Entry, PurgeProgress
 from ullage.engines.client.errors import NotNow, Reason, Refused
-from ullage.engines.client.interface import EngineClient, Entry, PurgeProgress
+from ullage.engines.client.interface import EngineClient
 from ullage.engines.controllers.snapshot.rules import Removal, removal
 from ullage.errors import Retryable
 

@@ -12,8 +12,10 @@ from enum import Enum, auto
 from typing import Final
 
 from ullage.engines import model
-from ullage.engines.api import FINALIZER, HEAD, Engine, Snapshot, SnapshotStatus, Volume
-from ullage.engines.client.interface import Entry, PurgeProgress
+from ullage.engines.api import FINALIZER, Snapshot, SnapshotStatus
+from ullage.engines.chain import HEAD, Entry, PurgeProgress
+from ullage.engines.controllers.snapshot import statuses
+from ullage.engines.model import SnapshotFacts
 from ullage.engines.tickets import ticket_of
 from ullage.kube.objects import is_deleting
 
@@ -31,16 +33,6 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFacts:
-    """What is seen of a snapshot. `volume` is the very one that it belongs to, `engine` its only engine."""
-
-    snapshot: Snapshot
-    volume: Volume | None = None
-    engine: Engine | None = None
-    migrating: bool = False  # there are two engines
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     step: Step
     status: SnapshotStatus | None = None  # to be shown; None: as it is
@@ -51,8 +43,18 @@ REST: Final = Decision(step=Step.REST)
 RELEASE: Final = Decision(step=Step.RELEASE)
 
 
+def is_untouched(snapshot: Snapshot) -> bool:
+    """Whether nothing has ever come of it."""
+    return not snapshot.status.requested_time and not snapshot.status.creation_time
+
+
 def plan(facts: SnapshotFacts, *, now: datetime) -> Decision:
     return _going(facts, now) if is_deleting(facts.snapshot.metadata) else _standing(facts)
+
+
+def needs_attachment(facts: SnapshotFacts, *, now: datetime) -> bool:
+    """Whether the snapshot needs its volume attached, and so may hold a ticket."""
+    return plan(facts, now=now).ticket
 
 
 # --- while it stands -------------------------------------------------------------------------------------------------
@@ -63,23 +65,23 @@ def _standing(facts: SnapshotFacts) -> Decision:
     status = snapshot.status
     if volume is None:
         gone = f"volume {snapshot.spec.volume or '(none named)'} does not exist, or is not the one that this was taken of"
-        return Decision(step=Step.REST, status=model.troubled(status, gone))
+        return Decision(step=Step.REST, status=statuses.troubled(status, gone))
     if is_deleting(volume.metadata):
         return REST  # it goes with its volume
-    if model.is_untouched(snapshot) and model.stamped(snapshot.metadata, volume) is not snapshot.metadata:
+    if is_untouched(snapshot) and model.stamped(snapshot.metadata, volume) is not snapshot.metadata:
         return Decision(step=Step.STAMP)
     entry = model.entry_of(engine, snapshot.metadata.name)
     if entry is not None and engine is not None:
-        return Decision(step=Step.REST, status=model.mirrored(snapshot, entry, engine))
+        return Decision(step=Step.REST, status=statuses.mirrored(snapshot, entry, engine))
     if not snapshot.spec.create_snapshot or status.creation_time:
         seen = engine is not None and bool(engine.status.snapshots)
-        return Decision(step=Step.REST, status=model.lost(status) if seen else None)
+        return Decision(step=Step.REST, status=statuses.lost(status) if seen else None)
     if model.has_failed(status):
         return REST
     if facts.migrating:
-        return Decision(step=Step.WAIT, status=model.troubled(status, _MIGRATING))
+        return Decision(step=Step.WAIT, status=statuses.troubled(status, _MIGRATING))
     if not model.is_running(engine):
-        return Decision(step=Step.WAIT, status=model.troubled(status, _detached(facts, "taken")), ticket=True)
+        return Decision(step=Step.WAIT, status=statuses.troubled(status, _detached(facts, "taken")), ticket=True)
     step = Step.CREATE if status.requested_time else Step.INTEND
     return Decision(step=step, ticket=_holds(facts))
 
@@ -95,19 +97,19 @@ def _going(facts: SnapshotFacts, now: datetime) -> Decision:
     if volume is None or is_deleting(volume.metadata):
         return RELEASE
     entry = model.entry_of(engine, snapshot.metadata.name)
-    if entry is None and snapshot.spec.create_snapshot and model.is_untouched(snapshot):
+    if entry is None and snapshot.spec.create_snapshot and is_untouched(snapshot):
         return RELEASE  # the engine has never been asked for it
     if facts.migrating:
-        return Decision(step=Step.WAIT, status=model.troubled(snapshot.status, _MIGRATING))
+        return Decision(step=Step.WAIT, status=statuses.troubled(snapshot.status, _MIGRATING))
     if entry is not None and engine is not None and entry.removed and (blocked := _blocked(snapshot, entry.children)):
-        status = model.mirrored(snapshot, entry, engine)
-        return Decision(step=Step.REST, status=model.logically_removed(snapshot, status, blocked, now=now))
+        status = statuses.mirrored(snapshot, entry, engine)
+        return Decision(step=Step.REST, status=statuses.logically_removed(snapshot, status, blocked, now=now))
     if not model.is_running(engine):
-        return Decision(step=Step.WAIT, status=model.troubled(snapshot.status, _detached(facts, "removed")), ticket=True)
+        return Decision(step=Step.WAIT, status=statuses.troubled(snapshot.status, _detached(facts, "removed")), ticket=True)
     return Decision(step=Step.REMOVE, ticket=_holds(facts))
 
 
-def _blocked(snapshot: Snapshot, children: Mapping[str, bool] | None) -> model.Blocked | None:
+def _blocked(snapshot: Snapshot, children: Mapping[str, bool] | None) -> statuses.Blocked | None:
     """Why a marked snapshot cannot be merged away as things are. That the engine kept one is known from the last time: it
     stands until its children change."""
     if model.is_parent_of_head(children):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ullage.engines.api import HEAD, Engine, Volume
+from ullage.engines.api import Engine, Volume
+from ullage.engines.chain import HEAD
 from ullage.engines.lookup import Lookup, volume_key
+from ullage.engines.model import comes_or_goes
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.controller.controller import Source
-from ullage.kube.kinds import Object
 from ullage.kube.objects import is_deleting
 
 
@@ -58,7 +59,3 @@ def engine_source(lookup: Lookup) -> EngineSource:
 
 def volume_source(lookup: Lookup) -> Source[Volume, Key]:
     return Source(lookup.volumes, lambda volume: lookup.keys_named(key_of(volume)), when=comes_or_goes)
-
-
-def comes_or_goes(old: Object | None, new: Object | None) -> bool:
-    return old is None or new is None or is_deleting(old.metadata) != is_deleting(new.metadata)

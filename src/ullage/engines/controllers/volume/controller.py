@@ -7,14 +7,14 @@ the volume is going: so neither waits for the other.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines import tickets
 from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot, TicketOwner, Volume
-from ullage.engines.controllers.snapshot.rules import plan
 from ullage.engines.lookup import Lookup
-from ullage.engines.model import belongs_to
+from ullage.engines.model import SnapshotFacts, belongs_to
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -26,12 +26,20 @@ from ullage.kube.objects import is_deleting, with_finalizer, without_finalizer
 LOOK_AGAIN = 0.5  # seconds; the cache does not show yet what a live read did
 
 
+class NeedsAttachment(Protocol):
+    def __call__(self, facts: SnapshotFacts, *, now: datetime) -> bool: ...
+
+
 class VolumeController:
     """The controller of Volumes, as far as their snapshots are concerned."""
 
-    def __init__(self, client: Client, lookup: Lookup, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: Client, lookup: Lookup, *, needs_attachment: NeedsAttachment, clock: Clock | None = None
+    ) -> None:
+        """`needs_attachment`: whether a snapshot needs its volume attached, which the snapshots' own rules tell."""
         self._client = client
         self._lookup = lookup
+        self._needs_attachment = needs_attachment
         self._clock = clock or SystemClock()
 
     def controller(self, *, workers: int = 4, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -75,7 +83,7 @@ class VolumeController:
         found = self._lookup.snapshots.get(Key(volume.metadata.namespace, owner.name))
         if found is None or found.metadata.uid != owner.uid:
             return False
-        return plan(self._lookup.facts(found), now=self._clock.now()).ticket
+        return self._needs_attachment(self._lookup.facts(found), now=self._clock.now())
 
     # --- while it goes ---
 

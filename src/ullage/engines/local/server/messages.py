@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ullage.engines.chain import HEAD, Entry, snapshot_file
 from ullage.engines.local.server.attached import FRONTEND, AttachedVolume
 from ullage.engines.local.server.host import VolumeSummary
 from ullage.engines.local.server.jobs import Job
-from ullage.engines.local.store.names import HEAD, snapshot_file
 from ullage.engines.local.store.record import BLOCK
-from ullage.engines.local.store.views import Entry, View
+from ullage.engines.local.store.views import View
 from ullage.engines.protocol import controller_pb2 as controller
 from ullage.engines.protocol import host_pb2 as hosts
 from ullage.engines.protocol import replica_pb2 as replicas

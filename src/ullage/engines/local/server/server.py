@@ -14,30 +14,26 @@ from typing import Final
 import grpc.aio
 
 from ullage.clock import Clock
-from ullage.engines.client.channels import LARGEST_MESSAGE
 from ullage.engines.local.server.dispatch import Dispatcher
 from ullage.engines.local.server.host import Host
 from ullage.engines.local.server.services import ControllerService, HostService, ReplicaService, SyncAgentService
 from ullage.engines.local.store.store import Store
+from ullage.engines.protocol import MAX_MESSAGE
 from ullage.engines.protocol.controller_pb2_grpc import add_ControllerServiceServicer_to_server
 from ullage.engines.protocol.host_pb2_grpc import add_HostServiceServicer_to_server
 from ullage.engines.protocol.replica_pb2_grpc import add_ReplicaServiceServicer_to_server
 from ullage.engines.protocol.syncagent_pb2_grpc import add_SyncAgentServiceServicer_to_server
-from ullage.errors import BadInput
+from ullage.rpc import checked_socket, message_sizes
 
 GRACE_SECONDS: Final = 2.0  # for calls that are under way when we stop
-_LONGEST_PATH: Final = 107  # bytes, the kernel's limit for a socket's name
-_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-    ("grpc.max_send_message_length", LARGEST_MESSAGE),
-)
+_OPTIONS: Final = message_sizes(max_receive=MAX_MESSAGE, max_send=MAX_MESSAGE)
 
 
 @contextlib.asynccontextmanager
 async def serving(volumes: Path, socket: Path, *, clock: Clock) -> AsyncIterator[str]:
     """Serves the volumes in a directory until the block ends; gives the address. One process has a directory at a time, and
     so a socket that is left over is nobody's."""
-    path = checked_socket(socket)
+    path = _absolute(socket)
     with contextlib.closing(Store.open(volumes)) as store:
         host = Host(store, clock=clock)
         try:
@@ -57,12 +53,9 @@ async def serving(volumes: Path, socket: Path, *, clock: Clock) -> AsyncIterator
             await host.close()
 
 
-def checked_socket(path: Path) -> Path:
-    given = path.absolute()
-    size = len(os.fsencode(given))
-    if size > _LONGEST_PATH:
-        raise BadInput("socket", given, f"the path of a socket has {_LONGEST_PATH} bytes at most, this one {size}")
-    return given
+def _absolute(socket: Path) -> Path:
+    path = socket.absolute()
+    return checked_socket(path, where="socket", given=path)
 
 
 def _server(host: Host, address: str) -> grpc.aio.Server:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store import tree
 from ullage.engines.local.store.errors import NotFound, Refused, translated
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.purge import PIECE, Cancelled, Progress
 from ullage.engines.local.store.record import BLOCK, Record, SnapshotRecord
 from ullage.engines.local.store.spans import Span, pieces, total

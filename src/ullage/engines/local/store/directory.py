@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
+from ullage.engines.chain import HEAD, head_file, snapshot_file
 from ullage.engines.local.store import names
 from ullage.engines.local.store import record as records
 from ullage.engines.local.store.errors import Damaged
 from ullage.engines.local.store.files import Files
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.record import BLOCK, Record
 from ullage.engines.local.store.spans import Span
 
@@ -28,7 +28,7 @@ class VolumeDirectory:
         self.name = name
 
     def path(self, record: Record, layer: str) -> str:
-        return self._path(names.head_file(record.head) if layer == HEAD else names.snapshot_file(layer))
+        return self._path(head_file(record.head) if layer == HEAD else snapshot_file(layer))
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class VolumeDirectory:
                 self._files.remove(path)
 
     def _wanted(self, record: Record) -> set[str]:
-        return {names.RECORD, names.head_file(record.head), *map(names.snapshot_file, record.snapshots)}
+        return {names.RECORD, head_file(record.head), *map(snapshot_file, record.snapshots)}
 
     def _path(self, name: str) -> str:
         return f"{self.name}/{name}"

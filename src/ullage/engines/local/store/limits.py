@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store import tree
 from ullage.engines.local.store.errors import Refused
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.record import MOST_LAYERS, Record
 
 

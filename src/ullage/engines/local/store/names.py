@@ -13,16 +13,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ullage.engines.chain import HEAD, MAX_NAME, entry_of_file
 from ullage.errors import BadInput
 
-HEAD: Final = "volume-head"  # the name of the head among snapshots
 RECORD: Final = "volume.meta"
 DRAFT: Final = "volume.meta.tmp"  # becomes the record by a rename
-MAX_LENGTH: Final = 239  # bytes; a file name has 255, of which ours take 16
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_OURS: Final = re.compile(r"volume-(?:head-[0-9]+|snap-.+)\.img")
-_ALLOWED: Final = f"letters, digits, '-', '_' and '.' are allowed, a letter or digit at both ends, at most {MAX_LENGTH} in all"
+_ALLOWED: Final = f"letters, digits, '-', '_' and '.' are allowed, a letter or digit at both ends, at most {MAX_NAME} in all"
 
 
 def check_volume(name: str) -> str:
@@ -47,18 +45,10 @@ def is_volume(name: str) -> bool:
     return _is_name(name)
 
 
-def head_file(number: int) -> str:
-    return f"volume-head-{number:03d}.img"
-
-
-def snapshot_file(name: str) -> str:
-    return f"volume-snap-{name}.img"
-
-
 def is_ours(file: str) -> bool:
     """Whether a file in a volume's directory is one that we make, and may take away."""
-    return file == DRAFT or _OURS.fullmatch(file) is not None
+    return file == DRAFT or entry_of_file(file) is not None
 
 
 def _is_name(name: str) -> bool:
-    return len(name) <= MAX_LENGTH and _NAME.fullmatch(name) is not None
+    return len(name) <= MAX_NAME and _NAME.fullmatch(name) is not None

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store import tree
 from ullage.engines.local.store.errors import translated
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.spans import Span, intersect, pieces, subtract, total
 from ullage.engines.local.store.state import LiveState, LockedState

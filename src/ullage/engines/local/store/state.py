@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store import tree
 from ullage.engines.local.store.directory import VolumeDirectory
 from ullage.engines.local.store.errors import NotFound, Refused, unavailable
 from ullage.engines.local.store.index import Index
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.record import BLOCK, Record
 from ullage.engines.local.store.spans import Span, total
 from ullage.errors import BadInput

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ullage.engines.local.store.names import HEAD
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store.record import Record, SnapshotRecord
 
 

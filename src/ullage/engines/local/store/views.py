@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ullage.engines.chain import HEAD, Entry, head_file
 from ullage.engines.local.store import tree
 from ullage.engines.local.store.limits import Usage, usage
-from ullage.engines.local.store.names import HEAD, head_file
 from ullage.engines.local.store.record import Record, SnapshotRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A snapshot, or the head under the name `volume-head`."""
-
-    name: str
-    parent: str  # "" for none
-    children: frozenset[str]
-    removed: bool
-    user_created: bool
-    created: str
-    size: int  # bytes that this layer holds: whole blocks, whatever the file system makes of them
-    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

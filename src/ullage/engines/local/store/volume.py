@@ -11,9 +11,10 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from ullage.engines.chain import HEAD, snapshot_file
 from ullage.engines.local.store import clone, limits, tree, views
 from ullage.engines.local.store.errors import NotFound, Refused
-from ullage.engines.local.store.names import HEAD, check_snapshot, snapshot_file
+from ullage.engines.local.store.names import check_snapshot
 from ullage.engines.local.store.purge import Cancelled, Progress, Purger, ignore, never
 from ullage.engines.local.store.record import BLOCK, Record
 from ullage.engines.local.store.spans import Span

@@ -13,17 +13,11 @@ import grpc
 import grpc.aio
 
 from ullage.errors import BadInput
+from ullage.rpc import channel_options, checked_socket
 from ullage.snapshots.backends.base import Uncertain
 
 CONNECT_SECONDS = 3.0
-_LONGEST_PATH = 107  # bytes, the kernel's limit for a socket's name
-_OPTIONS = (
-    ("grpc.default_authority", "localhost"),  # else it is the socket's path, which drivers written in Go reject
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # how long one attempt may take: a busy machine is slow to say hello
-    ("grpc.max_reconnect_backoff_ms", 1000),  # a driver that is back should not wait for us for minutes
-    ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # drivers that do not page send everything at once
-)
+_OPTIONS = channel_options(max_receive=64 * 1024 * 1024)  # drivers that do not page send everything at once
 
 
 def socket_path(given: str, *, where: str = "--csi-address") -> Path:
@@ -35,9 +29,7 @@ def socket_path(given: str, *, where: str = "--csi-address") -> Path:
             break
     if not text.startswith("/"):
         raise BadInput(where, given, "it has to be the absolute path of a socket, such as unix:///run/csi/socket")
-    if len(text.encode()) > _LONGEST_PATH:
-        raise BadInput(where, given, f"the path of a socket has {_LONGEST_PATH} bytes at most, this one {len(text.encode())}")
-    return Path(text)
+    return checked_socket(Path(text), where=where, given=given)
 
 
 class Channel:

@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import UNSET
 
-from ullage.engines.api import HEAD, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.api import Engine, Snapshot, Volume, to_bytes
+from ullage.engines.chain import HEAD
 from ullage.engines.client import errors
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
 from ullage.errors import UllageError

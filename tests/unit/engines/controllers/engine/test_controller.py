@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.unit.engines.world import GIB, MIB, NS, FakeEngine, World, holds
 from ullage.clock import FakeClock
-from ullage.engines.api import ENGINES, HEAD, SNAPSHOTS
+from ullage.engines.api import ENGINES, SNAPSHOTS
+from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.errors import NotNow, Reason, Uncertain
-from ullage.engines.client.interface import Limits
 from ullage.engines.settings import Settings
 
 SNAPSHOT_KEYS = "engine-snapshots"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.engines.builders import CREATED, GIB, snapshot, volume
-from ullage.engines.api import HEAD, EngineStatus, Snapshot
-from ullage.engines.client.interface import Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.api import EngineStatus, Snapshot
+from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.controllers.engine import rules
+from ullage.engines.model import wanted_limits
 from ullage.kube.objects import merge_patch
 
 LIMITS = Limits(max_count=250)
@@ -112,5 +113,5 @@ def test_names_that_objects_can_have(name: str, nameable: bool) -> None:
 
 
 def test_limits_that_a_volume_leaves_open_are_the_usual_ones() -> None:
-    assert rules.wanted_limits(volume()) == Limits(max_count=250, max_size=0)
-    assert rules.wanted_limits(volume(snapshot_max_count=5, snapshot_max_size="2048")) == Limits(max_count=5, max_size=2048)
+    assert wanted_limits(volume()) == Limits(max_count=250, max_size=0)
+    assert wanted_limits(volume(snapshot_max_count=5, snapshot_max_size="2048")) == Limits(max_count=5, max_size=2048)

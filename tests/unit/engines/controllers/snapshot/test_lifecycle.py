@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.engines.world import CREATED, GIB, MIB, NS, World, holds
-from ullage.engines.api import ENGINES, HEAD, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
 from ullage.engines.settings import Settings
 from ullage.errors import UllageError

@@ -9,9 +9,11 @@ import pytest
 
 from tests.unit.engines.builders import CREATED, GIB, engine, info, snapshot, volume
 from ullage.engines import model
-from ullage.engines.api import HEAD, Snapshot
-from ullage.engines.client.interface import Entry, PurgeProgress
-from ullage.engines.controllers.snapshot.rules import Decision, Removal, SnapshotFacts, Step, plan, removal
+from ullage.engines.api import Snapshot
+from ullage.engines.chain import HEAD, Entry, PurgeProgress
+from ullage.engines.controllers.snapshot import statuses
+from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, plan, removal
+from ullage.engines.model import SnapshotFacts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED: dict[str, Any] = {"requested_time": CREATED}
@@ -22,7 +24,7 @@ STOPPED = engine(state="stopped")
 HEAD_ONLY = engine(info(HEAD))
 SNAP = info("snap", children=(HEAD,))
 HAS_IT = engine(info(HEAD, parent="snap"), SNAP)
-FAILED = model.failed(snapshot(**ASKED), "no", reason="Unsupported", now=NOW).conditions
+FAILED = statuses.failed(snapshot(**ASKED), "no", reason="Unsupported", now=NOW).conditions
 
 
 def decide(found: Snapshot, **changed: Any) -> Decision:
@@ -65,7 +67,7 @@ def test_while_it_stands(found: Snapshot, changed: dict[str, Any], step: Step, t
 
 MARKED = info("snap", children=(HEAD,), removed=True)
 UNMERGED = info("snap", children=("a", "b"), removed=True)
-KEPT = model.logically_removed(snapshot(), snapshot().status, "NotMerged", now=NOW).conditions
+KEPT = statuses.logically_removed(snapshot(), snapshot().status, "NotMerged", now=NOW).conditions
 
 GOING: list[tuple[str, Snapshot, dict[str, Any], Step, bool]] = [
     ("without our finalizer it is nobody's business", snapshot(going=True, stamped=False), {}, Step.REST, False),
@@ -168,7 +170,7 @@ class TestStatus:
     def test_a_lost_one_says_so_and_keeps_what_was_known(self) -> None:
         status = decide(snapshot(**TAKEN, size=5)).status
         assert status is not None
-        assert (status.ready_to_use, status.error, status.size) == (False, model.LOST, 5)
+        assert (status.ready_to_use, status.error, status.size) == (False, statuses.LOST, 5)
 
     def test_nothing_is_lost_before_the_engine_was_looked_at(self) -> None:
         assert decide(snapshot(**TAKEN), engine=engine()).status is None

@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 from tests.unit.engines.world import NS, World, holds
-from ullage.engines.api import ENGINES, HEAD, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import NotNow, Reason, Refused
 
 Phase = Callable[[World], Awaitable[None]]

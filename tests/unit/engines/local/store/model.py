@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ullage.engines.local.store.names import HEAD
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.volume import StoredVolume
 

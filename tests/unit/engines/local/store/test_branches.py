@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.engines.local.store.disks import Forgetful
 from tests.unit.engines.local.store.letters import NOW, SIZE, cut, put, shown, sizes
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store.errors import NotFound, Refused
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.record import BLOCK, MOST_LAYERS
 from ullage.engines.local.store.store import Store
 from ullage.engines.local.store.volume import StoredVolume

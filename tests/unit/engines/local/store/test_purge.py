@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from tests.unit.engines.local.store.letters import NOW, cut, put, shown, sizes
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store.errors import Refused
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.purge import PIECE
 from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.store import Store

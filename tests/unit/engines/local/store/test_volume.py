@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.local.store.letters import NOW, SIZE, cut, put, shown, sizes
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store.errors import Damaged, NotFound, Refused
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.store import Store
 from ullage.engines.local.store.volume import StoredVolume

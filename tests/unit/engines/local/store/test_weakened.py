@@ -13,11 +13,11 @@ import pytest
 
 from tests.unit.engines.local.store.crashes import CHANGES, End, cut_everywhere, none
 from tests.unit.engines.local.store.disks import Skips
+from ullage.engines.chain import HEAD
 from ullage.engines.local.store import directory, names, purge, tree
 from ullage.engines.local.store import record as records
 from ullage.engines.local.store.directory import VolumeDirectory
 from ullage.engines.local.store.errors import Damaged
-from ullage.engines.local.store.names import HEAD
 from ullage.engines.local.store.purge import Purger
 from ullage.engines.local.store.record import Record
 from ullage.engines.local.store.spans import Span

@@ -17,7 +17,8 @@ import pytest
 from tests.unit.cli.snapshot.cluster import Cluster
 from tests.unit.engines.world import GIB, MIB, NS, World, holds
 from ullage.engines import model
-from ullage.engines.api import ENGINES, HEAD, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import NotNow as EngineNotNow
 from ullage.engines.client.errors import Reason, Refused
 from ullage.engines.settings import Settings
