@@ -22,6 +22,7 @@ from ullage.clock import Clock, SystemClock
 from ullage.standalone.apiserver.about.discovery import Discovery
 from ullage.standalone.apiserver.about.health import Health
 from ullage.standalone.apiserver.about.openapi.documents import OpenApi
+from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.policies.enforce import Policies
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.auth.bootstrap import bootstrap_objects, reconciled
@@ -33,30 +34,32 @@ from ullage.standalone.apiserver.auth.signing_requests import SigningRequests
 from ullage.standalone.apiserver.auth.tokens import Tokens, openid_documents
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.crds import CrdController
-from ullage.standalone.apiserver.controllers.event_expiry import EventExpiry
 from ullage.standalone.apiserver.controllers.garbage_collector import GarbageCollector
 from ullage.standalone.apiserver.controllers.namespaces import NamespaceController
 from ullage.standalone.apiserver.controllers.role_aggregation import RoleAggregation
 from ullage.standalone.apiserver.controllers.root_ca import RootCaPublisher
+from ullage.standalone.apiserver.handlers.calls import Call, Source
 from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.edits import Editor
-from ullage.standalone.apiserver.handlers.kinds import Kinds
+from ullage.standalone.apiserver.handlers.kind_rules import KindRules
 from ullage.standalone.apiserver.handlers.reads import Reader
 from ullage.standalone.apiserver.handlers.subresources import Subresources
 from ullage.standalone.apiserver.handlers.watches import Watcher
-from ullage.standalone.apiserver.handlers.writes import Call, Source, Writer
+from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.http.app import App
 from ullage.standalone.apiserver.http.connections import KEEP_ALIVE, HttpServer, Protocol
 from ullage.standalone.apiserver.http.router import Handlers, Router
 from ullage.standalone.apiserver.kinds.builtin import EMPTY_GROUPS, builtin_resources
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.service_addresses import ServiceAddresses
-from ullage.standalone.apiserver.request.options import WriteOptions
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.schema import definitions
 from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.settings import Settings
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.database import Database
+from ullage.standalone.apiserver.storage.event_expiry import EventExpiry
 from ullage.standalone.apiserver.storage.maintenance import Maintenance
 from ullage.standalone.apiserver.storage.store import Store
 
@@ -122,10 +125,11 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     health = Health(lambda: bool(store.broken))
     source = Source(clock, lambda: str(uuid.uuid4()), _suffix)
     webhooks = _webhooks(store, registry)
-    kinds = Kinds(store, Escalation(authorizer), ServiceAddresses(store), SigningRequests(authorizer))
+    admission = BuiltinAdmission(store, Escalation(authorizer), SigningRequests(authorizer))
+    kinds = KindRules(ServiceAddresses(store))
     reader = Reader(store, clock)
-    writer = Writer(store, webhooks=webhooks, kinds=kinds, source=source)
-    deleter = Deleter(store, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
+    writer = Writer(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source)
+    deleter = Deleter(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
     watcher = Watcher(store, clock, lambda resource: registry.find(resource.group, resource.version, resource.plural))
     subresources = Subresources(
         store,

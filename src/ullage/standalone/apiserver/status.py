@@ -14,9 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.standalone.apiserver.codec.json import summary
-
-Json = dict[str, Any]
+from ullage.standalone.apiserver.objects import Json
 
 # kube-apiserver repeats a bad value whole and names every fault. Here an answer ends somewhere, in `...`: a body of 3 MiB can
 # have a million faults.
@@ -319,3 +317,12 @@ def go_quoted(text: str) -> str:
     if text.isprintable():
         return json_string(text)
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in f'"{text}"')
+
+
+def summary(body: bytes) -> str:
+    """A body in an error message: its beginning, or in hexadecimal where it does not look like JSON."""
+    if not body:
+        return "<empty>"
+    text = body.decode("utf-8", "replace") if body[:1] == b"{" else body.hex()
+    limit = 30 if body[:1] == b"{" else 60
+    return text if len(text) <= limit else f"{text[:limit]} ..."

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ullage.standalone.apiserver.about.discovery import version_rank
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 _BUILTIN = {
     "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",

@@ -19,9 +19,9 @@ import msgspec
 from ullage.standalone.apiserver.about.health import PATHS as HEALTH_PATHS
 from ullage.standalone.apiserver.kinds.builtin import TRANSIENT
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource, Subresource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.document import Document, etag_of, plain
 from ullage.standalone.apiserver.schema.definitions import MINOR, VERSION
-from ullage.standalone.apiserver.status import Json
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 GIT_VERSION = f"{VERSION}+ullage"

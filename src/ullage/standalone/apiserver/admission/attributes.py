@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 
 @dataclass(slots=True)

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 from ullage.selectors import LabelSelector
 from ullage.standalone.apiserver.admission.attributes import Attributes
-from ullage.standalone.apiserver.kinds.resources import Registry, Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Registry, Resource
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.schema.cel.loops import Budget
 from ullage.standalone.apiserver.schema.cel.program import CelError, Failure, Program, compile_condition
-from ullage.standalone.apiserver.status import Json, forbidden, not_found
+from ullage.standalone.apiserver.status import forbidden, not_found
 
 OWN_GROUP = "admissionregistration.k8s.io"  # a webhook that guards itself could never be repaired
 ANY = "*"

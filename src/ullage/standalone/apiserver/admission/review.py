@@ -14,7 +14,8 @@ from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.fields.patch.form import json_type
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.status import ApiError, Json, internal_error, json_string, webhook_denied
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, internal_error, json_string, webhook_denied
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

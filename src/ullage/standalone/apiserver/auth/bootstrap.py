@@ -13,7 +13,7 @@ from ullage.standalone.apiserver.auth.policy_tables import (
 )
 from ullage.standalone.apiserver.auth.rbac import GROUP, aggregate
 from ullage.standalone.apiserver.auth.rules import parse_rules, uncovered
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"

@@ -20,7 +20,8 @@ from ullage.standalone.apiserver.auth.rules import (
     uncovered,
 )
 from ullage.standalone.apiserver.auth.users import MASTERS, User
-from ullage.standalone.apiserver.status import ApiError, Json, forbidden, json_string, not_found
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, forbidden, json_string, not_found
 
 _ROLES = frozenset({"roles", "clusterroles"})
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})

@@ -15,25 +15,20 @@ import msgspec
 from ullage.selectors import NOTHING, LabelSelector, SelectorError
 from ullage.standalone.apiserver.auth.rules import AccessAttributes, PolicyRule, parse_rules
 from ullage.standalone.apiserver.auth.users import MASTERS, User
-from ullage.standalone.apiserver.status import ApiError, Json, forbidden, forbidden_path, json_string
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, forbidden, forbidden_path, json_string
+from ullage.standalone.apiserver.storage.entries import StoredObject
 
 GROUP = "rbac.authorization.k8s.io"
 _KINDS = ("clusterroles", "roles", "clusterrolebindings", "rolebindings")
 _STORAGES = tuple(f"{plural}.{GROUP}" for plural in _KINDS)
 _MOST_USERS = 1024  # whose grants are remembered between two changes of the policy
 
-__all__ = ["GROUP", "Authorizer", "Decision", "Grant", "StoreLike", "aggregate", "denied", "missing_roles"]
+__all__ = ["GROUP", "Authorizer", "Decision", "Grant", "PolicyStore", "aggregate", "denied", "missing_roles"]
 
 
-class EntryLike(Protocol):
-    @property
-    def data(self) -> bytes: ...
-
-    def obj(self) -> Json: ...
-
-
-class StoreLike(Protocol):
-    def items(self, storage: str) -> Sequence[EntryLike]: ...
+class PolicyStore(Protocol):
+    def items(self, storage: str) -> Sequence[StoredObject]: ...
 
     def touched(self, storage: str) -> int: ...
 
@@ -150,7 +145,7 @@ class _Policy:
 class Authorizer:
     """Answers "may this user do this?" from the roles and bindings in a store."""
 
-    def __init__(self, store: StoreLike) -> None:
+    def __init__(self, store: PolicyStore) -> None:
         self._store = store
         self._seen: tuple[int, ...] = ()
         self._parsed: dict[tuple[str, bytes], Any] = {}  # an object's bytes to what was made of it

@@ -15,15 +15,8 @@ from ullage.standalone.apiserver.auth.rbac import Authorizer, missing_roles
 from ullage.standalone.apiserver.auth.rules import AccessAttributes, PolicyRule
 from ullage.standalone.apiserver.auth.tokens import TokenRefused, Tokens
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.status import (
-    FieldError,
-    Json,
-    bad_request,
-    forbidden_field,
-    invalid,
-    invalid_value,
-    required,
-)
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import FieldError, bad_request, forbidden_field, invalid, invalid_value, required
 
 _AUTHORIZATION = "authorization.k8s.io"
 _AUTHENTICATION = "authentication.k8s.io"

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.standalone.apiserver.status import Json, json_string
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import json_string
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from cryptography.x509.oid import NameOID
 from ullage.standalone.apiserver.auth.rbac import Authorizer
 from ullage.standalone.apiserver.auth.rules import AccessAttributes
 from ullage.standalone.apiserver.auth.users import MASTERS, User
-from ullage.standalone.apiserver.status import ApiError, Json, forbidden, forbidden_field, invalid, json_string
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, forbidden, forbidden_field, invalid, json_string
 
 GROUP = "certificates.k8s.io"
 PLURAL = "certificatesigningrequests"

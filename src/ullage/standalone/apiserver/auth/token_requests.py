@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ullage.standalone.apiserver.auth.tokens import BOUND_KINDS, ISSUER, PRIVATE_CLAIM, Lookup, SigningKey
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import (
-    FieldError,
-    Json,
-    bad_request,
-    conflict,
-    invalid,
-    invalid_value,
-    json_string,
-    not_found,
-)
+from ullage.standalone.apiserver.objects import Json, dig
+from ullage.standalone.apiserver.status import FieldError, bad_request, conflict, invalid, invalid_value, json_string, not_found
 
 _GROUP = "authentication.k8s.io"
 _KIND = "TokenRequest"

@@ -22,8 +22,8 @@ from jwt.types import Options
 from ullage.clock import Clock
 from ullage.standalone.apiserver.auth.rules import quoted
 from ullage.standalone.apiserver.auth.users import CREDENTIAL_ID, User, authenticated, service_account_groups
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.document import Document
-from ullage.standalone.apiserver.status import Json
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 JWKS_PATH = "/openid/v1/jwks"

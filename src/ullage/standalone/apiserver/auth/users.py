@@ -15,7 +15,8 @@ from typing import Protocol
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from ullage.standalone.apiserver.status import Json, unauthorized
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import unauthorized
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"

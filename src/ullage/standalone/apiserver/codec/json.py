@@ -118,12 +118,3 @@ def go_char(char: str) -> str:
         return f"'\\{char}'"
     quoted = char if char.isprintable() and char.isascii() else f"\\u{ord(char):04x}"
     return f"'{quoted}'"
-
-
-def summary(body: bytes) -> str:
-    """A body in an error message: its beginning, or in hexadecimal where it does not look like JSON."""
-    if not body:
-        return "<empty>"
-    text = body.decode("utf-8", "replace") if body[:1] == b"{" else body.hex()
-    limit = 30 if body[:1] == b"{" else 60
-    return text if len(text) <= limit else f"{text[:limit]} ..."

@@ -12,14 +12,17 @@ from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
 from ullage.standalone.apiserver.crd.names import Reserved, is_own_group, storage_of
 from ullage.standalone.apiserver.crd.rules import accept, is_true, resources_of
 from ullage.standalone.apiserver.crd.strategy import CLEANUP
+from ullage.standalone.apiserver.handlers.calls import Call, Change, Source
 from ullage.standalone.apiserver.handlers.deletes import Deleter
-from ullage.standalone.apiserver.handlers.writes import Call, Change, Source, Writer
+from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.builtin import builtin_storages
-from ullage.standalone.apiserver.kinds.resources import Registry, Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.versions import rfc3339
-from ullage.standalone.apiserver.request.options import WriteOptions
-from ullage.standalone.apiserver.status import ApiError, Json
-from ullage.standalone.apiserver.storage.store import Entry, Event, Store
+from ullage.standalone.apiserver.objects import Json, dig
+from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.status import ApiError
+from ullage.standalone.apiserver.storage.entries import Entry, Event
+from ullage.standalone.apiserver.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,15 @@ import msgspec
 
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
+from ullage.standalone.apiserver.handlers.calls import Call
 from ullage.standalone.apiserver.handlers.deletes import FOREGROUND, ORPHAN, DeleteOptions, Deleter
-from ullage.standalone.apiserver.handlers.writes import Call, Writer
+from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
-from ullage.standalone.apiserver.request.options import WriteOptions
-from ullage.standalone.apiserver.status import ApiError, Json
-from ullage.standalone.apiserver.storage.store import Entry, Event, Key, Store
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.status import ApiError
+from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
+from ullage.standalone.apiserver.storage.store import Store
 
 COLLECTOR = User("system:serviceaccount:kube-system:generic-garbage-collector", groups=(MASTERS,))
 QUIET = WriteOptions(dry_run=False, manager="garbage-collector", validation="Ignore", force=None)

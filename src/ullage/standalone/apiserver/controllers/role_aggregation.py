@@ -10,13 +10,16 @@ from ullage.standalone.apiserver.auth.rbac import GROUP, aggregate
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
 from ullage.standalone.apiserver.fields.apply.merge import apply
-from ullage.standalone.apiserver.fields.managers import reset_fields
-from ullage.standalone.apiserver.handlers.writes import Call, Source, Writer, shape_of
-from ullage.standalone.apiserver.kinds.resources import Registry
+from ullage.standalone.apiserver.handlers.calls import Call, Source
+from ullage.standalone.apiserver.handlers.endpoints import reset_fields
+from ullage.standalone.apiserver.handlers.writes import Writer
+from ullage.standalone.apiserver.kinds.resources import Registry, shape_of
 from ullage.standalone.apiserver.kinds.versions import rfc3339
-from ullage.standalone.apiserver.request.options import WriteOptions
-from ullage.standalone.apiserver.status import ApiError, Json
-from ullage.standalone.apiserver.storage.store import Event, Store
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.status import ApiError
+from ullage.standalone.apiserver.storage.entries import Event
+from ullage.standalone.apiserver.storage.store import Store
 
 PLURAL = "clusterroles"
 STORAGE = f"{PLURAL}.{GROUP}"

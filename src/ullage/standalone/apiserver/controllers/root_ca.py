@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
-from ullage.standalone.apiserver.handlers.writes import Call, Writer
+from ullage.standalone.apiserver.handlers.calls import Call
+from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry
-from ullage.standalone.apiserver.request.options import WriteOptions
-from ullage.standalone.apiserver.status import ApiError, Json
-from ullage.standalone.apiserver.storage.store import Event, Store
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.status import ApiError
+from ullage.standalone.apiserver.storage.entries import Event
+from ullage.standalone.apiserver.storage.store import Store
 
 NAME = "kube-root-ca.crt"
 NAMESPACES = "namespaces"

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ullage.standalone.apiserver.kinds.builtin import builtin_groups, builtin_storages
-from ullage.standalone.apiserver.kinds.resources import Column, Resource, Schema, Subresource, dig
+from ullage.standalone.apiserver.kinds.resources import Column, Resource, Schema, Subresource
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.schema import OBJECT_META, compile_custom, definitions
-from ullage.standalone.apiserver.status import Json, json_string
+from ullage.standalone.apiserver.status import json_string
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _SUB_VERBS = ("get", "patch", "update")

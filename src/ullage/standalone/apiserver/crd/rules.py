@@ -14,16 +14,8 @@ from urllib.parse import urlsplit
 from ullage.standalone.apiserver.crd.names import accept, resources_of
 from ullage.standalone.apiserver.crd.structural import schema_errors
 from ullage.standalone.apiserver.kinds.builtin import builtin_storages
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import (
-    FieldError,
-    Json,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
+from ullage.standalone.apiserver.objects import Json, dig
+from ullage.standalone.apiserver.status import FieldError, duplicate, forbidden_field, invalid_value, not_supported, required
 
 __all__ = ["accept", "default_crd", "is_true", "resources_of", "validate_crd", "validate_crd_update"]
 

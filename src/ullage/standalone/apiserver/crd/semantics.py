@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema import CustomSchema, compile_custom
 from ullage.standalone.apiserver.schema.cel import program as cel
+from ullage.standalone.apiserver.schema.cel import syntax
 from ullage.standalone.apiserver.schema.node import Node, build
 from ullage.standalone.apiserver.schema.rules import compile_rule
-from ullage.standalone.apiserver.status import FieldError, Json, forbidden_field, invalid_value
+from ullage.standalone.apiserver.status import FieldError, forbidden_field, invalid_value
 
 Faults = Iterator[FieldError]
 _RULES = "x-kubernetes-validations"
@@ -76,7 +78,7 @@ def _rule(node: Node, rule: Json, place: str, *, uncorrelatable: str, root: bool
         detail = f"compilation failed: {fault}" if fault else "cel expression must evaluate to a bool"
         yield _shown(f"{place}.rule", rule, detail)
         return
-    if cel.mentions(rule["rule"], "oldSelf") and uncorrelatable:
+    if syntax.mentions(rule["rule"], "oldSelf") and uncorrelatable:
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
         yield invalid_value(f"{place}.rule", rule["rule"], detail)
     if rule.get("messageExpression"):

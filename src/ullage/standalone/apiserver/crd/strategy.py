@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.standalone.apiserver.crd.rules import default_crd, validate_crd, validate_crd_update
 from ullage.standalone.apiserver.kinds.strategies.base import Strategy
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 

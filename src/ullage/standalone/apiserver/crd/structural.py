@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ullage.standalone.apiserver.crd.semantics import meaning, places
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema import regexp
-from ullage.standalone.apiserver.schema.cel import program as cel
+from ullage.standalone.apiserver.schema.cel import syntax
 from ullage.standalone.apiserver.schema.node import RESOURCE_FIELDS
-from ullage.standalone.apiserver.status import FieldError, Json, forbidden_field, invalid_value, not_supported, required
+from ullage.standalone.apiserver.status import FieldError, forbidden_field, invalid_value, not_supported, required
 
 Faults = Iterator[FieldError]
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -166,7 +167,7 @@ def _rule_form(schema: Json, rule: Json, place: str) -> Faults:
         yield invalid_value(f"{place}.fieldPath", field, "must be non-empty if specified")
     if field and not _names_field(schema, field):
         yield invalid_value(f"{place}.fieldPath", field, "must be a valid path")
-    if rule.get("optionalOldSelf") is not None and not cel.mentions(text, "oldSelf"):
+    if rule.get("optionalOldSelf") is not None and not syntax.mentions(text, "oldSelf"):
         yield invalid_value(
             f"{place}.optionalOldSelf", rule["optionalOldSelf"], "may not be set if oldSelf is not used in rule"
         )

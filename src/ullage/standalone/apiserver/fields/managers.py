@@ -25,8 +25,7 @@ from ullage.standalone.apiserver.fields.fieldset import (
 )
 from ullage.standalone.apiserver.fields.ownership import Comparison, compare
 from ullage.standalone.apiserver.fields.shape import Shape
-from ullage.standalone.apiserver.kinds.resources import Resource, dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json, dig
 
 MOST_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
@@ -240,20 +239,3 @@ def capped(owners: Owners) -> Owners:
         kept[key] = replace(oldest, manager=ANCIENT, subresource="", fields=ordered(union(bucket.fields, oldest.fields)))
         excess -= 1
     return kept
-
-
-# kinds whose status endpoint ignores labels too
-_STATUS_KEEPS_LABELS: Final = frozenset({"daemonsets", "deployments", "replicasets", "statefulsets"})
-
-
-def reset_fields(resource: Resource, subresource: str) -> Fields:
-    """The fields that an endpoint ignores: `status` on the main one if it has an endpoint of its own, the rest on that one."""
-    if not subresource:
-        return {"f:status": LEAF} if resource.has("status") else EMPTY
-    if subresource != "status":
-        return EMPTY
-    if resource.custom is not None:
-        return {"f:metadata": LEAF, "f:spec": LEAF}
-    if resource.group == "apps" and resource.plural in _STATUS_KEEPS_LABELS:
-        return {"f:metadata": {"f:labels": LEAF}, "f:spec": LEAF}
-    return {"f:spec": LEAF}

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from ullage.standalone.apiserver.fields.fieldset import EMPTY, LEAF, SELF, Fields
 from ullage.standalone.apiserver.fields.shape import ABSENT, Shape
 from ullage.standalone.apiserver.go_text import go_json
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 # decoded JSON holds no subclasses, and a test by type is what keeps a create cheap
 CONTAINERS: Final = frozenset({dict, list})

@@ -12,8 +12,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ullage.standalone.apiserver.fields.shape_facts import ALWAYS_WRITTEN, KEY_DEFAULTS, POINTERS, STRUCTS, USUAL_STRUCTS
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, Definitions
-from ullage.standalone.apiserver.status import Json
 
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 SCALARS: Final = {"string": "string", "integer": "numeric", "number": "numeric", "boolean": "boolean"}

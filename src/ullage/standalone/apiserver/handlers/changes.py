@@ -8,11 +8,11 @@ from ullage.standalone.apiserver.handlers.scale import with_replica_faults
 from ullage.standalone.apiserver.kinds.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.strategies.base import Strategy
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.custom import BLOCKING
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
-    Json,
     conflict,
     forbidden_field,
     invalid,

@@ -15,22 +15,25 @@ from typing import Any, TypeVar
 import msgspec
 
 from ullage.standalone.apiserver.admission.attributes import Attributes
+from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.handlers.kinds import Kinds
+from ullage.standalone.apiserver.handlers.calls import Source
+from ullage.standalone.apiserver.handlers.kind_rules import KindRules
 from ullage.standalone.apiserver.handlers.lists import answer_list
 from ullage.standalone.apiserver.handlers.reads import Reader, wanted
-from ullage.standalone.apiserver.handlers.writes import RETRIES, Source
+from ullage.standalone.apiserver.handlers.writes import RETRIES
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.kinds.versions import is_going, rfc3339, view
+from ullage.standalone.apiserver.kinds.versions import rfc3339, view
+from ullage.standalone.apiserver.objects import Json, is_terminating
 from ullage.standalone.apiserver.request.answers import Answer, Stream, json_answer
 from ullage.standalone.apiserver.request.decoding import accept_delete_options
-from ullage.standalone.apiserver.request.options import META, integer, list_options
+from ullage.standalone.apiserver.request.list_options import list_options
+from ullage.standalone.apiserver.request.parameters import META, integer
 from ullage.standalone.apiserver.request.request import Request
 from ullage.standalone.apiserver.status import (
     ApiError,
     FieldError,
-    Json,
     bad_request,
     conflict,
     details_of,
@@ -39,7 +42,8 @@ from ullage.standalone.apiserver.status import (
     not_found,
     not_supported,
 )
-from ullage.standalone.apiserver.storage.store import Entry, Key, Stale, Store
+from ullage.standalone.apiserver.storage.entries import Entry, Key
+from ullage.standalone.apiserver.storage.store import Stale, Store
 
 T = TypeVar("T")
 
@@ -142,8 +146,18 @@ def checked_options(body: Json) -> DeleteOptions:
 
 
 class Deleter:
-    def __init__(self, store: Store, *, webhooks: Webhooks, kinds: Kinds, source: Source, reader: Reader) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        admission: BuiltinAdmission,
+        webhooks: Webhooks,
+        kinds: KindRules,
+        source: Source,
+        reader: Reader,
+    ) -> None:
         self._store = store
+        self._admission = admission
         self._webhooks = webhooks
         self._kinds = kinds
         self._source = source
@@ -218,7 +232,7 @@ class Deleter:
                 user=user,
                 dry_run=options.dry_run,
             )
-            self._kinds.admit(attrs)
+            self._admission.admit(attrs)
             warnings += await self._webhooks.mutate(attrs)
             warnings += await self._webhooks.validate(attrs)
             try:
@@ -322,7 +336,7 @@ class Deleter:
 
 def _wants_asking(entry: Entry) -> bool:
     """Whether a delete in the background would change an object: not where it is going already and waits for others."""
-    if not is_going(entry.data):
+    if not is_terminating(entry.data):
         return True
     finalizers = entry.obj()["metadata"].get("finalizers") or []
     return FOREGROUND in finalizers or ORPHAN in finalizers

@@ -15,27 +15,28 @@ from ullage.standalone.apiserver.codec.json import MAX_DEPTH, BadBody, check_sto
 from ullage.standalone.apiserver.codec.strict import Sent, repeated_in_yaml
 from ullage.standalone.apiserver.codec.yaml import parse_yaml
 from ullage.standalone.apiserver.fields.apply.merge import apply
-from ullage.standalone.apiserver.fields.managers import reset_fields
 from ullage.standalone.apiserver.fields.patch.form import json_type
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
 from ullage.standalone.apiserver.fields.patch.merge import merge_patch
 from ullage.standalone.apiserver.fields.patch.strategic import strategic_merge
 from ullage.standalone.apiserver.fields.shape import Shape
 from ullage.standalone.apiserver.go_text import go_text
+from ullage.standalone.apiserver.handlers.calls import Call, Change, Source, Written
 from ullage.standalone.apiserver.handlers.changes import is_unversioned
+from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.handlers.reads import Reader, wanted
-from ullage.standalone.apiserver.handlers.writes import RETRIES, Call, Change, Source, Writer, Written, shape_of
-from ullage.standalone.apiserver.kinds.resources import Registry, Resource, dig
+from ullage.standalone.apiserver.handlers.writes import RETRIES, Writer
+from ullage.standalone.apiserver.kinds.resources import Registry, Resource, shape_of
 from ullage.standalone.apiserver.kinds.versions import rfc3339
 from ullage.standalone.apiserver.limits.threads import worked_out
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.answers import Answer
 from ullage.standalone.apiserver.request.decoding import accept_body, accept_fields, check_type, sent_text
 from ullage.standalone.apiserver.request.negotiation import Want
-from ullage.standalone.apiserver.request.options import WriteOptions, write_options
 from ullage.standalone.apiserver.request.request import Request
+from ullage.standalone.apiserver.request.write_options import WriteOptions, write_options
 from ullage.standalone.apiserver.status import (
     ApiError,
-    Json,
     bad_request,
     conflict,
     forbidden_field,

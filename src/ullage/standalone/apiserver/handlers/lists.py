@@ -14,14 +14,14 @@ from typing import Final
 import msgspec
 
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.kinds.versions import dump, view
+from ullage.standalone.apiserver.kinds.versions import view
 from ullage.standalone.apiserver.limits.deliveries import in_time
 from ullage.standalone.apiserver.limits.pieces import Part, pieces
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.answers import Answer, Stream
-from ullage.standalone.apiserver.request.negotiation import Include, Want, parse_include
+from ullage.standalone.apiserver.request.negotiation import Include, Want, dump, parse_include
 from ullage.standalone.apiserver.request.request import Request
-from ullage.standalone.apiserver.status import Json
-from ullage.standalone.apiserver.storage.store import Entry
+from ullage.standalone.apiserver.storage.entries import Entry
 from ullage.standalone.apiserver.tables.table import partial, partial_list, render
 
 TURN: Final = 512 * 1024  # bytes of objects that are decoded before others have their turn

@@ -8,13 +8,17 @@ from datetime import datetime
 from ullage.clock import Clock
 from ullage.standalone.apiserver.handlers.lists import answer_list, batches, shaped_one
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.kinds.versions import dump, view
+from ullage.standalone.apiserver.kinds.versions import view
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.answers import Answer, Stream
-from ullage.standalone.apiserver.request.negotiation import CONVERSIONS, NO_TABLE, Want, negotiate
-from ullage.standalone.apiserver.request.options import ListOptions, Token, list_options, revision, too_large_version
+from ullage.standalone.apiserver.request.continuation import ContinueToken
+from ullage.standalone.apiserver.request.list_options import ListOptions, list_options
+from ullage.standalone.apiserver.request.negotiation import CONVERSIONS, NO_TABLE, Want, dump, negotiate
+from ullage.standalone.apiserver.request.parameters import revision, too_large_version
 from ullage.standalone.apiserver.request.request import Request
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, expired, not_acceptable, not_found
-from ullage.standalone.apiserver.storage.store import Compacted, Entry, Key, Store
+from ullage.standalone.apiserver.status import ApiError, bad_request, expired, not_acceptable, not_found
+from ullage.standalone.apiserver.storage.entries import Entry, Key
+from ullage.standalone.apiserver.storage.store import Compacted, Store
 from ullage.standalone.apiserver.tables.table import partial
 
 _EXPIRED_TOKEN = (
@@ -99,7 +103,7 @@ class Reader:
         if not more:
             return found, {"resourceVersion": str(at)}
         found = found[:limit]
-        meta: Json = {"resourceVersion": str(at), "continue": Token(at, found[-1].key).encode()}
+        meta: Json = {"resourceVersion": str(at), "continue": ContinueToken(at, found[-1].key).encode()}
         if trivial:
             meta["remainingItemCount"] = await self._rest(resource, options, at=at, start=found[-1].key)
         return found, meta
@@ -171,5 +175,5 @@ class Reader:
 def _expired_token(start: Key) -> ApiError:
     """410, with a token that goes on from the same key at whatever is current then."""
     error = expired(_EXPIRED_TOKEN)
-    error.list_meta = {"continue": Token(-1, start).encode()}
+    error.list_meta = {"continue": ContinueToken(-1, start).encode()}
     return error

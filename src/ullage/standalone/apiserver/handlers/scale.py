@@ -6,9 +6,10 @@ from typing import Any
 
 from ullage.selectors import LabelSelector
 from ullage.standalone.apiserver.go_text import go_text
-from ullage.standalone.apiserver.kinds.resources import Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.request import as_object
-from ullage.standalone.apiserver.status import ApiError, FieldError, Json, bad_request, invalid, invalid_value
+from ullage.standalone.apiserver.status import ApiError, FieldError, bad_request, invalid, invalid_value
 
 _BUILTIN = {
     "specReplicasPath": ".spec.replicas",

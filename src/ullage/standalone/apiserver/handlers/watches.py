@@ -20,12 +20,16 @@ from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.versions import View, view
 from ullage.standalone.apiserver.limits.deliveries import Deliveries, in_time
 from ullage.standalone.apiserver.limits.pieces import Part
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.answers import Stream
+from ullage.standalone.apiserver.request.filter import Filter
+from ullage.standalone.apiserver.request.list_options import ListOptions, list_options
 from ullage.standalone.apiserver.request.negotiation import Want, parse_include
-from ullage.standalone.apiserver.request.options import Filter, ListOptions, list_options, revision
+from ullage.standalone.apiserver.request.parameters import revision
 from ullage.standalone.apiserver.request.request import Request
-from ullage.standalone.apiserver.status import Json, expired
-from ullage.standalone.apiserver.storage.store import Compacted, Entry, Event, Store
+from ullage.standalone.apiserver.status import expired
+from ullage.standalone.apiserver.storage.entries import Entry, Event
+from ullage.standalone.apiserver.storage.store import Compacted, Store
 from ullage.standalone.apiserver.tables.table import partial, render
 
 BOOKMARK_SECONDS = 60.0

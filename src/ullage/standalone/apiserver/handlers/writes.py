@@ -9,20 +9,16 @@ insist on a version is computed again on what came in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 import msgspec
 
-from ullage.clock import Clock
 from ullage.standalone.apiserver.admission.attributes import Attributes
+from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.admission.webhooks.outcome import reread
-from ullage.standalone.apiserver.auth.users import User
-from ullage.standalone.apiserver.fields.managers import reset_fields, track_scale, track_update
-from ullage.standalone.apiserver.fields.shape import Shape
+from ullage.standalone.apiserver.fields.managers import track_scale, track_update
+from ullage.standalone.apiserver.handlers.calls import Call, Change, Source, Written
 from ullage.standalone.apiserver.handlers.changes import (
     check_preconditions,
     count_generation,
@@ -31,18 +27,17 @@ from ullage.standalone.apiserver.handlers.changes import (
     validate_changed,
     validate_new,
 )
-from ullage.standalone.apiserver.handlers.kinds import Kinds
+from ullage.standalone.apiserver.handlers.endpoints import reset_fields, written_part
+from ullage.standalone.apiserver.handlers.kind_rules import KindRules
 from ullage.standalone.apiserver.handlers.scale import replicas_path
-from ullage.standalone.apiserver.http.intake import WORK_ROOM, Room
 from ullage.standalone.apiserver.kinds.metadata import carry_metadata, finalizer_warnings
-from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.kinds.versions import is_going, ordered, rfc3339, view
+from ullage.standalone.apiserver.kinds.resources import Resource, shape_of
+from ullage.standalone.apiserver.kinds.versions import ordered, rfc3339, view
+from ullage.standalone.apiserver.limits.semaphore import WORK_BYTES, FairSemaphore
 from ullage.standalone.apiserver.limits.threads import cost_of, worked_out
-from ullage.standalone.apiserver.request.options import WriteOptions
-from ullage.standalone.apiserver.schema.definitions import load
+from ullage.standalone.apiserver.objects import Json, is_terminating
 from ullage.standalone.apiserver.status import (
     ApiError,
-    Json,
     already_exists,
     bad_request,
     conflict,
@@ -50,67 +45,23 @@ from ullage.standalone.apiserver.status import (
     namespace_terminating,
     not_found,
 )
-from ullage.standalone.apiserver.storage.store import Entry, Key, Stale, Store
+from ullage.standalone.apiserver.storage.entries import Entry, Key
+from ullage.standalone.apiserver.storage.store import Stale, Store
 
 RETRIES = 5  # of a patch whose object changed under it, as on kube-apiserver
 NAME_TRIES = 8  # of a generated name that is taken
 
-Change = Callable[[Json], Json]  # the live object (not to be changed) to the wanted one
-
-
-@dataclass(slots=True)
-class Call:
-    """One write request, as the pipeline needs to know it."""
-
-    user: User
-    options: WriteOptions
-    kind: str  # CreateOptions, UpdateOptions, PatchOptions
-    subresource: str = ""
-    warnings: list[str] = field(default_factory=list)
-    tracked: bool = False  # apply keeps managedFields itself
-    size: int = 0  # of the body, in bytes
-
-    def review_options(self, kind: str) -> Json:
-        """The options as webhooks see them: a patch is an update to them, or a create."""
-        shown: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
-        if self.options.dry_run:
-            shown["dryRun"] = ["All"]
-        if self.options.manager:
-            shown["fieldManager"] = self.options.manager
-        if self.options.force is not None:
-            shown["force"] = self.options.force
-        shown["fieldValidation"] = self.options.validation
-        return shown
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The outcome of a write: the object as stored, and whether it came into being or went."""
-
-    entry: Entry
-    created: bool = False
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where identity comes from: names, uids and time are arguments, so tests can choose them."""
-
-    clock: Clock
-    new_uid: Callable[[], str]
-    suffix: Callable[[], str]
-
-    def now(self) -> datetime:
-        return self.clock.now()
-
 
 class Writer:
-    def __init__(self, store: Store, *, webhooks: Webhooks, kinds: Kinds, source: Source) -> None:
+    def __init__(
+        self, store: Store, *, admission: BuiltinAdmission, webhooks: Webhooks, kinds: KindRules, source: Source
+    ) -> None:
         self._store = store
+        self._admission = admission
         self._webhooks = webhooks
         self._kinds = kinds
         self._source = source
-        self._room = Room(WORK_ROOM, share=WORK_ROOM // 2)  # for large objects that are being changed
+        self._room = FairSemaphore(WORK_BYTES, share=WORK_BYTES // 2)  # for large objects that are being changed
 
     # --- create ---
 
@@ -123,7 +74,7 @@ class Writer:
         strategy = self._kinds.strategy(resource)
         await worked_out(call.size, partial(self._complete, resource, obj, call))
         attrs = self._attributes("CREATE", resource, call, namespace=namespace, obj=obj, old=None)
-        self._kinds.admit(attrs)
+        self._admission.admit(attrs)
         call.warnings += await self._webhooks.mutate(attrs)
         obj = self._admitted(resource, attrs, obj)
         generated = not obj["metadata"].get("name") and obj["metadata"].get("generateName")
@@ -137,7 +88,7 @@ class Writer:
             if resource.custom is not None and not attempt:
                 call.warnings += finalizer_warnings(obj["metadata"], None)
             attrs.object, attrs.name = obj, obj["metadata"]["name"]
-            self._kinds.guard(attrs)
+            self._admission.validate(attrs)
             call.warnings += await self._webhooks.validate(attrs)
             try:
                 return await self._store_new(resource, obj, call)
@@ -171,7 +122,7 @@ class Writer:
         home = self._store.head("namespaces", "", namespace)
         if home is None:
             raise not_found("", "namespaces", namespace)
-        if is_going(home.data):
+        if is_terminating(home.data):
             raise namespace_terminating(resource.group, resource.plural, shown, namespace=namespace)
 
     async def _store_new(self, resource: Resource, obj: Json, call: Call) -> Written:
@@ -251,10 +202,10 @@ class Writer:
         new = await worked_out(size, partial(self._complete_change, resource, new, live, call))
         attrs = self._attributes("UPDATE", resource, call, namespace=live["metadata"].get("namespace", ""), obj=new, old=live)
         attrs.name = live["metadata"]["name"]
-        self._kinds.admit(attrs)
+        self._admission.admit(attrs)
         call.warnings += await self._webhooks.mutate(attrs)
         if attrs.object is not new:
-            new = self._kinds.endpoint(resource, call.subresource, self._admitted(resource, attrs, new), live)
+            new = written_part(resource, call.subresource, self._admitted(resource, attrs, new), live)
             carry_metadata(new["metadata"], live["metadata"])
             new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         if not call.subresource:
@@ -266,7 +217,7 @@ class Writer:
         if resource.custom is not None and not call.subresource:
             call.warnings += finalizer_warnings(new["metadata"], live["metadata"])
         attrs.object = new
-        self._kinds.guard(attrs)
+        self._admission.validate(attrs)
         call.warnings += await self._webhooks.validate(attrs)
         return new
 
@@ -297,7 +248,7 @@ class Writer:
     def _complete_change(self, resource: Resource, new: Json, live: Json, call: Call) -> Json:
         """The same of a changed object, as far as the endpoint may change it."""
         self._default(resource, new)
-        new = self._kinds.endpoint(resource, call.subresource, new, live)
+        new = written_part(resource, call.subresource, new, live)
         if not call.tracked:
             self._track(resource, live, new, call)
         return new
@@ -356,11 +307,3 @@ def _unstored(obj: Json) -> Entry:
     """What a dry run answers with: the object as it would have been, at the version it has."""
     meta = obj["metadata"]
     return Entry((meta.get("namespace", ""), meta["name"]), int(meta.get("resourceVersion") or 0), msgspec.json.encode(obj))
-
-
-def shape_of(resource: Resource) -> Shape:
-    """The shape of a resource's objects, made once."""
-    found: Shape | None = resource.memo.get("shape")
-    if found is None:
-        found = resource.memo["shape"] = Shape.of(resource.raw, load())
-    return found

@@ -8,12 +8,12 @@ than half of it, so that slow or many senders hold up neither the others nor the
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from ullage.standalone.apiserver.codec.json import MAX_BODY
+from ullage.standalone.apiserver.limits.semaphore import WORK_BYTES, FairSemaphore
 from ullage.standalone.apiserver.limits.threads import cost_of
 from ullage.standalone.apiserver.status import ApiError, too_large
 
@@ -23,90 +23,21 @@ BODY_SECONDS: Final = 30.0  # for a whole body, from the moment at which it is a
 SILENCE_SECONDS: Final = 10.0  # between two pieces of it
 ADMIT_SECONDS: Final = 20.0  # until there is room for it
 SMALL: Final = 64 * 1024
-SMALL_ROOM: Final = 16 * 1024 * 1024
-LARGE_ROOM: Final = 24 * 1024 * 1024
-WORK_ROOM: Final = 96 * 1024 * 1024  # for what large bodies become
+SMALL_BYTES: Final = 16 * 1024 * 1024
+LARGE_BYTES: Final = 24 * 1024 * 1024
 
 
 class Disconnected(Exception):
     """The client went away before its request was complete."""
 
 
-class Room:
-    """An amount that many share: `hold` waits until its part is free. First come, first served."""
-
-    def __init__(self, total: int, *, share: int) -> None:
-        self._free = total
-        self._share = share  # what one owner may have at once
-        self._held: Counter[str] = Counter()
-        self._waiting: deque[tuple[str, int, asyncio.Future[None]]] = deque()
-
-    @asynccontextmanager
-    async def hold(self, amount: int, owner: str) -> AsyncIterator[None]:
-        if not amount:
-            yield
-            return
-        amount = min(amount, self._share)
-        await self._take(amount, owner)
-        try:
-            yield
-        finally:
-            self._give(amount, owner)
-
-    async def _take(self, amount: int, owner: str) -> None:
-        if not self._waiting and self._fits(amount, owner):
-            self._grant(amount, owner)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((owner, amount, turn))
-        self._admit()  # others may wait for their own share only
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._give(amount, owner)
-            else:
-                self._waiting = deque(waiter for waiter in self._waiting if waiter[2] is not turn)
-                self._admit()
-            raise
-
-    def _fits(self, amount: int, owner: str) -> bool:
-        return amount <= self._free and self._held[owner] + amount <= self._share
-
-    def _grant(self, amount: int, owner: str) -> None:
-        self._free -= amount
-        self._held[owner] += amount
-
-    def _give(self, amount: int, owner: str) -> None:
-        self._free += amount
-        self._held[owner] -= amount
-        if not self._held[owner]:
-            del self._held[owner]
-        self._admit()
-
-    def _admit(self) -> None:
-        """Lets in whoever fits. One who waits for room keeps those behind from taking it; one at their own limit does not."""
-        left: deque[tuple[str, int, asyncio.Future[None]]] = deque()
-        room = True
-        for owner, amount, turn in self._waiting:
-            if turn.done():
-                continue
-            if room and self._fits(amount, owner):
-                self._grant(amount, owner)
-                turn.set_result(None)
-                continue
-            room = room and amount <= self._free
-            left.append((owner, amount, turn))
-        self._waiting = left
-
-
 class Intake:
     """The room that all bodies share."""
 
-    def __init__(self, *, small: int = SMALL_ROOM, large: int = LARGE_ROOM) -> None:
-        self._small = Room(small, share=small // 2)
-        self._large = Room(large, share=large // 2)
-        self._work = Room(WORK_ROOM, share=WORK_ROOM // 2)
+    def __init__(self, *, small: int = SMALL_BYTES, large: int = LARGE_BYTES) -> None:
+        self._small = FairSemaphore(small, share=small // 2)
+        self._large = FairSemaphore(large, share=large // 2)
+        self._work = FairSemaphore(WORK_BYTES, share=WORK_BYTES // 2)
 
     @asynccontextmanager
     async def read(self, headers: Mapping[str, str], receive: Receive, owner: str) -> AsyncIterator[bytes]:

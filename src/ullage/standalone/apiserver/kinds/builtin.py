@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from ullage.standalone.apiserver.kinds import conversion
 from ullage.standalone.apiserver.kinds.resources import ALL_VERBS, Resource, Schema, Subresource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, Definitions
-from ullage.standalone.apiserver.status import Json, group_resource
+from ullage.standalone.apiserver.status import group_resource
 
 # plural | kind | scope | short names | categories | subresources | verbs, where they are not all (`-x`: all but x).
 # The first version of a group is its preferred one.

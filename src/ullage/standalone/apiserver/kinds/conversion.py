@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 # core/v1 to events.k8s.io/v1
 _EVENT_FIELDS = {

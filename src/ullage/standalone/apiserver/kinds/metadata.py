@@ -12,14 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from ullage.selectors import SUBDOMAIN_SENTENCE, key_faults, value_faults
-from ullage.standalone.apiserver.status import (
-    FieldError,
-    Json,
-    forbidden_field,
-    invalid_value,
-    required,
-    too_long,
-)
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import FieldError, forbidden_field, invalid_value, required, too_long
 
 NameRule = Callable[[str], list[str]]
 

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ullage.standalone.apiserver.status import FieldError, Json, group_resource
+from ullage.standalone.apiserver.fields.shape import Shape
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.schema.definitions import load
+from ullage.standalone.apiserver.status import FieldError, group_resource
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -150,10 +153,9 @@ class Registry:
         return {group: list(versions) for group, versions in found.items()}
 
 
-def dig(obj: Any, *path: str) -> Any:
-    """The value at a path of keys, or None where any step is missing."""
-    for key in path:
-        if not isinstance(obj, dict):
-            return None
-        obj = obj.get(key)
-    return obj
+def shape_of(resource: Resource) -> Shape:
+    """The shape of a resource's objects, made once."""
+    found: Shape | None = resource.memo.get("shape")
+    if found is None:
+        found = resource.memo["shape"] = Shape.of(resource.raw, load())
+    return found

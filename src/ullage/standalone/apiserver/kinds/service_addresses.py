@@ -24,8 +24,10 @@ from ullage.standalone.apiserver.kinds.strategies.services import (
     port_candidates,
     wants_health_port,
 )
-from ullage.standalone.apiserver.status import ApiError, Json, internal_error, invalid, invalid_value
-from ullage.standalone.apiserver.storage.store import Event, Key, Store
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, internal_error, invalid, invalid_value
+from ullage.standalone.apiserver.storage.entries import Event, Key
+from ullage.standalone.apiserver.storage.store import Store
 
 SERVICES = "services"
 STATIC = 255  # the lowest addresses are left to those who choose their own

@@ -9,11 +9,8 @@ import msgspec
 
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.limits.pieces import Part
-from ullage.standalone.apiserver.request.negotiation import YAML, Want
-from ullage.standalone.apiserver.status import Json
-from ullage.standalone.apiserver.storage.store import Entry
-
-LONG_YAML = 256 * 1024  # bytes
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.storage.entries import Entry
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
@@ -92,23 +89,6 @@ def view(resource: Resource) -> View:
     return found
 
 
-def dump(body: Json | bytes, want: Want) -> bytes:
-    """The answer's bytes: JSON, or YAML where the client prefers it."""
-    if want.media == YAML and isinstance(body, bytes) and len(body) > LONG_YAML:
-        return body  # JSON is YAML; to write a long text in YAML's own form takes seconds
-    if want.media == YAML:
-        return msgspec.yaml.encode(_decode(body) if isinstance(body, bytes) else body)
-    if want.pretty:
-        raw = body if isinstance(body, bytes) else _encode(body)
-        return msgspec.json.format(raw, indent=2) + b"\n"
-    return body if isinstance(body, bytes) else _encode(body)
-
-
 def rfc3339(now: datetime) -> str:
     """A timestamp as the API writes them: whole seconds, UTC."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def is_going(data: bytes) -> bool:
-    """Whether an object is being deleted. Most are not: looking at the bytes spares decoding them."""
-    return b'"deletionTimestamp"' in data and bool(_decode(data)["metadata"].get("deletionTimestamp"))

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError
 
 JSON_TYPE = "application/json"
 

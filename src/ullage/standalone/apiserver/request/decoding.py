@@ -8,16 +8,16 @@ from ullage.standalone.apiserver.codec import protobuf
 from ullage.standalone.apiserver.codec.json import BadBody, check_stored_depth
 from ullage.standalone.apiserver.codec.protobuf import Expected
 from ullage.standalone.apiserver.codec.strict import Sent, find_faults
-from ullage.standalone.apiserver.kinds.resources import Registry, Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.limits.threads import worked_out
-from ullage.standalone.apiserver.request.options import WriteOptions, write_options
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.request import YAML_TYPES, Request, decode_body
+from ullage.standalone.apiserver.request.write_options import WriteOptions, write_options
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.custom import CustomSchema
 from ullage.standalone.apiserver.schema.definitions import load
 from ullage.standalone.apiserver.status import (
     ApiError,
-    Json,
     bad_request,
     invalid,
     invalid_value,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 
 @dataclass(frozen=True, slots=True)

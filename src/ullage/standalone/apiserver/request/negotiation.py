@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+import msgspec
+
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import bad_request, json_string, not_acceptable, wrong_shape
 
 JSON = "application/json"
@@ -101,3 +104,18 @@ def _quality(text: str) -> float:
         return float(text)
     except ValueError:
         return 1.0
+
+
+LONG_YAML = 256 * 1024  # bytes
+
+
+def dump(body: Json | bytes, want: Want) -> bytes:
+    """The answer's bytes: JSON, or YAML where the client prefers it."""
+    if want.media == YAML and isinstance(body, bytes) and len(body) > LONG_YAML:
+        return body  # JSON is YAML; to write a long text in YAML's own form takes seconds
+    if want.media == YAML:
+        return msgspec.yaml.encode(msgspec.json.decode(body) if isinstance(body, bytes) else body)
+    if want.pretty:
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return msgspec.json.format(raw, indent=2) + b"\n"
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)

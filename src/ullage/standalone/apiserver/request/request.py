@@ -12,7 +12,8 @@ from ullage.standalone.apiserver.codec import protobuf
 from ullage.standalone.apiserver.codec.json import BadBody, BadNumber, parse_json
 from ullage.standalone.apiserver.codec.protobuf import Expected
 from ullage.standalone.apiserver.codec.yaml import parse_yaml
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, unrecognized, unsupported_media_type
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, bad_request, unrecognized, unsupported_media_type
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})

@@ -13,11 +13,12 @@ from functools import cache
 from typing import Any
 
 from ullage.quantity import BAD_FORMAT, QuantityError, wire
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import Definitions
 from ullage.standalone.apiserver.schema.go_types import GoType, GoTypes
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
-from ullage.standalone.apiserver.status import FieldError, Json
+from ullage.standalone.apiserver.status import FieldError
 
 _RANGES = {"int32": 2**31, "int64": 2**63}
 _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}

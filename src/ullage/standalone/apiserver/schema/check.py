@@ -9,11 +9,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema import scalars
 from ullage.standalone.apiserver.schema.faults import Check, Fault, Faults, TooManyFaults, bad_somewhere, bad_value
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
-from ullage.standalone.apiserver.status import Json, required, too_many
+from ullage.standalone.apiserver.status import required, too_many
 
 
 def compile_check(raw: Json) -> Check:

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema import definitions, lists, ratchet, rules
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.check import compile_check
 from ullage.standalone.apiserver.schema.faults import Fault, Faults, TooManyFaults
 from ullage.standalone.apiserver.schema.node import Node, build, fill
 from ullage.standalone.apiserver.schema.prune import prune, spell
-from ullage.standalone.apiserver.status import FieldError, Json
+from ullage.standalone.apiserver.status import FieldError
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

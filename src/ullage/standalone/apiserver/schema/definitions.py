@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 MINOR = 36  # the Kubernetes 1.x that the embedded server says it is
 VERSION = f"v1.{MINOR}.0"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, Definitions
-from ullage.standalone.apiserver.status import Json
 
 # Definitions that decode themselves: by the last part of their name.
 _SPECIAL = {

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.faults import Check, Fault
 from ullage.standalone.apiserver.schema.node import Node, Place
 from ullage.standalone.apiserver.schema.prune import spell
-from ullage.standalone.apiserver.status import Json, duplicate, invalid_value
+from ullage.standalone.apiserver.status import duplicate, invalid_value
 
 
 def compile_lists(node: Node) -> Check | None:

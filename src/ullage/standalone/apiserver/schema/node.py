@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 # A place in an object: the parent's place and the key or index in it. Spelt out only when something is wrong there.
 Place = tuple[Any, Any] | None

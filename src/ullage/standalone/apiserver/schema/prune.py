@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.node import RESOURCE_FIELDS, Node, Place
-from ullage.standalone.apiserver.status import Json
 
 _CLOSED = Node(raw={})
 _NUMERIC = ("integer", "number")

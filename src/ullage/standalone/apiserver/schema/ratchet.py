@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.faults import Fault
 from ullage.standalone.apiserver.schema.node import Node, Place
-from ullage.standalone.apiserver.status import Json
 
 
 def still_wrong(node: Node, new: Json, *, old: Json, faults: list[Fault]) -> list[Fault]:

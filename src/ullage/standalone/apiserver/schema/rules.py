@@ -12,14 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.cel import program as cel
+from ullage.standalone.apiserver.schema.cel import syntax
 from ullage.standalone.apiserver.schema.cel.loops import Budget, Exhausted
 from ullage.standalone.apiserver.schema.cel.values import Convert, kind_of, names_field, typed, variable_maker, with_times
 from ullage.standalone.apiserver.schema.faults import Fault
 from ullage.standalone.apiserver.schema.node import Node, Place
 from ullage.standalone.apiserver.schema.prune import MapKey, spell
 from ullage.standalone.apiserver.schema.ratchet import Counterparts
-from ullage.standalone.apiserver.status import FieldError, Json, show
+from ullage.standalone.apiserver.status import FieldError, show
 
 _NOTHING: Any = object()  # no old value, which is not the same as an old null
 _SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -76,7 +78,7 @@ def compile_rules(node: Node, *, root: bool = True) -> RuleNode | None:
 def compile_rule(node: Node, raw: Json, *, root: bool) -> ValidationRule:
     """One rule, checked as far as its types are known. Raises `cel.CelError`."""
     source, optional = raw.get("rule", ""), bool(raw.get("optionalOldSelf"))
-    on_change = cel.mentions(source, "oldSelf")
+    on_change = syntax.mentions(source, "oldSelf")
     words = raw.get("messageExpression")
     return ValidationRule(
         source=source,
@@ -95,7 +97,7 @@ def compile_rule(node: Node, raw: Json, *, root: bool) -> ValidationRule:
 def _compile(node: Node, source: str, *, optional: bool, root: bool) -> cel.Program:
     known = ("self",) if optional else ("self", "oldSelf")
     for variable in known:
-        if wrong := cel.undefined_field(source, variable, known=lambda path: names_field(node, path, root=root)):
+        if wrong := syntax.undefined_field(source, variable, known=lambda path: names_field(node, path, root=root)):
             raise cel.CelError(wrong)
     kind = kind_of(node)
     _check_types(node, source, {"self": kind, "oldSelf": "dyn" if optional else kind}, known=known)

@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema import formats, regexp
 from ullage.standalone.apiserver.schema.faults import Check, Fault, bad_somewhere, bad_value, mistyped
 from ullage.standalone.apiserver.schema.node import Place
 from ullage.standalone.apiserver.schema.prune import spell
-from ullage.standalone.apiserver.status import Json, not_supported, show, too_long
+from ullage.standalone.apiserver.status import not_supported, show, too_long
 
 _RANGES: dict[str, tuple[float, float]] = {"int32": formats.INT32, "float": (-formats.FLOAT_MAX, formats.FLOAT_MAX)}
 _GO_NAMES = {bool: "", str: "string", int: "int64", float: "float64"}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from ullage.clock import Clock
-from ullage.standalone.apiserver.controllers.event_expiry import EventExpiry
+from ullage.standalone.apiserver.storage.event_expiry import EventExpiry
 from ullage.standalone.apiserver.storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.settings import Limits
-from ullage.standalone.apiserver.status import Json, unclassified
-from ullage.standalone.apiserver.storage.watch_cache import Event
+from ullage.standalone.apiserver.status import unclassified
+from ullage.standalone.apiserver.storage.entries import Event
 
 OBJECT_BYTES = 512  # what an object takes in memory beside its JSON
 DELETION_SPACE = 1.05  # of the bound for all objects: a deletion that has to be written down has room when nothing else has

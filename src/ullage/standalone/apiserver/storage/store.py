@@ -26,14 +26,14 @@ from typing import TypeVar
 
 import msgspec
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.settings import Limits
-from ullage.standalone.apiserver.status import Json, internal_error
+from ullage.standalone.apiserver.status import internal_error
 from ullage.standalone.apiserver.storage.database import Change, Database, Revision
+from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
 from ullage.standalone.apiserver.storage.history import History
 from ullage.standalone.apiserver.storage.sizes import OBJECT_BYTES, check_size, growth
-from ullage.standalone.apiserver.storage.watch_cache import TAKEN, TAKEN_BYTES, Entry, Event, Key, WatchCache
-
-__all__ = ["Compacted", "Entry", "Event", "Key", "Stale", "Store"]
+from ullage.standalone.apiserver.storage.watch_cache import TAKEN, TAKEN_BYTES, WatchCache
 
 logger = logging.getLogger(__name__)
 

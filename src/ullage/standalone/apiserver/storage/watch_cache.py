@@ -6,51 +6,12 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
 
-import msgspec
-
-from ullage.standalone.apiserver.status import Json
-
-Key = tuple[str, str]  # namespace ("" for cluster-scoped), name
+from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
 
 RECENT = 2_000  # events a storage keeps in memory for its watches; older ones are read from disk
 RECENT_BYTES = 8 << 20  # and not more than this, once it has twice as much: objects may be large
 TAKEN = 500  # events a watch takes at once
 TAKEN_BYTES = 256 << 10  # and not more than this, or one event: it holds them until its client has taken them
-EVENT_BYTES = 256  # what an event takes beside its objects
-
-
-class Entry:
-    """One object at one revision. `data` is its JSON, as it is stored and sent."""
-
-    __slots__ = ("data", "key", "rv")
-
-    def __init__(self, key: Key, rv: int, data: bytes) -> None:
-        self.key = key
-        self.rv = rv
-        self.data = data
-
-    def obj(self) -> Json:
-        """A copy that the caller may change."""
-        found: Json = msgspec.json.decode(self.data)
-        return found
-
-
-class Event:
-    """One change: the object after it (for a delete: its last state, at the delete's revision) and before it."""
-
-    __slots__ = ("before", "data", "key", "rv", "type")
-
-    def __init__(self, type: str, key: Key, rv: int, data: bytes, before: bytes | None) -> None:
-        self.type = type
-        self.key = key
-        self.rv = rv
-        self.data = data
-        self.before = before
-
-    @property
-    def size(self) -> int:
-        """The memory that it may hold alone. Its objects may be held by others, too; that is not looked into."""
-        return len(self.data) + len(self.before or b"") + EVENT_BYTES
 
 
 class WatchCache:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json, dig
 
 UNKNOWN = "<unknown>"
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400

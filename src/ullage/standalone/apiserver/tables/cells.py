@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import Column, dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.kinds.resources import Column
+from ullage.standalone.apiserver.objects import Json, dig
 
 NONE = "<none>"
 UNSET = "<unset>"

@@ -6,22 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables.ages import UNKNOWN, age, human, since
-from ullage.standalone.apiserver.tables.cells import (
-    AGE,
-    NAME,
-    NONE,
-    Printer,
-    col,
-    condition,
-    holds,
-    many,
-    name,
-    number,
-    text,
-)
+from ullage.standalone.apiserver.tables.cells import AGE, NAME, NONE, Printer, col, condition, holds, many, name, number, text
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
 ROLE_LABEL = "kubernetes.io/role"

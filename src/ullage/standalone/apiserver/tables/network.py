@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables.ages import age
 from ullage.standalone.apiserver.tables.cells import (
     AGE,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables.ages import age, human, parse_time
 from ullage.standalone.apiserver.tables.cells import AGE, NAME, NONE, Printer, col, condition, deleting, holds, many, name, text
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables.ages import age
 from ullage.standalone.apiserver.tables.cells import AGE, NAME, UNSET, Printer, col, deleting, many, name, text
 

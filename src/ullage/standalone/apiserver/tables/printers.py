@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ullage.standalone.apiserver.kinds.resources import Column, Resource, dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.kinds.resources import Column, Resource
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables import cluster, network, pods, policy, storage, workloads
 from ullage.standalone.apiserver.tables.ages import human, parse_time
 from ullage.standalone.apiserver.tables.cells import AGE, CREATED, NAME, Printer, name

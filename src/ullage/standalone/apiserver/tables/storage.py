@@ -5,14 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import dig
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.kinds.strategies.storage.classes import CLASS_ANNOTATION, is_default_class
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables.ages import age
 from ullage.standalone.apiserver.tables.cells import AGE, NAME, NONE, UNSET, Printer, col, deleting, many, name, text
 
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # older than spec.storageClassName, and stronger
-DEFAULT_ANNOTATIONS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 def access_modes(modes: list[Any]) -> str:
@@ -53,11 +51,6 @@ def claim(obj: Json, now: datetime) -> list[Any]:
         age(obj, now),
         text(obj, "spec", "volumeMode", empty=UNSET),
     ]
-
-
-def is_default_class(obj: Json) -> bool:
-    annotations = dig(obj, "metadata", "annotations") or {}
-    return any(annotations.get(key) == "true" for key in DEFAULT_ANNOTATIONS)
 
 
 def storage_class(obj: Json, now: datetime) -> list[Any]:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from ullage.standalone.apiserver.kinds.resources import Column, Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Column, Resource
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.negotiation import Include
 from ullage.standalone.apiserver.schema import definitions
-from ullage.standalone.apiserver.status import Json
 from ullage.standalone.apiserver.tables.printers import printer_for
 
 META_V1 = "meta.k8s.io/v1"

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ullage.standalone.apiserver.codec.json import BadBody, BadNumber, BodyTooLarge, parse_json, summary
+from ullage.standalone.apiserver.codec.json import BadBody, BadNumber, BodyTooLarge, parse_json
 from ullage.standalone.apiserver.codec.strict import Sent, find_faults
 from ullage.standalone.apiserver.codec.yaml import parse_yaml
+from ullage.standalone.apiserver.status import summary
 
 DATA = Path(__file__).parent / "data"
 HEAD = "apiVersion: e2e.example.com/v1\nkind: Tank\nmetadata: {name: t1}\n"

@@ -16,10 +16,11 @@ from ullage.standalone.apiserver.codec.json import BodyTooLarge
 from ullage.standalone.apiserver.codec.protobuf import MEDIA_TYPE, Expected, decode
 from ullage.standalone.apiserver.codec.protobuf.fields import blocks
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.decoding import accept_body
 from ullage.standalone.apiserver.request.request import Request, Target, decode_body
 from ullage.standalone.apiserver.schema.definitions import load
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.status import ApiError
 
 # Bodies as kubectl 1.36 and a Go client encoded them, each with the JSON that kubectl's `--dry-run=client -o json` or Go's
 # encoder has for the same object. Only the null that Go shows for an empty list is left out.

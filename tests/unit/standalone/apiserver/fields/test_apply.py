@@ -16,11 +16,13 @@ import pytest
 
 from ullage.standalone.apiserver.fields.apply.merge import apply
 from ullage.standalone.apiserver.fields.fieldset import EMPTY, LEAF
-from ullage.standalone.apiserver.fields.managers import manager_name, reset_fields, track_scale, track_update
+from ullage.standalone.apiserver.fields.managers import manager_name, track_scale, track_update
 from ullage.standalone.apiserver.fields.shape import Shape
+from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.kinds.resources import Resource, Subresource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, load
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.status import ApiError
 
 GOLDEN = msgspec.json.decode((Path(__file__).parent / "golden" / "apply_stories.json").read_bytes())
 NOW = "2026-02-02T00:00:00Z"

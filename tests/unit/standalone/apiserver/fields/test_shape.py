@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ullage.standalone.apiserver.fields.shape import ABSENT, ANY, Shape
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, load
-from ullage.standalone.apiserver.status import Json
 
 
 def built_in(name: str) -> Shape:

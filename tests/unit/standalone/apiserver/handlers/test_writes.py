@@ -12,8 +12,7 @@ import pytest
 
 from tests.unit.standalone.apiserver.served_kinds import builtins
 from tests.unit.standalone.apiserver.server_kit import Kit, eventually, running_kit
-from ullage.standalone.apiserver.handlers.writes import shape_of
-from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.kinds.resources import Resource, shape_of
 from ullage.standalone.apiserver.kinds.versions import view
 from ullage.standalone.apiserver.status import ApiError
 

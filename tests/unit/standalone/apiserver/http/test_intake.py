@@ -12,7 +12,8 @@ import pytest
 
 from ullage.standalone.apiserver.codec.json import MAX_BODY
 from ullage.standalone.apiserver.http import intake
-from ullage.standalone.apiserver.http.intake import Disconnected, Intake, Room
+from ullage.standalone.apiserver.http.intake import Disconnected, Intake
+from ullage.standalone.apiserver.limits.semaphore import FairSemaphore
 from ullage.standalone.apiserver.limits.threads import INLINE, worked_out
 from ullage.standalone.apiserver.status import ApiError
 
@@ -41,7 +42,7 @@ async def settle() -> None:
 class Holders:
     """Who waits for room and who has it, in order."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: FairSemaphore) -> None:
         self.room = room
         self.inside: list[str] = []
         self.leave: dict[str, asyncio.Event] = {}
@@ -69,7 +70,7 @@ class Holders:
 
 
 async def test_whoever_does_not_fit_waits_and_keeps_their_turn() -> None:
-    holders = Holders(Room(10, share=10))
+    holders = Holders(FairSemaphore(10, share=10))
     await holders.come("a", 8, "one")
     await holders.come("b", 5, "two")
     await holders.come("c", 2, "three")
@@ -80,7 +81,7 @@ async def test_whoever_does_not_fit_waits_and_keeps_their_turn() -> None:
 
 
 async def test_nobody_has_more_than_their_share_and_others_do_not_wait_for_them() -> None:
-    holders = Holders(Room(10, share=5))
+    holders = Holders(FairSemaphore(10, share=5))
     await holders.come("a", 4, "one")
     await holders.come("b", 4, "one")
     await holders.come("c", 4, "two")
@@ -91,7 +92,7 @@ async def test_nobody_has_more_than_their_share_and_others_do_not_wait_for_them(
 
 
 async def test_whoever_stops_waiting_leaves_no_hole() -> None:
-    holders = Holders(Room(10, share=10))
+    holders = Holders(FairSemaphore(10, share=10))
     await holders.come("a", 8, "one")
     await holders.come("b", 9, "two")
     await holders.come("c", 2, "three")

@@ -8,7 +8,7 @@ import pytest
 
 from ullage.standalone.apiserver.kinds import metadata
 from ullage.standalone.apiserver.kinds.metadata import NameRule, carry_metadata, validate_metadata, validate_metadata_update
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "

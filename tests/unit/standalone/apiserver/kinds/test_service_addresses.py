@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ullage.standalone.apiserver.kinds.service_addresses import SERVICES, ServiceAddresses
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.database import Database
 from ullage.standalone.apiserver.storage.store import Store
 

@@ -10,7 +10,10 @@ import pytest
 
 from tests.unit.standalone.apiserver.served_kinds import builtins
 from tests.unit.standalone.apiserver.server_kit import request
-from ullage.standalone.apiserver.request.options import Token, integer, list_options, revision, write_options
+from ullage.standalone.apiserver.request.continuation import ContinueToken
+from ullage.standalone.apiserver.request.list_options import list_options
+from ullage.standalone.apiserver.request.parameters import integer, revision
+from ullage.standalone.apiserver.request.write_options import write_options
 from ullage.standalone.apiserver.status import ApiError
 
 MAPS = next(resource for resource in builtins() if resource.plural == "configmaps")
@@ -74,7 +77,7 @@ def encoded(**body: Any) -> str:
 class TestTokens:
     @pytest.mark.parametrize("start", [("a", "b"), ("", "b"), ("a-b", "c.d"), ("a", "é")])
     def test_they_come_back_as_they_were(self, start: tuple[str, str]) -> None:
-        assert Token.decode(Token(7, start).encode()) == Token(7, start)
+        assert ContinueToken.decode(ContinueToken(7, start).encode()) == ContinueToken(7, start)
 
     @pytest.mark.parametrize(
         ("text", "why"),
@@ -94,7 +97,7 @@ class TestTokens:
         ],
     )
     def test_bad_ones_are_refused(self, text: str, why: str) -> None:
-        assert refused(Token.decode, text) == (400, f"invalid continue token: continue key is not valid: {why}")
+        assert refused(ContinueToken.decode, text) == (400, f"invalid continue token: continue key is not valid: {why}")
 
 
 class TestLists:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.custom import compile_custom
 from ullage.standalone.apiserver.schema.faults import MOST_FAULTS
-from ullage.standalone.apiserver.status import Json
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.unit.standalone.apiserver.server_kit import GatedDatabase, eventually, running_kit
 from ullage.clock import FakeClock
-from ullage.standalone.apiserver.controllers.event_expiry import EventExpiry
 from ullage.standalone.apiserver.settings import Limits
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage import store, watch_cache
 from ullage.standalone.apiserver.storage.database import Database
+from ullage.standalone.apiserver.storage.event_expiry import EventExpiry
 from ullage.standalone.apiserver.storage.history import GRAIN, History
 from ullage.standalone.apiserver.storage.maintenance import MOST_HISTORY, Maintenance
 from ullage.standalone.apiserver.storage.store import Compacted, Store

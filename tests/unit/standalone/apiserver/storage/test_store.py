@@ -15,7 +15,8 @@ from tests.unit.standalone.apiserver.server_kit import GatedDatabase, eventually
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage import store, watch_cache
 from ullage.standalone.apiserver.storage.database import Database, NewerLayout, Revision
-from ullage.standalone.apiserver.storage.store import Compacted, Entry, Event, Stale, Store
+from ullage.standalone.apiserver.storage.entries import Entry, Event
+from ullage.standalone.apiserver.storage.store import Compacted, Stale, Store
 
 Json = dict[str, Any]
 THINGS = "things"

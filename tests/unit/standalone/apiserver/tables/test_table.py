@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from ullage.standalone.apiserver.kinds.resources import Column, Resource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.negotiation import negotiate
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.tables import Want, object_meta, parse_include, partial, partial_list, render
 from ullage.standalone.apiserver.tables.ages import age, human, parse_time
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ullage.standalone.apiserver.about.openapi.schemas import definition_name, list_name
 from ullage.standalone.apiserver.kinds.builtin import CONNECT
 from ullage.standalone.apiserver.kinds.resources import Resource, Subresource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import Definitions
-from ullage.standalone.apiserver.status import Json
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")

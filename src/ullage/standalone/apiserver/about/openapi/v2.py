@@ -22,8 +22,8 @@ from ullage.standalone.apiserver.about.openapi.schemas import (
 )
 from ullage.standalone.apiserver.about.openapi.v3 import INFO
 from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, Definitions
-from ullage.standalone.apiserver.status import Json
 
 DEFINITIONS = "#/definitions/"
 _PRODUCES = ["application/json", "application/yaml"]

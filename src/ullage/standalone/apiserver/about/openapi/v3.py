@@ -11,8 +11,8 @@ import msgspec
 from ullage.standalone.apiserver.about.openapi.operations import Operation, Parameter, group_tag, operations, path_parameters
 from ullage.standalone.apiserver.about.openapi.schemas import custom_schemas, definition_name, list_name, reachable
 from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import MINOR, REF, Definitions
-from ullage.standalone.apiserver.status import Json
 
 SCHEMAS = "#/components/schemas/"
 INFO = {"title": "Kubernetes", "version": f"1.{MINOR}"}

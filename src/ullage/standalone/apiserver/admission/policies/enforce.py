@@ -15,11 +15,12 @@ from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.match import OWN_GROUP, selected
 from ullage.standalone.apiserver.admission.policies.model import Policy, PolicyBinding, Validation
 from ullage.standalone.apiserver.admission.review import admission_request, convert, warning_headers
-from ullage.standalone.apiserver.kinds.resources import Registry, Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.strategies.admission.policy_expressions import Scope
 from ullage.standalone.apiserver.kinds.versions import view
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.schema.cel.program import Failure
-from ullage.standalone.apiserver.status import ApiError, Json, policy_denied
+from ullage.standalone.apiserver.status import ApiError, policy_denied
 from ullage.standalone.apiserver.storage.store import Store
 
 POLICIES = f"validatingadmissionpolicies.{OWN_GROUP}"

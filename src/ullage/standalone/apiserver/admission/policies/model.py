@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ullage.selectors import LabelSelector
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.match import RuleWithOperations
-from ullage.standalone.apiserver.kinds.resources import Resource, dig
-from ullage.standalone.apiserver.schema.cel.program import mentions
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.objects import Json, dig
+from ullage.standalone.apiserver.schema.cel.syntax import mentions
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from yarl import URL
 
 from ullage.standalone.apiserver.admission.match import Hook
 from ullage.standalone.apiserver.admission.review import CallFailure
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.deadlines import remaining
-from ullage.standalone.apiserver.status import Json, json_string
+from ullage.standalone.apiserver.status import json_string
 
 ResolveService = Callable[[str, str, int], tuple[str, int] | None]
 

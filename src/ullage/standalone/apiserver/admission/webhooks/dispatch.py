@@ -27,7 +27,8 @@ from ullage.standalone.apiserver.admission.review import (
 )
 from ullage.standalone.apiserver.admission.webhooks.calls import Caller, ResolveService, no_services
 from ullage.standalone.apiserver.kinds.resources import Registry
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, internal_error, json_string
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, json_string
 
 __all__ = ["Attributes", "Webhooks", "warning_headers"]
 

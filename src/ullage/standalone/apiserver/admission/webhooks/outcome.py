@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.standalone.apiserver.kinds.resources import Resource, dig
+from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.versions import ordered
+from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.definitions import load
-from ullage.standalone.apiserver.status import Json, internal_error, invalid, invalid_value, json_string
+from ullage.standalone.apiserver.status import internal_error, invalid, invalid_value, json_string
 
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCHEME: Final = 'scheme "pkg/runtime/scheme.go:111"'

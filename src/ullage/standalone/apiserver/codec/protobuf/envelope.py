@@ -7,14 +7,8 @@ from typing import NamedTuple
 from ullage.standalone.apiserver.codec.json import MAX_VALUES, too_many_values
 from ullage.standalone.apiserver.codec.protobuf import fields, wire
 from ullage.standalone.apiserver.codec.protobuf.wire import Garbled, Message, TooManyValues, at_most
-from ullage.standalone.apiserver.status import (
-    ApiError,
-    Json,
-    bad_request,
-    cannot_be_handled,
-    json_string,
-    unrecognized,
-)
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, bad_request, cannot_be_handled, json_string, unrecognized
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"

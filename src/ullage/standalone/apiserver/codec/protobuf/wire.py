@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 VARINT, FIXED64, DELIMITED, GROUP, GROUP_END, FIXED32 = range(6)
 MAX_DEPTH = 100  # of messages in messages; the deepest that anybody writes by hand are schemas of a dozen levels

@@ -37,7 +37,8 @@ from ullage.standalone.apiserver.fields.managers import (
 from ullage.standalone.apiserver.fields.ownership import Comparison, compare, declared, with_named
 from ullage.standalone.apiserver.fields.shape import Shape
 from ullage.standalone.apiserver.go_text import go_json
-from ullage.standalone.apiserver.status import ApiError, Json, apply_conflict, bad_request, unclassified
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, apply_conflict, bad_request, unclassified
 
 KUBECTL: Final = "kubectl"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

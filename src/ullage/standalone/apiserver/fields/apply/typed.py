@@ -12,7 +12,7 @@ from ullage.standalone.apiserver.fields.fieldset import show_path
 from ullage.standalone.apiserver.fields.ownership import item_step
 from ullage.standalone.apiserver.fields.shape import Shape
 from ullage.standalone.apiserver.go_text import go_text
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 Path = tuple[str, ...]
 

@@ -13,7 +13,8 @@ import msgspec
 
 from ullage.standalone.apiserver.fields.patch.form import json_type
 from ullage.standalone.apiserver.fields.patch.long_list import BLOCK, LongList
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, rejected_patch, too_large
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, bad_request, rejected_patch, too_large
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED: Final = 3 * 1024 * 1024  # bytes of JSON that the copies of one patch may have together

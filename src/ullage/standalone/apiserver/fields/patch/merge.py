@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.standalone.apiserver.fields.patch.form import must_be_object
-from ullage.standalone.apiserver.status import Json, bad_request
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import bad_request
 
 
 def merge_patch(obj: Json, patch: Any) -> Json:

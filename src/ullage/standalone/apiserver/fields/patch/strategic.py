@@ -14,7 +14,8 @@ from ullage.standalone.apiserver.fields.patch.list_order import Items, in_order,
 from ullage.standalone.apiserver.fields.patch.merge import pruned
 from ullage.standalone.apiserver.fields.shape import Shape
 from ullage.standalone.apiserver.go_text import go_text
-from ullage.standalone.apiserver.status import ApiError, Json, bad_request, unclassified
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError, bad_request, unclassified
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"

@@ -15,14 +15,8 @@ from typing import Any
 from ullage.quantity import Quantity
 from ullage.selectors import key_faults, value_faults
 from ullage.standalone.apiserver.kinds.metadata import IMMUTABLE, NameRule, subdomain, validate_labels
-from ullage.standalone.apiserver.status import (
-    FieldError,
-    Json,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import FieldError, forbidden_field, invalid_value, not_supported, required
 
 Faults = Iterator[FieldError]
 Check = Callable[[Json], Faults]

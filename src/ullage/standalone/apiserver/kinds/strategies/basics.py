@@ -25,7 +25,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     spec_of,
 )
 from ullage.standalone.apiserver.kinds.strategies.networking import BAD_CIDR, is_cidr
-from ullage.standalone.apiserver.status import FieldError, Json, forbidden_field, invalid_value, required, too_long
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import FieldError, forbidden_field, invalid_value, required, too_long
 
 MAX_DATA = 1024 * 1024
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")

@@ -22,7 +22,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     port_number,
     spec_of,
 )
-from ullage.standalone.apiserver.status import Json, duplicate, invalid_value, not_supported, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import duplicate, invalid_value, not_supported, required
 
 BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 LOOPBACK = "may not be in the loopback range (127.0.0.0/8, ::1/128)"

@@ -20,7 +20,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     part,
     spec_of,
 )
-from ullage.standalone.apiserver.status import Json, forbidden_field, invalid_value, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import forbidden_field, invalid_value, required
 
 MAX_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-node-critical", "system-cluster-critical"}

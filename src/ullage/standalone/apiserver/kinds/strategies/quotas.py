@@ -17,7 +17,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     part,
     round_amounts,
 )
-from ullage.standalone.apiserver.status import Json, duplicate, forbidden_field, invalid_value, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import duplicate, forbidden_field, invalid_value, required
 
 COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
 COUNTED = frozenset(

@@ -14,7 +14,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     label_selector,
     part,
 )
-from ullage.standalone.apiserver.status import Json, invalid_value, not_supported, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import invalid_value, not_supported, required
 
 GROUP = "rbac.authorization.k8s.io"
 SUBJECTS = ("ServiceAccount", "User", "Group")

@@ -27,7 +27,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
 )
 from ullage.standalone.apiserver.kinds.strategies.networking import BAD_CIDR, is_cidr
 from ullage.standalone.apiserver.kinds.strategies.workloads.pod_checks import PROTOCOLS
-from ullage.standalone.apiserver.status import Json, duplicate, forbidden_field, invalid_value, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import duplicate, forbidden_field, invalid_value, required
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)

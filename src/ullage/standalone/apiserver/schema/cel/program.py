@@ -12,8 +12,7 @@ that a wrong type there shows only when the rule runs. The cost of a rule is not
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -36,7 +35,8 @@ from ullage.standalone.apiserver.schema.cel.loops import (
     take_apart,
     weigh,
 )
-from ullage.standalone.apiserver.schema.regexp import in_go_words
+from ullage.standalone.apiserver.schema.cel.syntax import chains
+from ullage.standalone.apiserver.schema.cel.wording import reword, reword_compiler
 
 TYPES: dict[str, Any] = {
     "bool": cel.Type.BOOL,
@@ -56,35 +56,6 @@ _NUMBERS = {"int": cel.Type.INT, "double": cel.Type.DOUBLE, "uint": cel.Type.UIN
 _ORDER = ("_<_", "_<=_", "_>_", "_>=_")
 CONDITION_VARIABLES = {"object": "dyn", "oldObject": "dyn", "request": "dyn"}
 _OLD = "__old"  # holds the old value, or nothing, where the rule sees an optional
-
-# The library's words on the left, those of kube-apiserver on the right.
-_WORDING: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r'Key not found in map : "?(.*?)"?$'), r"no such key: \1"),
-    (re.compile(r"divide by zero"), "division by zero"),
-    (re.compile(r"cannot convert string to int"), "type conversion error from 'string' to 'int'"),
-    (
-        re.compile(r"String to (Timestamp|Duration) conversion failed"),
-        r"type conversion error from 'string' to 'google.protobuf.\1'",
-    ),
-    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
-    (re.compile(r"No matching overloads found.*|Applying SELECT to non-message type"), "no such overload"),
-)
-_COMPILER_WORDING: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"expression of type '(.*?)' cannot be the operand of a select operation"),
-        r"type '\1' does not support field selection",
-    ),
-    (re.compile(r"\bgoogle\.protobuf\.Timestamp\b(?=.*'\n)"), "timestamp"),
-    (re.compile(r"\bgoogle\.protobuf\.Duration\b(?=.*'\n)"), "duration"),
-    (re.compile(r"\bnull_type\b"), "null"),
-)
-_STATUS = re.compile(r"^[A-Z_]+: ")
-_LITERAL = re.compile(r"""[rRbB]{0,2}("{3}.*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""", re.DOTALL)
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-RESERVED = frozenset(
-    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace"}
-    | {"null", "package", "return", "true", "var", "void", "while"}
-)
 
 
 _LIGHT_VALUES = 1_000  # so few that it is quick to hand them to the library
@@ -192,17 +163,6 @@ def _fields_of(expression: str, variable: str) -> _Fields:
     return found
 
 
-def reword(text: str) -> str:
-    text = _STATUS.sub("", text)
-    _, bad_pattern, complaint = text.partition("invalid regular expression: ")
-    if bad_pattern:
-        return in_go_words(complaint, "")
-    for pattern, words in _WORDING:
-        if (found := pattern.search(text)) is not None:
-            return found.expand(words)
-    return text
-
-
 @lru_cache(maxsize=256)
 def _environment(variables: tuple[tuple[str, str], ...], *, checking: bool, loops: bool = False) -> Any:
     extensions = [ext_strings.ExtStrings(2), ext_optional.ExtOptional()]  # as in Kubernetes: no `math`, no `reverse`
@@ -238,9 +198,7 @@ def _compiled(expression: str, variables: Mapping[str, str], *, checking: bool =
         return _environment(tuple(variables.items()), checking=checking, loops=loops).compile(expression)
     except RuntimeError as error:
         text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
-        for pattern, words in _COMPILER_WORDING:
-            text = pattern.sub(words, text)
-        raise CelError(text) from error
+        raise CelError(reword_compiler(text)) from error
 
 
 def check(expression: str, variables: Mapping[str, str]) -> str:
@@ -289,65 +247,3 @@ def compile_condition(expression: str) -> Program:
     if program.result not in ("BOOL", "DYN"):
         raise CelError("must evaluate to bool")
     return program
-
-
-def escape(name: str) -> str | None:
-    """A property's name as rules write it (`a__dash__b`), or None where no rule can reach it."""
-    if name in RESERVED:
-        return f"__{name}__"
-    parts = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-    escaped = re.sub(r"__|[.\-/]", lambda found: parts[found[0]], name)
-    return escaped if re.fullmatch(_NAME, escaped) else None
-
-
-def blank_literals(expression: str) -> str:
-    """The expression with its string literals blanked out, all else at its place."""
-    return _LITERAL.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), expression)
-
-
-def mentions(expression: str, variable: str) -> bool:
-    return re.search(rf"(?<![\w.]){variable}\b", blank_literals(expression)) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One `.field` behind a variable: its name, and where its dot and its last letter stand."""
-
-    name: str
-    start: int
-    end: int
-
-
-def chains(expression: str, variable: str) -> Iterator[tuple[int, list[Step]]]:
-    """Where a variable stands, each with the fields selected from it: `self.a.b.size()` gives a and b."""
-    plain = blank_literals(expression)
-    for found in re.finditer(rf"(?<![\w.]){variable}\b((?:\s*\.\s*\??\s*{_NAME}(?!\w))*)(\s*\()?", plain):
-        offset = found.start(1)
-        steps = [
-            Step(step[1], offset + step.start(), offset + step.end())
-            for step in re.finditer(rf"\.\s*\??\s*({_NAME})", found[1])
-        ]
-        yield found.start(), steps[:-1] if found[2] else steps
-
-
-def fields_used(expression: str, variable: str) -> frozenset[str] | None:
-    """The fields that an expression reads of a variable, or None where it may read the whole."""
-    first = [steps[0].name if steps else None for _, steps in chains(expression, variable)]
-    return None if None in first else frozenset(name for name in first if name)
-
-
-def undefined_field(expression: str, variable: str, *, known: Callable[[list[str]], bool]) -> str | None:
-    """The compiler's complaint on the first field that `known` (asked with the path so far) denies, if any."""
-    for _, steps in chains(expression, variable):
-        for count, step in enumerate(steps, 1):
-            if not known([one.name for one in steps[:count]]):
-                return complaint(expression, step.start, f"undefined field '{step.name}'")
-    return None
-
-
-def complaint(expression: str, place: int, text: str) -> str:
-    """A compiler's message at a place in the expression, laid out as the library lays out its own."""
-    line = expression.count("\n", 0, place)
-    column = place - (expression.rfind("\n", 0, place) + 1)
-    shown = expression.split("\n")[line]
-    return f"ERROR: <input>:{line + 1}:{column + 1}: {text}\n | {shown}\n | {'.' * column}^"

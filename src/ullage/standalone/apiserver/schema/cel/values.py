@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ullage.standalone.apiserver.schema.cel import program as cel
+from ullage.standalone.apiserver.schema.cel import syntax
 from ullage.standalone.apiserver.schema.node import RESOURCE_FIELDS, Node
 
 Convert = Callable[[Any], Any]
@@ -81,7 +81,7 @@ def _object_converter(node: Node) -> Convert | None:
     table = {
         name: (escaped, change)
         for name, child in node.properties.items()
-        if (escaped := cel.escape(name), change := converter(child)) != (name, None) or child.nullable
+        if (escaped := syntax.escape(name), change := converter(child)) != (name, None) or child.nullable
     }
     additional = converter(node.additional) if node.additional is not None else None
     if not table and additional is None:
@@ -107,11 +107,11 @@ def variable_maker(node: Node, expression: str, *, variable: str, root: bool = F
         return moment
     if kind == "duration":
         return lambda text: timedelta(seconds=seconds(text))
-    used = cel.fields_used(expression, variable) if node.type == "object" else None
+    used = syntax.fields_used(expression, variable) if node.type == "object" else None
     if used is None:
         whole = converter(node)
         return _whole_root(whole) if root and kind == "map" else whole or (lambda value: value)
-    by_name = {cel.escape(name): (name, converter(child)) for name, child in node.properties.items()}
+    by_name = {syntax.escape(name): (name, converter(child)) for name, child in node.properties.items()}
     picked = [(name, *by_name.get(name, (name, None))) for name in sorted(used)]
 
     def pick(value: Any) -> Any:
@@ -139,7 +139,7 @@ def _root_metadata(value: Any) -> Any:
 def resolve(node: Node, path: list[str]) -> Node | None:
     """The schema at a path of escaped names below an object, or None where no rule can know it."""
     for name in path:
-        found = next((child for key, child in node.properties.items() if cel.escape(key) == name), None)
+        found = next((child for key, child in node.properties.items() if syntax.escape(key) == name), None)
         if found is None:
             return node.additional if node.additional is not None and len(path) == 1 else None
         node = found
@@ -155,7 +155,7 @@ def names_field(node: Node, path: list[str], *, root: bool = False) -> bool:
             return True
         if node.embedded and name in RESOURCE_FIELDS:
             return True
-        found = next((child for key, child in node.properties.items() if cel.escape(key) == name), None)
+        found = next((child for key, child in node.properties.items() if syntax.escape(key) == name), None)
         if found is None:
             return False
         node = found
@@ -167,7 +167,7 @@ def typed(node: Node, expression: str, *, variables: tuple[str, ...]) -> tuple[s
     stands for, so that a complaint points at the same place."""
     wraps: list[tuple[int, int, str]] = []
     for variable in variables:
-        for start, steps in cel.chains(expression, variable):
+        for start, steps in syntax.chains(expression, variable):
             if expression[:start].rstrip().endswith("has("):
                 continue
             for count in range(len(steps), 0, -1):
@@ -188,7 +188,7 @@ def with_times(node: Node, expression: str) -> str:
     """The expression with `timestamp(...)` and `duration(...)` around the fields that hold such values, or lists of them."""
     wraps: list[tuple[int, int, str]] = []
     for variable in ("self", "oldSelf"):
-        for start, steps in cel.chains(expression, variable):
+        for start, steps in syntax.chains(expression, variable):
             if expression[:start].rstrip().endswith("has("):
                 continue
             for count, step in enumerate(steps, 1):

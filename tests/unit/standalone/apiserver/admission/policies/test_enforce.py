@@ -15,7 +15,8 @@ from ullage.standalone.apiserver.admission.policies.enforce import BINDINGS, POL
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.strategies.admission.policy_expressions import Checker
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.database import Database
 from ullage.standalone.apiserver.storage.store import Store
 

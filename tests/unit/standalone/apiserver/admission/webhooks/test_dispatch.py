@@ -21,11 +21,12 @@ import pytest
 import uvicorn
 
 from ullage import pki
-from ullage.standalone.apiserver.admission.builtin import admit
+from ullage.standalone.apiserver.admission.plugins import admit
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Attributes, Webhooks, warning_headers
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource, Subresource
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError
 
 Reply = tuple[int, dict[str, str], bytes]
 Behaviour = Callable[[Json], Any]

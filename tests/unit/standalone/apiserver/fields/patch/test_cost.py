@@ -12,8 +12,9 @@ import pytest
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
 from ullage.standalone.apiserver.fields.patch.strategic import strategic_merge
 from ullage.standalone.apiserver.fields.shape import Shape
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, load
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.status import ApiError
 
 pytestmark = pytest.mark.timeout(15)
 

@@ -9,7 +9,8 @@ import pytest
 
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
 from ullage.standalone.apiserver.fields.patch.merge import merge_patch
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError
 
 REJECTED = "the server rejected our request due to an error in our request"
 

@@ -17,9 +17,10 @@ import pytest
 from ullage.standalone.apiserver.kinds.metadata import carry_metadata, validate_metadata, validate_metadata_update
 from ullage.standalone.apiserver.kinds.strategies import STRATEGIES, Strategy, resize_refusal, strategy
 from ullage.standalone.apiserver.kinds.strategies.services import lacking_ports, port_candidates
+from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.schema.definitions import load
-from ullage.standalone.apiserver.status import FieldError, Json
+from ullage.standalone.apiserver.status import FieldError
 from ullage.standalone.apiserver.status import show as shown
 
 NAMESPACE = "ns"  # of the objects in the golden files

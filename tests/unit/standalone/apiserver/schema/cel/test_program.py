@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ullage.standalone.apiserver.schema.cel import program as cel
+from ullage.standalone.apiserver.schema.cel import syntax
 
 TRUE = [
     "quantity('1.5Gi').isGreaterThan(quantity('1Gi'))",
@@ -171,7 +172,7 @@ def test_a_match_condition_is_a_yes_or_no() -> None:
     ],
 )
 def test_names_are_escaped_as_rules_write_them(name: str, written: str | None) -> None:
-    assert cel.escape(name) == written
+    assert syntax.escape(name) == written
 
 
 @pytest.mark.parametrize(
@@ -186,4 +187,4 @@ def test_names_are_escaped_as_rules_write_them(name: str, written: str | None) -
     ],
 )
 def test_the_fields_that_an_expression_reads(expression: str, fields: set[str] | None) -> None:
-    assert cel.fields_used(expression, "self") == fields
+    assert syntax.fields_used(expression, "self") == fields

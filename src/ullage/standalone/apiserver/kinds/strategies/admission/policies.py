@@ -24,8 +24,9 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     optional_name,
     part,
 )
-from ullage.standalone.apiserver.schema.cel.program import RESERVED
-from ullage.standalone.apiserver.status import Json, duplicate, forbidden_field, invalid_value, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.schema.cel.syntax import RESERVED
+from ullage.standalone.apiserver.status import duplicate, forbidden_field, invalid_value, required
 
 CONSTRAINTS: Json = {"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"}
 ACTIONS = ("Audit", "Deny", "Warn")

@@ -12,19 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from ullage.standalone.apiserver.schema.cel.loops import Budget
-from ullage.standalone.apiserver.schema.cel.program import (
-    TYPES,
-    CelError,
-    Failure,
-    Program,
-    chains,
-    check,
-    compile_rule,
-    complaint,
-    fields_used,
-    mentions,
-    undefined_field,
-)
+from ullage.standalone.apiserver.schema.cel.program import TYPES, CelError, Failure, Program, check, compile_rule
+from ullage.standalone.apiserver.schema.cel.syntax import chains, complaint, fields_used, mentions, undefined_field
 
 _OBJECTS = {"object": "dyn", "oldObject": "dyn", "request": "dyn", "namespaceObject": "dyn"}
 _ALL = {**_OBJECTS, "params": "dyn", "variables": "map"}

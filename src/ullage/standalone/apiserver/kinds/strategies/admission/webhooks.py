@@ -19,7 +19,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     one_of,
     part,
 )
-from ullage.standalone.apiserver.status import Json, duplicate, invalid_value, not_supported, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import duplicate, invalid_value, not_supported, required
 
 GROUP = "admissionregistration.k8s.io"
 WEBHOOK: Json = {

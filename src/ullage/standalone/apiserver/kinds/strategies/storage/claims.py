@@ -22,7 +22,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     round_amounts,
     spec_of,
 )
-from ullage.standalone.apiserver.status import Json, forbidden_field, invalid_value, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import forbidden_field, invalid_value, required
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")

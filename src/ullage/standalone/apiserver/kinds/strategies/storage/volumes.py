@@ -25,15 +25,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     spec_of,
 )
 from ullage.standalone.apiserver.kinds.strategies.storage.claims import VOLUME_MODES, access_mode_faults, default_claim_spec
-from ullage.standalone.apiserver.status import (
-    Json,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-    too_long,
-)
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import duplicate, forbidden_field, invalid_value, not_supported, required, too_long
 
 MAX_PARAMETERS = 512
 MAX_PARAMETER_SIZE = 256 * 1024

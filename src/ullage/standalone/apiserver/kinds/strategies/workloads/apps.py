@@ -27,7 +27,8 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
 from ullage.standalone.apiserver.kinds.strategies.storage.claims import claim_spec_faults, default_claim_spec
 from ullage.standalone.apiserver.kinds.strategies.workloads.pod_checks import restart_faults, template_faults
 from ullage.standalone.apiserver.kinds.strategies.workloads.pod_defaults import default_template
-from ullage.standalone.apiserver.status import Json, forbidden_field, invalid_value, not_supported, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import forbidden_field, invalid_value, not_supported, required
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 MISMATCH = "`selector` does not match template `labels`"

@@ -23,7 +23,8 @@ from ullage.standalone.apiserver.kinds.strategies.workloads.apps import MISMATCH
 from ullage.standalone.apiserver.kinds.strategies.workloads.cron import schedule_fault, time_zone_fault
 from ullage.standalone.apiserver.kinds.strategies.workloads.pod_checks import template_faults
 from ullage.standalone.apiserver.kinds.strategies.workloads.pod_defaults import default_template
-from ullage.standalone.apiserver.status import Json, invalid_value, required
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import invalid_value, required
 
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 NAME_LABEL = "batch.kubernetes.io/job-name"

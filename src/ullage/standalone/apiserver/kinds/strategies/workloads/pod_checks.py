@@ -20,14 +20,8 @@ from ullage.standalone.apiserver.kinds.strategies.quotas import COMPUTE, HUGE, a
 from ullage.standalone.apiserver.kinds.strategies.storage.claims import claim_spec_faults
 from ullage.standalone.apiserver.kinds.strategies.storage.volumes import source_faults
 from ullage.standalone.apiserver.kinds.strategies.workloads.pod_defaults import CONTAINER_LISTS, PROBES
-from ullage.standalone.apiserver.status import (
-    Json,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_found_value,
-    required,
-)
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import duplicate, forbidden_field, invalid_value, not_found_value, required
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")

@@ -12,7 +12,7 @@ from ullage.quantity import Quantity
 from ullage.standalone.apiserver.kinds.strategies.base import fill, items, part, round_amounts, spec_of
 from ullage.standalone.apiserver.kinds.strategies.storage.claims import default_claim_spec
 from ullage.standalone.apiserver.kinds.strategies.storage.volumes import default_source
-from ullage.standalone.apiserver.status import Json
+from ullage.standalone.apiserver.objects import Json
 
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 SPEC: Json = {

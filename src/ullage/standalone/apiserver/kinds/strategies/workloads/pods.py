@@ -21,7 +21,8 @@ from ullage.standalone.apiserver.kinds.strategies.workloads.pod_defaults import 
     default_template,
     tolerate_bad_nodes,
 )
-from ullage.standalone.apiserver.status import Json, forbidden_field
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import forbidden_field
 
 MUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"

@@ -15,7 +15,8 @@ from tests.unit.standalone.apiserver.server_kit import USER, Kit, eventually, qu
 from ullage.standalone.apiserver.about.deprecations import deprecation
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.status import ApiError, Json
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import ApiError
 
 WIDGETS: Json = {
     "group": "example.com",

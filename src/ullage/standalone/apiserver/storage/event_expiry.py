@@ -10,7 +10,8 @@ import asyncio
 from bisect import bisect_left
 
 from ullage.clock import Clock
-from ullage.standalone.apiserver.storage.store import Event, Key, Store
+from ullage.standalone.apiserver.storage.entries import Event, Key
+from ullage.standalone.apiserver.storage.store import Store
 
 STORAGE = "events"  # of both groups
 MARK_SECONDS = 60.0
