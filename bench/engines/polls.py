@@ -16,9 +16,9 @@ from bench.apiserver.memory import resident_megabytes
 from bench.engines.fleet import LABELS, Fleet, snapshot_name
 from bench.ledger.meters import cpu_seconds
 from ullage.engines.client.connection import HostConnection, address_of
-from ullage.engines.client.errors import NotNow, Uncertain
 from ullage.engines.client.interface import EngineClient
 from ullage.engines.settings import Settings
+from ullage.errors import NotNow, Uncertain
 
 SIZE: Final = 64 * 1024**2
 PIECE: Final = 4096  # bytes written before each snapshot

@@ -10,16 +10,8 @@ from typing import TypeVar
 import pytest
 
 from tests.contract.systems import System
-from ullage.snapshots.backends.base import (
-    Backend,
-    BackendSnapshot,
-    Creation,
-    Impossible,
-    NotNow,
-    Restoration,
-    Uncertain,
-    VolumeHandle,
-)
+from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.snapshots.backends.base import Backend, BackendSnapshot, Creation, Restoration, VolumeHandle
 
 T = TypeVar("T")
 

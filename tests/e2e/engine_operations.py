@@ -15,8 +15,9 @@ from random import Random
 from typing import Protocol
 
 from ullage.engines.chain import HEAD
-from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
+from ullage.engines.client.errors import Reason
 from ullage.engines.client.longhorn import LonghornClient
+from ullage.errors import Impossible, NotNow, Uncertain
 
 BLOCK = 4096
 SIZE = 4 << 20  # bytes of the volume
@@ -164,12 +165,12 @@ def drawn(chance: Random, count: int) -> list[Operation]:
 async def outcome(operation: Operation, side: Side) -> Outcome:
     try:
         await operation.apply(side)
-    except (NotNow, Refused, Uncertain) as error:
-        return Outcome(type(error).__name__, error.reason, _words(error))
+    except (NotNow, Impossible, Uncertain) as error:
+        return Outcome(type(error).__name__, Reason(error.reason), _words(error))
     return DONE
 
 
-def _words(error: NotNow | Refused | Uncertain) -> str:
+def _words(error: NotNow | Impossible | Uncertain) -> str:
     """What the engine said, without the path that it took through a real one."""
     said = str(error).rpartition("desc = ")[2].rpartition(": ")[2]
     return re.sub(r"-?\b(0|\d{4,})\b", "N", said)

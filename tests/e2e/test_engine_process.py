@@ -15,8 +15,8 @@ import pytest
 
 from tests.e2e.engine_process import EngineProcess
 from ullage.engines.client.channels import Channels
-from ullage.engines.client.errors import NotNow, Uncertain
 from ullage.engines.client.host import HostClient
+from ullage.errors import NotNow, Uncertain
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from ullage.clock import Clock, SystemClock
 from ullage.engines import model
 from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
 from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
-from ullage.engines.client.errors import NotNow, Reason, Refused
+from ullage.engines.client.errors import Reason
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
 from ullage.engines.controllers.snapshot.rules import needs_attachment
@@ -24,6 +24,7 @@ from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
 from ullage.engines.settings import Settings
+from ullage.errors import Impossible, NotNow
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller
 from ullage.kube.controller.queue import Backoff
@@ -109,7 +110,7 @@ class FakeEngine:
             self.taken.append(name)
             return
         if name in self.entries:
-            raise Refused(f"snapshot volume-snap-{name}.img is already existing", reason=Reason.EXISTS)
+            raise Impossible(f"snapshot volume-snap-{name}.img is already existing", reason=Reason.EXISTS)
         head = self.entries[HEAD]
         self.entries[name] = Entry(
             name=name,

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
-from ullage.errors import UllageError
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import WatchEvent
 from ullage.kube.controller.controller import Controller
@@ -23,7 +23,7 @@ from ullage.kube.errors import Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Impossible, NotNow, Secrets, Uncertain
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Secrets
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder

@@ -2,7 +2,7 @@
 
     Uncertain     it may have happened: look before anything else is concluded
     NotNow        nothing happened; it may work later, or once something else is done
-    Refused       nothing happened, and nothing will as long as the request and the volume are what they are
+    Impossible    nothing happened, and nothing will as long as the request and the volume are what they are
 
 Real engines answer nearly everything with the gRPC code UNKNOWN, so it is their words that tell. Words that are not in the
 table say nothing about what happened: Uncertain.
@@ -14,7 +14,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from ullage.errors import Retryable, Terminal, UllageError
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 
 _MOST: Final = 1000  # characters of an engine's own words
 
@@ -47,28 +47,6 @@ class Reason(StrEnum):
     DAMAGED = "Damaged"
     UNSUPPORTED = "Unsupported"
     UNKNOWN = "Unknown"
-
-
-class Uncertain(Retryable):
-    """The call may have had its effect: no answer, or one that does not tell."""
-
-    reason = Reason.UNKNOWN
-
-
-class NotNow(Retryable):
-    """Nothing happened. Something else is going on, or has to be done first."""
-
-    def __init__(self, message: str, *, reason: Reason) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class Refused(Terminal):
-    """Nothing happened, and trying again does not help."""
-
-    def __init__(self, message: str, *, reason: Reason) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 _PASSING: Final = frozenset(
@@ -125,9 +103,9 @@ _CODES: Final = {
 }
 
 
-def error(reason: Reason, message: str) -> NotNow | Refused:
+def error(reason: Reason, message: str) -> NotNow | Impossible:
     """Nothing happened, for this reason."""
-    return NotNow(message, reason=reason) if reason in _PASSING else Refused(message, reason=reason)
+    return NotNow(message, reason=reason) if reason in _PASSING else Impossible(message, reason=reason)
 
 
 def translated(code: str, words: str, *, what: str) -> UllageError:

@@ -25,7 +25,7 @@ class EngineClient(Protocol):
         """Whether it has a snapshot of this name now, marked or not."""
 
     async def create(self, name: str, labels: Mapping[str, str]) -> None:
-        """Takes a snapshot. Where there is one of this name already: Refused, with the reason EXISTS."""
+        """Takes a snapshot. Where there is one of this name already: Impossible, with the reason EXISTS."""
 
     async def mark_removed(self, name: str) -> None:
         """Marks a snapshot for removal. One that is marked, or not there, is marked already."""
@@ -40,7 +40,7 @@ class EngineClient(Protocol):
         """What it allows."""
 
     async def set_limits(self, limits: Limits) -> None:
-        """Has it allow this. Refused or NotNow where that is less than what is there."""
+        """Has it allow this. Impossible or NotNow where that is less than what is there."""
 
 
 class EngineClients(Protocol):

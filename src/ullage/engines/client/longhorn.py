@@ -84,7 +84,7 @@ class LonghornClient:
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     async def snapshot(self, name: str, *, labels: Mapping[str, str] | None = None) -> str:
-        """Takes a snapshot of the head as it is now, and gives its name. One that has this name already is Refused."""
+        """Takes a snapshot of the head as it is now, and gives its name. One that has this name already is Impossible."""
         request = controller.VolumeSnapshotRequest(name=checked_name(name), labels=labels or {}, freezeFilesystem=False)
         taken = self._wire.controller(
             self.address,

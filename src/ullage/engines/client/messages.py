@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.engines.chain import HEAD, MAX_NAME, Entry, PurgeProgress, entry_of_file
-from ullage.engines.client.errors import Reason, Uncertain, error
+from ullage.engines.client.errors import Reason, error
 from ullage.engines.protocol import controller_pb2, replica_pb2, syncagent_pb2
+from ullage.errors import Uncertain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

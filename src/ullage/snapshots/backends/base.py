@@ -4,7 +4,7 @@ Every call may be repeated, by this process or by the next one after a crash: wh
 Names come from the API object's uid, so the same name always means the same snapshot. A backend holds no state of its own
 that matters: whatever it needs to know is in its arguments, or in the storage system.
 
-The error says what is known, and so what may follow:
+The error (`ullage.errors`) says what is known, and so what may follow:
 
     Uncertain     it may have happened: ask again under the same name before anything else is concluded
     NotNow        nothing was made; it may work later
@@ -18,21 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from ullage.errors import Retryable, Terminal
-
 Parameters = Mapping[str, str]
-
-
-class Uncertain(Retryable):
-    """The call may have had its effect: no answer, or one that does not tell."""
-
-
-class NotNow(Retryable):
-    """Nothing was made. The storage system is busy or full, or something that it needs is not there yet."""
-
-
-class Impossible(Terminal):
-    """Nothing was made, and nothing will be while things are as they are."""
 
 
 @dataclass(frozen=True, slots=True)

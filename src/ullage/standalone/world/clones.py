@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from ullage.engines.client.errors import Reason, Refused, error
+from ullage.engines.client.errors import Reason, error
 from ullage.engines.client.host import HostClient
+from ullage.errors import Impossible
 from ullage.kube.cache.indexer import Key
 from ullage.standalone.world.rules.longhorn import Source
 
@@ -66,7 +67,7 @@ class Clones:
         await self._host.attach(name, frontend=False)
         try:
             await self._copy(name, source)
-        except Refused:
+        except Impossible:
             await self._host.detach(name)
             raise
 

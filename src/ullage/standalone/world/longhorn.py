@@ -30,9 +30,8 @@ from ullage.engines.api import (
     VolumeStatus,
     to_bytes,
 )
-from ullage.engines.client.errors import Refused
 from ullage.engines.client.host import HostClient
-from ullage.errors import BadInput
+from ullage.errors import BadInput, Impossible
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -76,7 +75,7 @@ class Manager:
                 await self._end(volume)
             else:
                 return await self._keep(volume)
-        except (Refused, BadInput) as error:
+        except (Impossible, BadInput) as error:
             if volume is not None:
                 self._recorder.record(VOLUMES, volume, FAULT, note=str(error))
             raise
@@ -151,7 +150,7 @@ class Manager:
                 key_of(volume), uid=meta.uid, source=source, over=self.wake
             ):
                 await self._write_volume(volume, replace(volume.status, clone_status=replace(begun, state="completed")))
-        except (Refused, BadInput) as error:
+        except (Impossible, BadInput) as error:
             failed = replace(status, state="failed", message=str(error))
             await self._write_volume(volume, replace(volume.status, clone_status=failed))
             self._recorder.record(VOLUMES, volume, NOT_CLONED, note=str(error))

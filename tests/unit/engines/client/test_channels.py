@@ -7,9 +7,8 @@ import pytest
 
 from ullage.engines.chain import HEAD
 from ullage.engines.client.channels import Channels, sync_agent, target
-from ullage.engines.client.errors import Uncertain
 from ullage.engines.client.messages import layer
-from ullage.errors import BadInput
+from ullage.errors import BadInput, Uncertain
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 from tests.unit.engines.embedded import MIB, VOLUME, scene_in
 from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.connection import HostConnection, address_of, connect
-from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
+from ullage.engines.client.errors import Reason
 from ullage.engines.client.interface import EngineClients
+from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.slices import Wiring
@@ -38,7 +39,7 @@ async def test_a_snapshot_is_taken_found_marked_and_merged_away(tmp_path: Path) 
 async def test_a_name_that_is_taken_is_refused_as_one_that_exists(tmp_path: Path) -> None:
     async with scene_in(tmp_path) as scene, HostConnection(scene.host.address) as engines:
         await engines.of(VOLUME).create("first", {})
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Impossible) as refused:
             await engines.of(VOLUME).create("first", {})
         assert refused.value.reason is Reason.EXISTS
 

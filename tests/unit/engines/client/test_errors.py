@@ -5,12 +5,12 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain, translated
-from ullage.errors import UllageError
+from ullage.engines.client.errors import Reason, translated
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 
 NESTED = "tcp://10.0.0.1:9502: failed to snapshot replica 10.0.0.1:9502 from remote: rpc error: code = Unknown desc = "
 WORDS: dict[str, tuple[type[UllageError], Reason]] = {
-    f"{NESTED}snapshot volume-snap-a.img is already existing": (Refused, Reason.EXISTS),
+    f"{NESTED}snapshot volume-snap-a.img is already existing": (Impossible, Reason.EXISTS),
     "snapshot count usage 2 is equal or larger than snapshotMaxCount 2": (NotNow, Reason.COUNT_LIMIT),
     f"{NESTED}too many active disks: 3": (NotNow, Reason.COUNT_LIMIT),
     "snapshot count total is already too big: 250": (NotNow, Reason.COUNT_LIMIT),
@@ -23,31 +23,31 @@ WORDS: dict[str, tuple[type[UllageError], Reason]] = {
         NotNow,
         Reason.BELOW_USAGE,
     ),
-    "cannot revert to removed snapshot a": (Refused, Reason.REMOVED),
-    "cannot do revert since the target snapshot a is not found": (Refused, Reason.NO_SNAPSHOT),
-    "cannot find snapshot a in the source replica tcp://10.0.0.1:9502": (Refused, Reason.NO_SNAPSHOT),
-    "cannot mark the active differencing disk as removed": (Refused, Reason.HEAD),
+    "cannot revert to removed snapshot a": (Impossible, Reason.REMOVED),
+    "cannot do revert since the target snapshot a is not found": (Impossible, Reason.NO_SNAPSHOT),
+    "cannot find snapshot a in the source replica tcp://10.0.0.1:9502": (Impossible, Reason.NO_SNAPSHOT),
+    "cannot mark the active differencing disk as removed": (Impossible, Reason.HEAD),
     "volume frontend enabled, aborting snapshot revert": (NotNow, Reason.FRONTEND_UP),
-    "frontend rest is already started, cannot be set as socket": (Refused, Reason.FRONTEND),
-    "failed to find frontend: zzz": (Refused, Reason.FRONTEND),
+    "frontend rest is already started, cannot be set as socket": (Impossible, Reason.FRONTEND),
+    "failed to find frontend: zzz": (Impossible, Reason.FRONTEND),
     "replica is already purging snapshots": (NotNow, Reason.PURGING),
     "cannot revert tcp://10.0.0.1:9502 during rebuilding process": (NotNow, Reason.REBUILDING),
     "not valid state to revert, rebuilding in process or all replica are in ERR state": (NotNow, Reason.REBUILDING),
     "replica is cloning snapshot a from replica address tcp://10.0.0.1:9502": (NotNow, Reason.CLONING),
     "controller expansion is in progress": (NotNow, Reason.EXPANDING),
-    "controller cannot be expanded to a smaller size 4096": (Refused, Reason.SIZE),
-    "requested expansion size 1 not multiple of volume sector size 4096": (Refused, Reason.SIZE),
+    "controller cannot be expanded to a smaller size 4096": (Impossible, Reason.SIZE),
+    "requested expansion size 1 not multiple of volume sector size 4096": (Impossible, Reason.SIZE),
     "open /data/x: no space left on device": (NotNow, Reason.FULL),
     "something that nobody has seen yet": (Uncertain, Reason.UNKNOWN),
 }
 CODES: dict[str, tuple[type[UllageError], Reason]] = {
     code.name: (Uncertain, Reason.UNKNOWN) for code in grpc.StatusCode if code is not grpc.StatusCode.OK
 } | {
-    "UNIMPLEMENTED": (Refused, Reason.UNSUPPORTED),
-    "NOT_FOUND": (Refused, Reason.NO_VOLUME),
-    "INVALID_ARGUMENT": (Refused, Reason.BAD_REQUEST),
-    "OUT_OF_RANGE": (Refused, Reason.BAD_REQUEST),
-    "DATA_LOSS": (Refused, Reason.DAMAGED),
+    "UNIMPLEMENTED": (Impossible, Reason.UNSUPPORTED),
+    "NOT_FOUND": (Impossible, Reason.NO_VOLUME),
+    "INVALID_ARGUMENT": (Impossible, Reason.BAD_REQUEST),
+    "OUT_OF_RANGE": (Impossible, Reason.BAD_REQUEST),
+    "DATA_LOSS": (Impossible, Reason.DAMAGED),
 }
 
 

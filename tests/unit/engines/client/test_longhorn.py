@@ -18,10 +18,10 @@ from tests.unit.engines.embedded import MIB, SIZE, Scene, scene_in
 from ullage.engines.chain import HEAD
 from ullage.engines.client import longhorn
 from ullage.engines.client.channels import Channels
-from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
+from ullage.engines.client.errors import Reason
 from ullage.engines.client.longhorn import LonghornClient
 from ullage.engines.protocol import controller_pb2 as controller
-from ullage.errors import UllageError
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 
 
 @asynccontextmanager
@@ -177,11 +177,11 @@ async def _without_frontend(scene: Scene, name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "reason"),
     [
-        pytest.param(lambda s: s.engine.snapshot("one"), Refused, Reason.EXISTS, id="a name that is there"),
-        pytest.param(lambda s: s.engine.snapshot(HEAD), Refused, Reason.BAD_REQUEST, id="the head's name"),
-        pytest.param(lambda s: s.engine.snapshot("../x"), Refused, Reason.BAD_REQUEST, id="a path for a name"),
-        pytest.param(lambda s: s.engine.snapshot("a\udcff"), Refused, Reason.BAD_REQUEST, id="what is no text"),
-        pytest.param(lambda s: s.engine.snapshot(""), Refused, Reason.BAD_REQUEST, id="no name"),
+        pytest.param(lambda s: s.engine.snapshot("one"), Impossible, Reason.EXISTS, id="a name that is there"),
+        pytest.param(lambda s: s.engine.snapshot(HEAD), Impossible, Reason.BAD_REQUEST, id="the head's name"),
+        pytest.param(lambda s: s.engine.snapshot("../x"), Impossible, Reason.BAD_REQUEST, id="a path for a name"),
+        pytest.param(lambda s: s.engine.snapshot("a\udcff"), Impossible, Reason.BAD_REQUEST, id="what is no text"),
+        pytest.param(lambda s: s.engine.snapshot(""), Impossible, Reason.BAD_REQUEST, id="no name"),
         pytest.param(
             lambda s: _limited(s, lambda: s.engine.set_max_count(2)), NotNow, Reason.COUNT_LIMIT, id="one more than allowed"
         ),
@@ -191,24 +191,24 @@ async def _without_frontend(scene: Scene, name: str) -> None:
         pytest.param(lambda s: s.engine.set_max_count(1), NotNow, Reason.BELOW_USAGE, id="a count limit below what is there"),
         pytest.param(lambda s: s.engine.set_max_size(1), NotNow, Reason.BELOW_USAGE, id="a size limit below what is there"),
         pytest.param(lambda s: s.engine.revert("one"), NotNow, Reason.FRONTEND_UP, id="a revert under a frontend"),
-        pytest.param(lambda s: s.engine.revert("nothing"), Refused, Reason.NO_SNAPSHOT, id="a revert to nothing"),
-        pytest.param(lambda s: _without_frontend(s, "gone"), Refused, Reason.REMOVED, id="a revert to a marked snapshot"),
-        pytest.param(lambda s: s.engine.expand(4096), Refused, Reason.SIZE, id="a smaller volume"),
-        pytest.param(lambda s: s.engine.expand(2 * SIZE + 1), Refused, Reason.SIZE, id="a size of no whole blocks"),
-        pytest.param(lambda s: s.engine.start_frontend("tgt"), Refused, Reason.FRONTEND, id="a frontend that it has not"),
+        pytest.param(lambda s: s.engine.revert("nothing"), Impossible, Reason.NO_SNAPSHOT, id="a revert to nothing"),
+        pytest.param(lambda s: _without_frontend(s, "gone"), Impossible, Reason.REMOVED, id="a revert to a marked snapshot"),
+        pytest.param(lambda s: s.engine.expand(4096), Impossible, Reason.SIZE, id="a smaller volume"),
+        pytest.param(lambda s: s.engine.expand(2 * SIZE + 1), Impossible, Reason.SIZE, id="a size of no whole blocks"),
+        pytest.param(lambda s: s.engine.start_frontend("tgt"), Impossible, Reason.FRONTEND, id="a frontend that it has not"),
         pytest.param(
-            lambda s: s.engine.clone("one", source=s.engine), Refused, Reason.NOT_EMPTY, id="a clone into what holds data"
+            lambda s: s.engine.clone("one", source=s.engine), Impossible, Reason.NOT_EMPTY, id="a clone into what holds data"
         ),
         pytest.param(lambda s: s.host.engine("none").state(), NotNow, Reason.DETACHED, id="a volume that is not attached"),
-        pytest.param(lambda s: s.host.attach("none"), Refused, Reason.NO_VOLUME, id="attaching what is not there"),
-        pytest.param(lambda s: s.host.create("../x", size=SIZE), Refused, Reason.BAD_REQUEST, id="a path for a volume"),
+        pytest.param(lambda s: s.host.attach("none"), Impossible, Reason.NO_VOLUME, id="attaching what is not there"),
+        pytest.param(lambda s: s.host.create("../x", size=SIZE), Impossible, Reason.BAD_REQUEST, id="a path for a volume"),
         pytest.param(
-            lambda s: s.host.create("ü", size=SIZE), Refused, Reason.BAD_REQUEST, id="a volume that no header can name"
+            lambda s: s.host.create("ü", size=SIZE), Impossible, Reason.BAD_REQUEST, id="a volume that no header can name"
         ),
-        pytest.param(lambda s: s.host.engine("a\nb").state(), Refused, Reason.BAD_REQUEST, id="a volume of two lines"),
-        pytest.param(lambda s: s.host.create("x", size=1), Refused, Reason.BAD_REQUEST, id="a volume of one byte"),
-        pytest.param(lambda s: s.read(SIZE - 1, 2), Refused, Reason.BAD_REQUEST, id="reading past the end"),
-        pytest.param(lambda s: s.write(-1, b"xx"), Refused, Reason.BAD_REQUEST, id="writing before the beginning"),
+        pytest.param(lambda s: s.host.engine("a\nb").state(), Impossible, Reason.BAD_REQUEST, id="a volume of two lines"),
+        pytest.param(lambda s: s.host.create("x", size=1), Impossible, Reason.BAD_REQUEST, id="a volume of one byte"),
+        pytest.param(lambda s: s.read(SIZE - 1, 2), Impossible, Reason.BAD_REQUEST, id="reading past the end"),
+        pytest.param(lambda s: s.write(-1, b"xx"), Impossible, Reason.BAD_REQUEST, id="writing before the beginning"),
     ],
 )
 async def test_a_refusal_says_why_and_changes_nothing(
@@ -225,7 +225,7 @@ async def test_a_refusal_says_why_and_changes_nothing(
 async def test_an_error_names_volume_call_and_cause(scene: Scene) -> None:
     await scene.engine.snapshot("one")
     with pytest.raises(
-        Refused, match=r"^volume vol: engine unix:///\S+: VolumeSnapshot one: snapshot \S+ is already existing$"
+        Impossible, match=r"^volume vol: engine unix:///\S+: VolumeSnapshot one: snapshot \S+ is already existing$"
     ):
         await scene.engine.snapshot("one")
 
@@ -312,6 +312,6 @@ async def test_no_answer_in_time_is_uncertain(directory: Path, monkeypatch: pyte
 
 async def test_a_call_that_an_engine_does_not_have_is_refused(directory: Path) -> None:
     async with engine_of([], directory) as address, client_at(address) as client:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(Impossible) as caught:
             await client.state()
     assert caught.value.reason is Reason.UNSUPPORTED

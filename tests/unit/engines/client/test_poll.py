@@ -10,11 +10,11 @@ import pytest
 from tests.unit.engines.embedded import MIB, VOLUME, Scene, scene_in
 from ullage.engines.chain import HEAD, Limits, PollResult, PurgeProgress
 from ullage.engines.client.connection import HostConnection
-from ullage.engines.client.errors import NotNow, Reason
+from ullage.engines.client.errors import Reason
 from ullage.engines.client.interface import EngineClient
 from ullage.engines.local.store.purge import Progress
 from ullage.engines.local.store.volume import StoredVolume
-from ullage.errors import Retryable
+from ullage.errors import NotNow, Retryable
 
 Prepare = Callable[[Scene, EngineClient], Awaitable[None]]
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model, tickets
 from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus
-from ullage.engines.client.errors import NotNow
 from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.snapshot import operations, statuses
@@ -25,7 +24,7 @@ from ullage.engines.lookup import Lookup
 from ullage.engines.metrics import Metrics
 from ullage.engines.model import SnapshotFacts, info_of
 from ullage.engines.settings import Settings
-from ullage.errors import Retryable, Terminal
+from ullage.errors import NotNow, Retryable, Terminal
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -155,7 +154,7 @@ class SnapshotController:
 
     async def _not_taken(self, snapshot: Snapshot, error: Retryable | Terminal) -> Requeue | None:
         uid = snapshot.metadata.uid
-        if isinstance(error, NotNow) and error.reason is Why.DETACHED:  # its Engine will say so too: no try of it was made
+        if isinstance(error, NotNow) and error.reason == Why.DETACHED:  # its Engine will say so too: no try of it was made
             await self._say(snapshot, statuses.troubled(snapshot.status, str(error)))
             return Requeue(self._settings.interval)
         delay = self._attempts.failed(uid, TAKING, self._clock.monotonic())

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from ullage.engines.api import Snapshot
 from ullage.engines.chain import HEAD, Entry, PurgeProgress
-from ullage.engines.client.errors import NotNow, Reason, Refused
+from ullage.engines.client.errors import Reason
 from ullage.engines.client.interface import EngineClient
 from ullage.engines.controllers.snapshot.rules import Removal, removal
-from ullage.errors import Retryable
+from ullage.errors import Impossible, NotNow, Retryable
 
 
 class PurgeFailed(Retryable):
@@ -32,8 +32,8 @@ async def take(engine: EngineClient, snapshot: Snapshot) -> None:
         return
     try:
         await engine.create(name, snapshot.spec.labels or {})
-    except Refused as error:
-        if error.reason is not Reason.EXISTS:
+    except Impossible as error:
+        if error.reason != Reason.EXISTS:
             raise
 
 
@@ -52,7 +52,7 @@ async def remove(engine: EngineClient, snapshot: Snapshot, *, purged_with: froze
         try:
             await engine.purge()
         except NotNow as error:
-            if error.reason is not Reason.PURGING:
+            if error.reason != Reason.PURGING:
                 raise
             found = Removal.PURGING
     return Removed(found, entry)

@@ -13,18 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ullage.snapshots.backends.base import (
-    NO_SECRETS,
-    BackendSnapshot,
-    Creation,
-    Impossible,
-    NotNow,
-    Restoration,
-    Restored,
-    Secrets,
-    Uncertain,
-    VolumeHandle,
-)
+from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
 
 from . import csi_pb2 as csi
 from .channel import CONNECT_SECONDS, Channel

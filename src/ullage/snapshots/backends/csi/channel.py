@@ -12,9 +12,8 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
-from ullage.errors import BadInput
+from ullage.errors import BadInput, Uncertain
 from ullage.rpc import channel_options, checked_socket
-from ullage.snapshots.backends.base import Uncertain
 
 CONNECT_SECONDS = 3.0
 _OPTIONS = channel_options(max_receive=64 * 1024 * 1024)  # drivers that do not page send everything at once

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 import grpc.aio
 
-from ullage.snapshots.backends.base import NO_SECRETS, Impossible, NotNow, Secrets, Uncertain
+from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 
 from . import csi_pb2 as csi
 from .channel import Channel

@@ -10,8 +10,8 @@ any other nothing was made. Some of those need an edit, the rest may pass by the
 
 from __future__ import annotations
 
-from ullage.errors import UllageError
-from ullage.snapshots.backends.base import Impossible, NotNow, Secrets, Uncertain
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
+from ullage.snapshots.backends.base import Secrets
 
 _UNCERTAIN = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
 _REFUSED = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "OUT_OF_RANGE", "UNIMPLEMENTED"})

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ullage.errors import Retryable, Terminal
+from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
-from ullage.snapshots.backends.base import Impossible, NotNow, Uncertain
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})

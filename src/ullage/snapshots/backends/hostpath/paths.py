@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage.errors import BadInput
-from ullage.snapshots.backends.base import Impossible, NotNow
+from ullage.errors import BadInput, Impossible, NotNow
 from ullage.snapshots.backends.hostpath.errors import shown
 
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

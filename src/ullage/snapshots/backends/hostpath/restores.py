@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from ullage.clock import Clock
-from ullage.snapshots.backends.base import Impossible, Restoration, Restored
+from ullage.errors import Impossible
+from ullage.snapshots.backends.base import Restoration, Restored
 from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath.errors import bytes_text, shown
 from ullage.snapshots.backends.hostpath.manifest import Manifest

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ullage.clock import Clock
-from ullage.snapshots.backends.base import Impossible
+from ullage.errors import Impossible
 from ullage.snapshots.backends.hostpath.errors import naming, shown
 from ullage.snapshots.backends.hostpath.paths import closing, descend
 from ullage.snapshots.backends.hostpath.threads import Stop

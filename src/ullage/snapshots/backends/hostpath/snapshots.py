@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ullage.clock import Clock
-from ullage.errors import UllageError
-from ullage.snapshots.backends.base import BackendSnapshot, Creation, Impossible, NotNow, VolumeHandle
+from ullage.errors import Impossible, NotNow, UllageError
+from ullage.snapshots.backends.base import BackendSnapshot, Creation, VolumeHandle
 from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath import manifest as manifests
 from ullage.snapshots.backends.hostpath.errors import shown

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.clock import Clock
-from ullage.snapshots.backends.base import Impossible, NotNow, Uncertain
+from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.snapshots.backends.hostpath.errors import shown
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, check_name, closing, is_name, parts_of
 from ullage.snapshots.backends.hostpath.removal import remove_tree

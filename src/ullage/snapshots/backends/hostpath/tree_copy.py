@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Final
 
 from ullage.clock import Clock
-from ullage.snapshots.backends.base import NotNow
+from ullage.errors import NotNow
 from ullage.snapshots.backends.hostpath import file_copy
 from ullage.snapshots.backends.hostpath.errors import naming, shown
 from ullage.snapshots.backends.hostpath.scan import NEVER, Delta, Stamp, Tree, compare, directory_at, scan

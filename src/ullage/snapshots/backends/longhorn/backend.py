@@ -15,23 +15,13 @@ from msgspec import UNSET
 
 from ullage.engines import api
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
-from ullage.snapshots.backends.base import (
-    NO_SECRETS,
-    BackendSnapshot,
-    Creation,
-    Impossible,
-    NotNow,
-    Restoration,
-    Restored,
-    Secrets,
-    Uncertain,
-    VolumeHandle,
-)
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
 from ullage.snapshots.backends.longhorn import status
 from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE, Handle, is_name, parsed, volume_name
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.errors import Impossible
 from ullage.selectors import subdomain_faults, value_faults
-from ullage.snapshots.backends.base import Impossible
 
 DRIVER: Final = "driver.longhorn.io"
 NAMESPACE: Final = "longhorn-system"

@@ -11,10 +11,10 @@ from ullage.engines.api import Engine, Snapshot, Volume, to_bytes
 from ullage.engines.chain import HEAD
 from ullage.engines.client import errors
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
-from ullage.errors import UllageError
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.errors import ApiError, BadRequest, Invalid, Unavailable, Undecodable
 from ullage.kube.objects import find_condition, is_deleting
-from ullage.snapshots.backends.base import BackendSnapshot, Impossible, NotNow, Restoration, Uncertain
+from ullage.snapshots.backends.base import BackendSnapshot, Restoration
 from ullage.snapshots.backends.longhorn.handles import Handle
 
 COMPLETED: Final = "completed"
@@ -68,7 +68,7 @@ def _passes(reason: str) -> bool:
         known = errors.Reason(reason)
     except ValueError:
         return True
-    return known is errors.Reason.UNKNOWN or isinstance(errors.error(known, ""), errors.NotNow)
+    return known is errors.Reason.UNKNOWN or isinstance(errors.error(known, ""), NotNow)
 
 
 def _moment(created: str, name: str) -> datetime:

@@ -8,8 +8,9 @@ from tests.unit.engines.world import GIB, MIB, NS, FakeEngine, World, holds
 from ullage.clock import FakeClock
 from ullage.engines.api import ENGINES, SNAPSHOTS
 from ullage.engines.chain import HEAD, Limits
-from ullage.engines.client.errors import NotNow, Reason, Uncertain
+from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
+from ullage.errors import NotNow, Uncertain
 
 SNAPSHOT_KEYS = "engine-snapshots"
 

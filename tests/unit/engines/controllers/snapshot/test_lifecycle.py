@@ -11,9 +11,9 @@ import pytest
 from tests.unit.engines.world import CREATED, GIB, MIB, NS, World, holds
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
-from ullage.engines.client.errors import NotNow, Reason, Refused, Uncertain
+from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
-from ullage.errors import UllageError
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 
 
 async def test_a_snapshot_is_taken_shown_and_goes_without_a_trace() -> None:
@@ -195,7 +195,7 @@ class TestEngineFails:
     async def test_a_refusal_is_final_at_once(self) -> None:
         world = World()
         engine = world.volume()
-        engine.before = lambda call: _raise_at(call, "create", Refused("not with this version", reason=Reason.UNSUPPORTED))
+        engine.before = lambda call: _raise_at(call, "create", Impossible("not with this version", reason=Reason.UNSUPPORTED))
         world.ask()
         await world.live(lambda: world.condition("Failed") == "Unsupported")
         assert engine.calls.count("create") == 1
@@ -341,7 +341,7 @@ class TestDetached:
     async def test_a_failed_snapshot_holds_nothing(self) -> None:
         world = World()
         engine = world.volume(attached=False)
-        engine.before = lambda call: _raise_at(call, "create", Refused("no", reason=Reason.UNSUPPORTED))
+        engine.before = lambda call: _raise_at(call, "create", Impossible("no", reason=Reason.UNSUPPORTED))
         world.ask()
         await world.live(lambda: bool(world.condition("Failed")) and not world.tickets())
 

@@ -11,7 +11,8 @@ import pytest
 from tests.unit.engines.world import NS, World, holds
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
-from ullage.engines.client.errors import NotNow, Reason, Refused
+from ullage.engines.client.errors import Reason
+from ullage.errors import Impossible, NotNow
 
 Phase = Callable[[World], Awaitable[None]]
 
@@ -44,7 +45,7 @@ async def failing(world: World) -> None:
 
 async def failed(world: World) -> None:
     engine = world.volume()
-    engine.before = lambda call: _raise_at(call, "create", Refused("no", reason=Reason.UNSUPPORTED))
+    engine.before = lambda call: _raise_at(call, "create", Impossible("no", reason=Reason.UNSUPPORTED))
     world.ask()
     await world.live(lambda: bool(world.condition("Failed")))
 

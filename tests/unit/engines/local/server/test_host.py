@@ -16,13 +16,13 @@ from google.protobuf.empty_pb2 import Empty
 
 from tests.unit.engines.embedded import MIB, SIZE, VOLUME, Scene, host_in, scene_in
 from ullage.clock import FakeClock
-from ullage.engines.client.errors import NotNow, Reason, Refused
+from ullage.engines.client.errors import Reason
 from ullage.engines.client.host import HostVolume
 from ullage.engines.local.server.server import serving
 from ullage.engines.local.store.purge import Cancelled, Progress
 from ullage.engines.local.store.volume import StoredVolume
 from ullage.engines.protocol.controller_pb2_grpc import ControllerServiceStub
-from ullage.errors import BadInput, Retryable
+from ullage.errors import BadInput, Impossible, NotNow, Retryable
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_a_volume_is_made_once_attached_detached_and_deleted(directory: Pa
 
 
 async def test_a_volume_of_another_size_is_not_taken_for_the_one_that_was_asked_for(scene: Scene) -> None:
-    with pytest.raises(Refused, match="already existing") as caught:
+    with pytest.raises(Impossible, match="already existing") as caught:
         await scene.host.create(VOLUME, size=2 * SIZE)
     assert caught.value.reason is Reason.EXISTS
 
@@ -110,7 +110,7 @@ async def test_a_damaged_volume_is_shown_and_hides_no_other(directory: Path) -> 
         bad, good = await host.list()
         assert (bad.name, bad.size, "volume-head-000.img missing" in bad.damage) == ("bad", 0, True)
         assert good == volume("good")
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(Impossible) as caught:
             await host.attach("bad")
         assert caught.value.reason is Reason.DAMAGED
         await host.delete("bad")

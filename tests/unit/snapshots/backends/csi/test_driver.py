@@ -14,7 +14,7 @@ from tests.csi_driver.copies import allocated, copy_tree
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import RunningDriver
 from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, running_driver, until
-from ullage.snapshots.backends.base import Uncertain
+from ullage.errors import Uncertain
 
 
 @pytest.fixture

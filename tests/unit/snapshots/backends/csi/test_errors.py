@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from ullage.errors import UllageError
-from ullage.snapshots.backends.base import NO_SECRETS, NotNow, Secrets, Uncertain
+from ullage.errors import NotNow, UllageError, Uncertain
+from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 from ullage.snapshots.backends.csi.errors import Refused, hidden, translated
 
 MEANINGS: dict[str, type[UllageError]] = {

@@ -14,8 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.wrappers_pb2 import BoolValue
 
 from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, restoration
-from ullage.errors import UllageError
-from ullage.snapshots.backends.base import Impossible, NotNow, Uncertain
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.snapshots.backends.csi import csi_pb2 as csi
 from ullage.snapshots.backends.csi import csi_pb2_grpc as services
 from ullage.snapshots.backends.csi.backend import CsiBackend

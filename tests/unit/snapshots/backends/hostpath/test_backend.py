@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.snapshots.backends.hostpath.trees import described
-from ullage.snapshots.backends.base import Backend, Creation, Impossible, NotNow, Restoration, VolumeHandle
+from ullage.errors import Impossible, NotNow
+from ullage.snapshots.backends.base import Backend, Creation, Restoration, VolumeHandle
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings, file_copy, tree_copy
 from ullage.snapshots.backends.hostpath.store import DirectoryStore
 

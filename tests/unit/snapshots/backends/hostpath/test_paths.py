@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.errors import BadInput
-from ullage.snapshots.backends.base import Impossible, NotNow
+from ullage.errors import BadInput, Impossible, NotNow
 from ullage.snapshots.backends.hostpath.errors import shown
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings, VolumePath, check_name, opened, volume_path
 

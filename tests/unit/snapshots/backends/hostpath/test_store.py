@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ullage.clock import FakeClock
-from ullage.snapshots.backends.base import NotNow, Uncertain
+from ullage.errors import NotNow, Uncertain
 from ullage.snapshots.backends.hostpath import store as store_module
 from ullage.snapshots.backends.hostpath.store import DirectoryStore
 from ullage.snapshots.backends.hostpath.threads import Stop, Stopped

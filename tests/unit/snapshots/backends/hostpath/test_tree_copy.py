@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots.backends.hostpath.trees import allocated, copied, described
-from ullage.snapshots.backends.base import Impossible
+from ullage.errors import Impossible
 from ullage.snapshots.backends.hostpath import file_copy, tree_copy
 from ullage.snapshots.backends.hostpath.scan import Delta, Stamp, Tree, compare, scan
 from ullage.snapshots.backends.hostpath.tree_copy import TreeKeepsChanging

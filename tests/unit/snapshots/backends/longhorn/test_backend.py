@@ -19,22 +19,13 @@ from tests.unit.engines.world import GIB, MIB, NS, World, holds
 from ullage.engines import model
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
-from ullage.engines.client.errors import NotNow as EngineNotNow
-from ullage.engines.client.errors import Reason, Refused
+from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
-from ullage.errors import UllageError
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
+from ullage.errors import NotNow as EngineNotNow
 from ullage.kube.client.client import Client
 from ullage.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
-from ullage.snapshots.backends.base import (
-    BackendSnapshot,
-    Creation,
-    Impossible,
-    NotNow,
-    Restoration,
-    Restored,
-    Uncertain,
-    VolumeHandle,
-)
+from ullage.snapshots.backends.base import BackendSnapshot, Creation, Restoration, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend, Timeouts
 from ullage.snapshots.backends.longhorn.handles import Handle, parsed
 from ullage.standalone.world.rules.longhorn import engine_for
@@ -147,7 +138,7 @@ async def test_what_takes_too_long_is_uncertain_with_what_it_waits_for_and_goes_
             NotNow,
             id="a limit may be lifted, or snapshots deleted",
         ),
-        pytest.param(Refused("unsupported", reason=Reason.UNSUPPORTED), Impossible, id="what the engine cannot do stays so"),
+        pytest.param(Impossible("unsupported", reason=Reason.UNSUPPORTED), Impossible, id="what the engine cannot do stays so"),
     ],
 )
 async def test_what_the_engine_refused_for_good_leaves_nothing_and_is_told_in_its_words(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ullage.errors import Retryable, Terminal
+from ullage.errors import Impossible, NotNow, Retryable, Terminal
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
@@ -24,7 +24,7 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import with_finalizer, without_finalizer
 from ullage.kube.slices import Wiring, Write
 from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
-from ullage.snapshots.backends.base import Backend, Impossible, NotNow, Restored, Secrets
+from ullage.snapshots.backends.base import Backend, Restored, Secrets
 from ullage.snapshots.controllers.claim.restore.eligibility import (
     RESTORING,
     Blocker,

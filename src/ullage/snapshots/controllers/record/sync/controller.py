@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
-from ullage.errors import Retryable, Terminal
+from ullage.errors import NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.builtin import core
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -24,16 +24,7 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots.backends.base import (
-    NO_SECRETS,
-    Backend,
-    BackendSnapshot,
-    Creation,
-    NotNow,
-    Secrets,
-    Uncertain,
-    VolumeHandle,
-)
+from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
 from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record
 from ullage.snapshots.controllers.snapshot.bind.rules import SNAPSHOT_ROLES
 from ullage.snapshots.lookup import SnapshotLookup

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
-from ullage.errors import UllageError
+from ullage.errors import Impossible, UllageError
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.backends.base import NO_SECRETS, Impossible, Restoration, Restored, Secrets
+from ullage.snapshots.backends.base import NO_SECRETS, Restoration, Restored, Secrets
 from ullage.snapshots.controllers.claim.restore.controller import Restorer, index_claims
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup

@@ -10,13 +10,13 @@ import pytest
 
 from tests.unit.snapshots import objects
 from tests.unit.snapshots.controllers.claim.restore.cluster import DRIVER, GIB, NAME, World
-from ullage.errors import Retryable, Terminal
+from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden, Unavailable
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.backends.base import NO_SECRETS, Impossible, NotNow, Restoration, Restored, Secrets, Uncertain
+from ullage.snapshots.backends.base import NO_SECRETS, Restoration, Restored, Secrets
 from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
 from ullage.snapshots.controllers.claim.restore.watches import pending, snapshot_of
 

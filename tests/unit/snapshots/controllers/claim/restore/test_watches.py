@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.snapshots.controllers.claim.restore.cluster import NAME, World
+from ullage.errors import Impossible, NotNow
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -18,7 +19,6 @@ from ullage.kube.controller.controller import Controller, run
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.backends.base import Impossible, NotNow
 from ullage.snapshots.controllers.claim.restore.controller import make_restorers
 from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
 from ullage.snapshots.lookup import kinds_of, snapshot_lookup
