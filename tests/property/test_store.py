@@ -48,7 +48,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.patch.setattr(watch_cache, "RECENT_BYTES", size)
         self.patch.setattr(watch_cache, "TAKEN", taken)
         self.patch.setattr("ullage.standalone.apiserver.storage.store.TAKEN", taken)
-        self.patch.setattr("ullage.standalone.apiserver.storage.store.COMPACT_STEP", taken)
+        self.patch.setattr("ullage.standalone.apiserver.storage.compaction.COMPACT_STEP", taken)
         self.patch.setattr("ullage.standalone.apiserver.storage.store.PAGE_BYTES", size // 2)
         self.patch.setattr("ullage.standalone.apiserver.storage.store.TAKEN_BYTES", size // 2)
         self.patch.setattr("ullage.standalone.apiserver.storage.history.GRAIN", 1)
@@ -111,7 +111,7 @@ class StoreMachine(RuleBasedStateMachine):
             written = await asyncio.gather(*pending)
             assert [entry.rv for entry in written] == [event[2] for _, event in self.log[-len(keys) :]]
             # History that is too long goes after the answers. What is drawn next depends on how much there is.
-            while self.store._committing is not None:  # noqa: ASYNC110  nobody else waits for it
+            while self.store._commits.running:  # noqa: ASYNC110  nobody else waits for it
                 await asyncio.sleep(0)
 
         self.run(go())

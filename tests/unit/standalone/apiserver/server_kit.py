@@ -20,8 +20,9 @@ from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.auth.credentials import Credentials, prepare
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.handlers.calls import Call
-from ullage.standalone.apiserver.handlers.deletes import DeleteOptions, Deleter
+from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.request.delete_options import DeleteOptions
 from ullage.standalone.apiserver.request.request import Request, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.server import Server, compose

@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.rbac import Authorizer, missing_roles
 from ullage.standalone.apiserver.auth.rules import AccessAttributes, PolicyRule
 from ullage.standalone.apiserver.auth.tokens import TokenRefused, Tokens
@@ -97,7 +98,7 @@ def token_review(obj: Json, asked: Asked) -> Json:
 
 def self_subject_review(obj: Json, asked: Asked) -> Json:
     """Who am I: what `kubectl auth whoami` shows. Whatever was posted counts for nothing."""
-    metadata = {"creationTimestamp": asked.now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    metadata = {"creationTimestamp": rfc3339(asked.now)}
     return _answer(_AUTHENTICATION, "SelfSubjectReview", metadata=metadata, status={"userInfo": asked.user.info()})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.tokens import BOUND_KINDS, ISSUER, PRIVATE_CLAIM, Lookup, SigningKey
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.status import FieldError, bad_request, conflict, invalid, invalid_value, json_string, not_found
@@ -52,9 +53,9 @@ def answer(request: Json, *, namespace: str, name: str, key: SigningKey, lookup:
     return {
         "kind": _KIND,
         "apiVersion": f"{_GROUP}/v1",
-        "metadata": {**metadata, **given, "creationTimestamp": _timestamp(issuing.now)},
+        "metadata": {**metadata, **given, "creationTimestamp": rfc3339(issuing.now)},
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": reference},
-        "status": {"token": key.sign(claims), "expirationTimestamp": _timestamp(expires)},
+        "status": {"token": key.sign(claims), "expirationTimestamp": rfc3339(expires)},
     }
 
 
@@ -114,7 +115,3 @@ def _claims(private: Json, *, audiences: list[str], expires: datetime, issuing: 
         "nbf": issued,
         "sub": f"system:serviceaccount:{private['namespace']}:{private['serviceaccount']['name']}",
     }
-
-
-def _timestamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
 from ullage.standalone.apiserver.crd.names import Reserved, is_own_group, storage_of
@@ -17,7 +18,6 @@ from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.builtin import builtin_storages
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
-from ullage.standalone.apiserver.kinds.versions import rfc3339
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError

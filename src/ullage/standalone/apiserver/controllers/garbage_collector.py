@@ -14,10 +14,11 @@ import msgspec
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
 from ullage.standalone.apiserver.handlers.calls import Call
-from ullage.standalone.apiserver.handlers.deletes import FOREGROUND, ORPHAN, DeleteOptions, Deleter
+from ullage.standalone.apiserver.handlers.deletes import FOREGROUND, ORPHAN, Deleter
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.request.delete_options import DeleteOptions
 from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Entry, Event, Key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.bootstrap import default_service_account
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
@@ -11,7 +12,6 @@ from ullage.standalone.apiserver.handlers.calls import Call, Change, Source
 from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
-from ullage.standalone.apiserver.kinds.versions import rfc3339
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError

@@ -6,6 +6,7 @@ aggregated role stands for are written into it, by apply, whenever a ClusterRole
 
 from __future__ import annotations
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.rbac import GROUP, aggregate
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
@@ -14,7 +15,6 @@ from ullage.standalone.apiserver.handlers.calls import Call, Source
 from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, shape_of
-from ullage.standalone.apiserver.kinds.versions import rfc3339
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError

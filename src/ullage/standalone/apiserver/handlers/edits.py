@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import AccessAttributes
 from ullage.standalone.apiserver.auth.users import User
@@ -17,6 +18,7 @@ from ullage.standalone.apiserver.codec.yaml import parse_yaml
 from ullage.standalone.apiserver.fields.apply.merge import apply
 from ullage.standalone.apiserver.fields.patch.form import json_type
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
+from ullage.standalone.apiserver.fields.patch.media_types import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC
 from ullage.standalone.apiserver.fields.patch.merge import merge_patch
 from ullage.standalone.apiserver.fields.patch.strategic import strategic_merge
 from ullage.standalone.apiserver.fields.shape import Shape
@@ -27,7 +29,6 @@ from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.handlers.reads import Reader, wanted
 from ullage.standalone.apiserver.handlers.writes import RETRIES, Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource, shape_of
-from ullage.standalone.apiserver.kinds.versions import rfc3339
 from ullage.standalone.apiserver.limits.threads import worked_out
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.answers import Answer
@@ -46,11 +47,6 @@ from ullage.standalone.apiserver.status import (
     unsupported_media_type,
 )
 from ullage.standalone.apiserver.storage.store import Store
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
 
 # A PUT to a name that does not exist creates it.
 _CREATED_BY_UPDATE = frozenset(

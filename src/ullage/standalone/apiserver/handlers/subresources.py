@@ -13,10 +13,10 @@ from ullage.standalone.apiserver.auth.tokens import SigningKey
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.codec.protobuf import Expected
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
+from ullage.standalone.apiserver.fields.patch.media_types import JSON_PATCH, MERGE_PATCH, STRATEGIC
 from ullage.standalone.apiserver.fields.patch.merge import merge_patch
 from ullage.standalone.apiserver.handlers.calls import Call, Source
-from ullage.standalone.apiserver.handlers.deletes import Deleter, checked_options
-from ullage.standalone.apiserver.handlers.edits import JSON_PATCH, MERGE_PATCH, STRATEGIC
+from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.reads import Reader, virtual_answer, wanted
 from ullage.standalone.apiserver.handlers.scale import check_scale, scale_of, scaled
 from ullage.standalone.apiserver.handlers.writes import Writer
@@ -27,6 +27,7 @@ from ullage.standalone.apiserver.limits.threads import worked_out
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.answers import Answer, json_answer
 from ullage.standalone.apiserver.request.decoding import accept_sent, check_shape, check_type
+from ullage.standalone.apiserver.request.delete_options import checked_options
 from ullage.standalone.apiserver.request.request import Request, decode_json
 from ullage.standalone.apiserver.request.write_options import write_options
 from ullage.standalone.apiserver.status import ApiError, bad_request, conflict, unsupported_media_type

@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from ullage.clock import rfc3339
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
@@ -32,7 +33,7 @@ from ullage.standalone.apiserver.handlers.kind_rules import KindRules
 from ullage.standalone.apiserver.handlers.scale import replicas_path
 from ullage.standalone.apiserver.kinds.metadata import carry_metadata, finalizer_warnings
 from ullage.standalone.apiserver.kinds.resources import Resource, shape_of
-from ullage.standalone.apiserver.kinds.versions import ordered, rfc3339, view
+from ullage.standalone.apiserver.kinds.versions import ordered, view
 from ullage.standalone.apiserver.limits.semaphore import WORK_BYTES, FairSemaphore
 from ullage.standalone.apiserver.limits.threads import cost_of, worked_out
 from ullage.standalone.apiserver.objects import Json, is_terminating

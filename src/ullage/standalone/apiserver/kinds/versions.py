@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -87,8 +86,3 @@ def view(resource: Resource) -> View:
     if found is None:
         found = resource.memo["view"] = View(resource)
     return found
-
-
-def rfc3339(now: datetime) -> str:
-    """A timestamp as the API writes them: whole seconds, UTC."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
+from sys import intern
 
 from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
 
@@ -75,3 +76,44 @@ class WatchCache:
             if not waiter.done():
                 waiter.set_result(None)
         self.waiters.clear()
+
+
+class WatchCaches:
+    """The caches of all storages. The events of all of them together have a bound, too."""
+
+    def __init__(self, revision: int, *, most: int) -> None:
+        self._most = most  # bytes of events
+        self.all: dict[str, WatchCache] = {}
+        self.revision = revision  # of the newest event
+        self.recent = 0  # bytes of the events of all
+
+    def of(self, storage: str) -> WatchCache:
+        cache = self.all.get(storage)
+        if cache is None:
+            # A new cache has no memory of what was before this start: its floor sends old watches to the disk.
+            cache = self.all[intern(storage)] = WatchCache(self.revision)
+        return cache
+
+    def apply(self, storage: str, event: Event) -> WatchCache:
+        cache = self.of(storage)
+        self.recent -= cache.weight
+        cache.apply(event)
+        self.recent += cache.weight
+        self.revision = event.rv
+        return cache
+
+    def drop(self, storage: str) -> None:
+        self.recent -= self.all.pop(storage).weight
+
+    def trim(self) -> None:
+        """Brings the events within their bound once they are twice as many: caches with few keep theirs, the others share
+        what is left."""
+        if self.recent <= 2 * self._most:
+            return
+        left, caches = self._most, sorted(self.all.values(), key=attrgetter("weight"))
+        for number, cache in enumerate(caches):
+            share = left // (len(caches) - number)
+            if cache.weight > share:
+                cache.trim(share)
+            left -= cache.weight
+        self.recent = self._most - left

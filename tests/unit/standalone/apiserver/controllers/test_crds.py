@@ -177,12 +177,12 @@ class TestEnd:
         """Else every kind that ever was would keep its last events."""
         name = await establish(kit)
         await kit.create("widgets", "x", namespace="default", spec={"size": 7})
-        assert kit.store._shelves[name].weight > 0
+        assert kit.store._caches.all[name].weight > 0
         await kit.delete(CRDS, name)
         await eventually(lambda: kit.get(CRDS, name) is None)
         await quiet(kit.server)
-        assert name not in kit.store._shelves
-        assert kit.store.recent == sum(shelf.weight for shelf in kit.store._shelves.values())
+        assert name not in kit.store._caches.all
+        assert kit.store.recent == sum(cache.weight for cache in kit.store._caches.all.values())
 
     async def test_objects_of_a_version_that_is_not_served_go_as_well(self, kit: Kit) -> None:
         """Else they would be there again when the definition comes back."""
@@ -273,7 +273,7 @@ class TestWatches:
         name = await establish(kit)
         stream = kit.server.watcher.watch(request("GET", "/apis/example.com/v1/widgets?watch=1"), kit.resource("widgets"))
         reading = asyncio.ensure_future(_all(stream.chunks))
-        await eventually(lambda: bool(kit.store._shelf(name).waiters))
+        await eventually(lambda: bool(kit.store._caches.of(name).waiters))
         await change(kit, name)
         assert await asyncio.wait_for(reading, 5) == b""
 
@@ -299,7 +299,7 @@ class TestWatches:
         stream = kit.server.watcher.watch(request("GET", "/apis/example.com/v1/widgets?watch=1"), v1)
         chunks = aiter(stream.chunks)
         reading = asyncio.ensure_future(anext(chunks))
-        await eventually(lambda: bool(kit.store._shelf(name).waiters))
+        await eventually(lambda: bool(kit.store._caches.of(name).waiters))
 
         def grow(crd: Json) -> None:
             for one in crd["spec"]["versions"]:

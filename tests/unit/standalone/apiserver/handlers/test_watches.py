@@ -67,7 +67,7 @@ class Client:
 
     async def settled(self) -> list[tuple[str, str, str]]:
         """Type, name and version of each line so far, once the watch has nothing more to send."""
-        await eventually(lambda: self.task.done() or bool(self.world.store._shelf(MAPS.storage).waiters))
+        await eventually(lambda: self.task.done() or bool(self.world.store._caches.of(MAPS.storage).waiters))
         return [_short(line) for line in self.lines]
 
     async def ended(self) -> list[tuple[str, str, str]]:
@@ -193,7 +193,7 @@ class TestTooOld:
         for _ in range(5):
             await world.put("x")
         await world.store.compact(4)
-        world.store._shelf(MAPS.storage).floor = 5
+        world.store._caches.of(MAPS.storage).floor = 5
         client = world.watch("resourceVersion=2")
         assert (await client.ended())[0][0] == "ERROR"
         status = client.lines[0]["object"]
@@ -204,7 +204,7 @@ class TestTooOld:
         for _ in range(5):
             await world.put("x")
         await world.store.compact(4)
-        world.store._shelf(MAPS.storage).floor = 5
+        world.store._caches.of(MAPS.storage).floor = 5
         assert await world.watch("resourceVersion=4").settled() == [("MODIFIED", "x", "5")]
 
     async def test_an_idle_watch_does_not_age(self, world: World) -> None:
@@ -304,7 +304,7 @@ class TestSlowClients:
         late = b"".join([await anext(chunks)])
         assert late.count(b"\n") == 49
         await chunks.aclose()  # type: ignore[attr-defined]
-        assert len(world.store._shelf(MAPS.storage).waiters) == 1
+        assert len(world.store._caches.of(MAPS.storage).waiters) == 1
 
     @pytest.mark.parametrize("query", ["watch=1", "watch=1&resourceVersion=1"])
     async def test_a_client_that_leaves_in_the_middle_of_an_object_leaves_nothing_behind(

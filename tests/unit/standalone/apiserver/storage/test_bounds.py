@@ -13,7 +13,7 @@ from tests.unit.standalone.apiserver.server_kit import GatedDatabase, eventually
 from ullage.clock import FakeClock
 from ullage.standalone.apiserver.settings import Limits
 from ullage.standalone.apiserver.status import ApiError
-from ullage.standalone.apiserver.storage import store, watch_cache
+from ullage.standalone.apiserver.storage import compaction, store, watch_cache
 from ullage.standalone.apiserver.storage.database import Database
 from ullage.standalone.apiserver.storage.event_expiry import EventExpiry
 from ullage.standalone.apiserver.storage.history import GRAIN, History
@@ -97,7 +97,7 @@ class TestHistory:
     async def test_a_step_of_a_compaction_frees_a_bounded_number_of_bytes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(store, "COMPACT_BYTES", 2 * MIB)
+        monkeypatch.setattr(compaction, "COMPACT_BYTES", 2 * MIB)
         disk = GatedDatabase(tmp_path / "state.db")
         kept = Store(disk)
         for _ in range(20):
@@ -118,7 +118,7 @@ class TestHistory:
     async def test_what_an_earlier_run_left_goes_step_by_step_and_holds_nobody_up(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(store, "COMPACT_BYTES", MIB)
+        monkeypatch.setattr(compaction, "COMPACT_BYTES", MIB)
         first = Store(Database(tmp_path / "state.db", durable=False))
         for _ in range(30):
             await put(first, "x", MIB)
@@ -202,14 +202,14 @@ class TestMemory:
     async def test_recent_events_of_many_kinds_share_one_bound(self, kept: Store) -> None:
         for number in range(200):
             await put(kept, "x", 40 * KIB, storage=f"kind-{number}")
-        held = sum(event.size for ring in kept._shelves.values() for event in ring.events)
+        held = sum(event.size for ring in kept._caches.all.values() for event in ring.events)
         assert held == kept.recent <= 4 * MIB
 
     async def test_a_busy_kind_does_not_push_out_the_events_of_a_quiet_one(self, kept: Store) -> None:
         await put(kept, "x", storage="quiet")
         for _ in range(100):
             await put(kept, "x", 100 * KIB)
-        assert [event.rv for event in kept._shelf("quiet").events] == [1]
+        assert [event.rv for event in kept._caches.of("quiet").events] == [1]
 
     @pytest.mark.parametrize("where", ["memory", "disk"])
     async def test_a_watch_takes_a_bounded_number_of_bytes_or_one_event(
@@ -221,7 +221,7 @@ class TestMemory:
         for size in (3, 3, 3, 3, 100, 100, 3):
             await put(kept, f"x{kept.revision}", size * KIB)
         if where == "disk":
-            kept._shelf(THINGS).floor = 100
+            kept._caches.of(THINGS).floor = 100
         position, taken = 0, []
         while events := await kept.changes(THINGS, position):
             position = events[-1].rv
@@ -232,7 +232,7 @@ class TestMemory:
     async def test_what_was_before_is_read_from_disk_only_for_those_who_ask(self, kept: Store) -> None:
         await put(kept, "x")
         await put(kept, "x")
-        kept._shelf(THINGS).floor = 100
+        kept._caches.of(THINGS).floor = 100
         (with_before,) = await kept.changes(THINGS, 1)
         (without,) = await kept.changes(THINGS, 1, before=False)
         assert with_before.before is not None
@@ -249,13 +249,13 @@ class TestMemory:
     async def test_the_memory_of_a_kind_that_is_gone_goes(self, kept: Store) -> None:
         await put(kept, "x", KIB)
         kept.forget(THINGS)
-        assert THINGS in kept._shelves  # something is left in it
+        assert THINGS in kept._caches.all  # something is left in it
         waiting = asyncio.ensure_future(kept.changed(THINGS, 1, 60))
         await asyncio.sleep(0)
         await drop(kept, "x")
         await waiting
         kept.forget(THINGS)
-        assert (list(kept._shelves), kept.recent) == ([], 0)
+        assert (list(kept._caches.all), kept.recent) == ([], 0)
         assert [event.type for event in await kept.changes(THINGS, 0)] == ["ADDED", "DELETED"]
 
     async def test_a_delete_on_its_way_holds_the_memory_of_its_kind(self, kept: Store, disk: GatedDatabase) -> None:
@@ -294,8 +294,8 @@ class TestALongTime:
         assert rows < 10_000
         assert kept.history.size <= 2 * MIB + GRAIN
         assert len(upkeep._marks) < 50
-        assert len(kept._shelf(THINGS).events) <= 2 * watch_cache.RECENT
-        assert (len(kept._heads), len(kept._batch), len(kept._shelf(THINGS).waiters)) == (0, 0, 0)
+        assert len(kept._caches.of(THINGS).events) <= 2 * watch_cache.RECENT
+        assert (len(kept._commits.heads), len(kept._commits), len(kept._caches.of(THINGS).waiters)) == (0, 0, 0)
         assert size_of(tmp_path) < 40 * MIB
         await kept.close()
 
@@ -303,7 +303,7 @@ class TestALongTime:
         clock = FakeClock()
         upkeep = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
         await put(kept, "x")
-        kept.revision += MOST_HISTORY + 10
+        kept._caches.revision += MOST_HISTORY + 10
         await upkeep.forget()
         assert kept.compacted == 11
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.standalone.apiserver.server_kit import GatedDatabase, eventually
 from ullage.standalone.apiserver.status import ApiError
-from ullage.standalone.apiserver.storage import store, watch_cache
+from ullage.standalone.apiserver.storage import compaction, watch_cache
 from ullage.standalone.apiserver.storage.database import Database, NewerLayout, Revision
 from ullage.standalone.apiserver.storage.entries import Entry, Event
 from ullage.standalone.apiserver.storage.store import Compacted, Stale, Store
@@ -287,7 +287,7 @@ class TestHistory:
         monkeypatch.setattr(watch_cache, "RECENT", 5)
         for value in range(23):
             await put(kept, "x", value)
-        ring = kept._shelf(THINGS)
+        ring = kept._caches.of(THINGS)
         assert 5 <= len(ring.events) <= 10
         assert ring.events[0].rv == ring.floor + 1
         seen, position = [], 3
@@ -300,7 +300,7 @@ class TestHistory:
         monkeypatch.setattr(watch_cache, "RECENT_BYTES", 10_000)
         for value in range(60):
             await kept.stage(THINGS, thing("x") | {"big": "x" * 1000, "value": value}, expect=value)
-        ring = kept._shelf(THINGS)
+        ring = kept._caches.of(THINGS)
         assert ring.weight == kept.recent == sum(event.size for event in ring.events) <= 20_000
         assert ring.floor == ring.events[0].rv - 1
         await kept.stage(THINGS, thing("x") | {"big": "x" * 50_000}, expect=60)
@@ -375,10 +375,10 @@ class TestHistory:
     async def test_lists_stay_in_order_through_creates_and_deletes(self, kept: Store) -> None:
         for name in ("m", "c", "x", "a", "n"):
             await put(kept, name)
-            assert [entry.key for entry in kept.items(THINGS)] == sorted(kept._shelf(THINGS).objects)
+            assert [entry.key for entry in kept.items(THINGS)] == sorted(kept._caches.of(THINGS).objects)
         for name in ("c", "x"):
             await drop(kept, name)
-            assert [entry.key for entry in kept.items(THINGS, "a")] == sorted(kept._shelf(THINGS).objects)
+            assert [entry.key for entry in kept.items(THINGS, "a")] == sorted(kept._caches.of(THINGS).objects)
 
     async def test_a_namespace_is_not_mistaken_for_another_that_begins_alike(self, kept: Store) -> None:
         for namespace in ("a", "a-b", "ab", "b"):
@@ -394,7 +394,7 @@ class TestCompaction:
         await drop(kept, "x")
         await put(kept, "y")
         await kept.compact(5)
-        kept._shelf(THINGS).floor = 100  # as if all of it were too old for memory
+        kept._caches.of(THINGS).floor = 100  # as if all of it were too old for memory
         for revision in range(5):
             with pytest.raises(Compacted):
                 await at(kept, revision)
@@ -436,7 +436,7 @@ class TestCompaction:
         for value in range(4):
             await put(kept, "x", value)
         await kept.compact(3)
-        kept._shelf(THINGS).floor = 100
+        kept._caches.of(THINGS).floor = 100
         (event,) = await kept.changes(THINGS, 3)
         assert event.before is not None
         assert b'"value":2' in event.before
@@ -467,7 +467,7 @@ class TestCompaction:
         read = kept._database.page
 
         def overtaken(*args: Any, **kwargs: Any) -> Any:
-            kept.compacted = 5  # while the reader's thread is at work
+            kept._compaction.compacted = 5  # while the reader's thread is at work
             return read(*args, **kwargs)
 
         monkeypatch.setattr(kept._database, "page", overtaken)
@@ -477,7 +477,7 @@ class TestCompaction:
     async def test_it_works_in_steps_between_which_writers_get_their_turn(
         self, kept: Store, disk: GatedDatabase, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(store, "COMPACT_STEP", 10)
+        monkeypatch.setattr(compaction, "COMPACT_STEP", 10)
         for value in range(50):
             await put(kept, "x", value)
         steps = []
@@ -505,7 +505,7 @@ class TestWaiting:
         assert not other.done()
         kept.wake("others")
         await other
-        assert not kept._shelf("others").waiters
+        assert not kept._caches.of("others").waiters
 
     async def test_a_change_that_came_before_the_wait_is_not_missed(self, kept: Store) -> None:
         await put(kept, "x")
@@ -519,4 +519,4 @@ class TestWaiting:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         await kept.changed(THINGS, 0, 0)
-        assert not kept._shelf(THINGS).waiters
+        assert not kept._caches.of(THINGS).waiters
