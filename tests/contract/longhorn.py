@@ -25,6 +25,7 @@ from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
 from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.handles import NAMESPACE
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
@@ -37,7 +38,6 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend
-from ullage.snapshots.backends.longhorn.handles import NAMESPACE
 from ullage.standalone.world import longhorn
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.stock import Stock

@@ -134,7 +134,7 @@ def chosen(
 
 
 def _of_longhorn(chosen: bool, sockets: Mapping[str, object]) -> frozenset[str]:
-    from ullage.snapshots.backends.longhorn.handles import DRIVER
+    from ullage.engines.handles import DRIVER
 
     if chosen and DRIVER in sockets:
         raise BadInput("--longhorn", f"with --driver {DRIVER}", "only one of them is allowed; a driver has one owner")

@@ -80,10 +80,11 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
+        from ullage.engines.handles import DRIVER
         from ullage.standalone.world.model import NODE
 
         places = ["--hostpath-volumes", str(directory / VOLUMES), "--hostpath-snapshots", str(directory / SNAPSHOTS)]
-        longhorn = [*_engines(directory), "--longhorn", "--provision", "driver.longhorn.io"]
+        longhorn = [*_engines(directory), "--longhorn", "--provision", DRIVER]
         return [*program, "controller", *own, *places, "--node", NODE, "--only-snapshotter", *longhorn, *options]
 
     def world(directory: Path, port: int) -> list[str]:

@@ -9,11 +9,11 @@ from typing import Final
 from ullage.cli.snapshot.reading import Missing, NotInstalled, readable
 from ullage.cli.volume.chain import Entries
 from ullage.engines import api as longhorn
+from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.errors import Terminal
 from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
-from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE
 
 
 class NoEngine(Terminal):

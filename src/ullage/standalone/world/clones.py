@@ -13,9 +13,9 @@ from typing import Self
 
 from ullage.engines.client.errors import Reason, error
 from ullage.engines.client.host import HostClient
+from ullage.engines.handles import SnapshotHandle
 from ullage.errors import Impossible
 from ullage.kube.cache.indexer import Key
-from ullage.standalone.world.rules.longhorn import Source
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Clones:
         for key in list(self._clones):
             self.end(key)
 
-    def is_done(self, key: Key, *, uid: str, source: Source, over: Callable[[Key], None]) -> bool:
+    def is_done(self, key: Key, *, uid: str, source: SnapshotHandle, over: Callable[[Key], None]) -> bool:
         """Begins it if it has not begun. Whether it is done; raises why it failed, and is forgotten then. `over` is called
         when there is something to be told."""
         found = self._clones.get(key)
@@ -61,7 +61,7 @@ class Clones:
             found.task.cancel()
             found.task.add_done_callback(_heard)
 
-    async def _fill(self, name: str, source: Source) -> None:
+    async def _fill(self, name: str, source: SnapshotHandle) -> None:
         """Without a frontend: nobody is to write before all the data is there. Once it is, others decide whether the volume
         is attached; one that failed is not."""
         await self._host.attach(name, frontend=False)
@@ -71,7 +71,7 @@ class Clones:
             await self._host.detach(name)
             raise
 
-    async def _copy(self, name: str, source: Source) -> None:
+    async def _copy(self, name: str, source: SnapshotHandle) -> None:
         origin, target = self._host.engine(source.volume), self._host.engine(name)
         if source.snapshot not in (await target.snapshots()).entries:
             entry = (await origin.snapshots()).entries.get(source.snapshot)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.errors import Terminal
+from ullage.sparse import extents
 from ullage.standalone.world.rules.commands import Copy, Place
 
 PIECE: Final = 1024 * 1024
@@ -146,7 +147,7 @@ class _Worker:
 
     def _data(self, reading: int, writing: int) -> None:
         os.ftruncate(writing, 0)
-        for position, end in _extents(reading):
+        for position, end in extents(reading):
             while position < end and (piece := os.pread(reading, min(PIECE, end - position), position)):
                 if self._stop.is_set():
                     raise Stopped
@@ -157,20 +158,6 @@ class _Worker:
     def _need_recursion(self, shown: str) -> None:
         if not self.step.recursive:
             raise CopyFailed(f"{shown}: a directory, and -a or -r was not given")
-
-
-def _extents(file: int) -> Iterator[tuple[int, int]]:
-    """Where a file has data, from and to; between these it has holes."""
-    end = 0
-    while True:
-        try:
-            start = os.lseek(file, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # no more data: a hole up to the end
-                return
-            raise
-        end = os.lseek(file, start, os.SEEK_HOLE)
-        yield start, end
 
 
 def _create(folder: int, name: str, source: os.stat_result) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.api import Volume as EngineVolume
+from ullage.engines.handles import NAMESPACE
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
@@ -76,7 +77,7 @@ class Provisioner:
             await self._delete(backing)
 
     def _backing(self, name: str) -> EngineVolume | None:
-        return self._stock.volumes.get(Key(rules.NAMESPACE, name))
+        return self._stock.volumes.get(Key(NAMESPACE, name))
 
     # --- there is one ---
 
@@ -89,7 +90,7 @@ class Provisioner:
 
     async def _let_go(self, volume: PersistentVolume, *, with_data: bool) -> None:
         meta = volume.metadata
-        backing = await self._client.find(ENGINE_VOLUMES, meta.name, rules.NAMESPACE)
+        backing = await self._client.find(ENGINE_VOLUMES, meta.name, NAMESPACE)
         if backing is not None and PROVISIONED_BY in backing.metadata.annotations:
             if with_data:
                 await self._delete(backing)

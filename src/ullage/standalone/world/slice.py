@@ -12,6 +12,7 @@ from typing import Any, Final
 from ullage.engines.api import ENGINES
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.connection import HostConnection
+from ullage.engines.handles import NAMESPACE as LONGHORN
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.batch import JOBS
 from ullage.kube.builtin.core import CLAIMS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
@@ -26,7 +27,6 @@ from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories, Held
 from ullage.standalone.world.model import Json
-from ullage.standalone.world.rules.longhorn import NAMESPACE as LONGHORN
 from ullage.standalone.world.rules.longhorn import STORAGE_CLASS
 from ullage.standalone.world.rules.provision import DEFAULT
 from ullage.standalone.world.rules.unsupported import CONDITIONS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ullage.engines.api import ENGINES, VOLUMES, Volume
+from ullage.engines.handles import NAMESPACE
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring
@@ -19,8 +20,8 @@ class Stock:
     """The caches of Volumes and Engines, and who uses them."""
 
     def __init__(self, wiring: Wiring, storage: Storage) -> None:
-        self.volumes = wiring.cache(VOLUMES, namespace=rules.NAMESPACE)
-        self.engines = wiring.cache(ENGINES, namespace=rules.NAMESPACE)
+        self.volumes = wiring.cache(VOLUMES, namespace=NAMESPACE)
+        self.engines = wiring.cache(ENGINES, namespace=NAMESPACE)
         self.storage = storage
         self.volumes.index(BY_SOURCE, lambda one: (source,) if (source := rules.clones_from(one)) else ())
         self.engines.index(OF_VOLUME, lambda one: (one.spec.volume_name,))
@@ -60,4 +61,4 @@ def of_persistent_volume(volume: PersistentVolume) -> Iterable[Key]:
 
 def stocked(name: str) -> Key:
     """The key of a Volume."""
-    return Key(rules.NAMESPACE, name)
+    return Key(NAMESPACE, name)

@@ -18,6 +18,7 @@ from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient, HostVolume
 from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
@@ -30,7 +31,6 @@ from ullage.kube.slices import Part, Wiring
 from ullage.standalone.world import claims, longhorn, longhorn_claims, volumes
 from ullage.standalone.world.claims import Storage
 from ullage.standalone.world.directories import Directories
-from ullage.standalone.world.rules.longhorn import DRIVER, NAMESPACE
 from ullage.standalone.world.stock import Stock
 
 UID = "11111111-2222-3333-4444-555555555555"

@@ -10,6 +10,7 @@ import pytest
 
 from ullage.engines.api import ENGINES, FINALIZER, SNAPSHOTS, AttachmentTicket, CloneStatus, Volume, VolumeSpec, VolumeStatus
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS, CsiVolumeSource
 from ullage.kube.kinds import Meta
@@ -41,7 +42,7 @@ def test_a_volume_is_a_multiple_of_two_mebibytes(asked: str, size: int) -> None:
     assert rules.size_of(builders.claim(size=asked)) == size
 
 
-LONGHORN = builders.storage_class("fast", provisioner=rules.DRIVER)
+LONGHORN = builders.storage_class("fast", provisioner=DRIVER)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,8 @@ def test_who_gets_a_volume(claim: dict[str, Any], found: Any, plan: object) -> N
 
 
 def persistent(*, restored: bool = False, handle: str = NAME, held: bool = True, **given: Any) -> Any:
-    marks = {PROVISIONED_BY: rules.DRIVER, **({RESTORED_FROM: "s"} if restored else {})}
-    csi = CsiVolumeSource(driver=rules.DRIVER, volume_handle=handle)
+    marks = {PROVISIONED_BY: DRIVER, **({RESTORED_FROM: "s"} if restored else {})}
+    csi = CsiVolumeSource(driver=DRIVER, volume_handle=handle)
     given = {"claimed_by": UID, "persistent_volume_reclaim_policy": "Delete", **given}
     found = builders.volume(NAME, annotations=marks, csi=csi, **given)
     return builders.replaced(found, finalizers=(rules.HELD,) if held else ())
@@ -135,7 +136,7 @@ def test_when_a_volume_is_attached(spec: dict[str, Any], clone: str, used: bool,
 
 
 def test_where_data_comes_from() -> None:
-    assert rules.source_of(Volume(spec=VolumeSpec(data_source="snap://vol-1/s.1"))) == rules.Source("vol-1", "s.1")
+    assert rules.source_of(Volume(spec=VolumeSpec(data_source="snap://vol-1/s.1"))) == SnapshotHandle("vol-1", "s.1")
     assert rules.source_of(Volume()) is None
 
 
@@ -155,7 +156,7 @@ async def test_a_claim_is_bound_to_a_volume_that_nobody_uses_yet(tmp_path: Path,
         await place.live(lambda: place.is_bound() and place.states() == DETACHED)
         made = place.api.body(PERSISTENT_VOLUMES, NAME)
         assert made is not None
-        assert made["spec"]["csi"]["driver"] == rules.DRIVER
+        assert made["spec"]["csi"]["driver"] == DRIVER
         assert made["spec"]["csi"]["volumeHandle"] == NAME
         assert await place.on_host() == {NAME: False}
         assert [one.size for one in await place.host.list()] == [SIZE]
@@ -243,7 +244,7 @@ async def test_what_the_host_forgot_is_attached_again_once_its_engine_cannot_be_
             await place.host.detach("v")  # as after the end of its process
             calls = place.fuse.log.count("host attach")
             error = {"status": {"snapshotsError": "volume v is not attached"}}
-            place.api.edit(ENGINES, "v-e-0", rules.NAMESPACE, merge=error)
+            place.api.edit(ENGINES, "v-e-0", NAMESPACE, merge=error)
             await settles(lambda: place.fuse.log.count("host attach") > calls)
         assert await place.on_host() == {"v": True}
 
@@ -258,7 +259,7 @@ async def test_a_host_that_dies_again_before_its_engine_is_looked_at_is_not_forg
         async with place.living() as settles:
             await settles(lambda: place.states("v") == ATTACHED)
             error = {"status": {"snapshotsError": "volume v is not attached"}}
-            place.api.edit(ENGINES, "v-e-0", rules.NAMESPACE, merge=error)
+            place.api.edit(ENGINES, "v-e-0", NAMESPACE, merge=error)
             calls = place.fuse.log.count("host attach")
             await settles(lambda: place.fuse.log.count("host attach") > calls)
             await place.host.detach("v")
@@ -274,7 +275,7 @@ async def test_a_volume_is_held_before_it_has_data(tmp_path: Path) -> None:
         log = place.fuse.log
         held = log.index("patch volumes.longhorn.io v")
         assert held < log.index("create engines.longhorn.io v-e-0") < log.index("host create")
-        body = place.api.body(ENGINE_VOLUMES, "v", rules.NAMESPACE)
+        body = place.api.body(ENGINE_VOLUMES, "v", NAMESPACE)
         assert body is not None
         assert rules.STORED in body["metadata"]["finalizers"]
 
@@ -284,13 +285,13 @@ async def test_the_data_stays_until_the_last_snapshot_is_let_go(tmp_path: Path) 
         place.volume("v")
         await place.live(lambda: place.states("v") == DETACHED)
         owner = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "v", "uid": "uid-v"}
-        meta = {"name": "s", "namespace": rules.NAMESPACE, "finalizers": [FINALIZER], "ownerReferences": [owner]}
+        meta = {"name": "s", "namespace": NAMESPACE, "finalizers": [FINALIZER], "ownerReferences": [owner]}
         place.api.put(SNAPSHOTS, {"metadata": meta, "spec": {"volume": "v"}})
-        place.api.remove(ENGINE_VOLUMES, "v", rules.NAMESPACE)
+        place.api.remove(ENGINE_VOLUMES, "v", NAMESPACE)
         place.volume("another")  # what would have happened to the first has happened when this one is there
         await place.live(lambda: place.states("another") == DETACHED)
         assert "v" in await place.on_host()
-        place.api.edit(SNAPSHOTS, "s", rules.NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": "x"}})
+        place.api.edit(SNAPSHOTS, "s", NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": "x"}})
         await place.live(lambda: place.left() == ["another", "another-e-0"])
         assert await place.on_host() == {"another": False}
 
@@ -300,7 +301,7 @@ async def test_a_size_that_cannot_be_is_told(tmp_path: Path) -> None:
         place.volume("v", size="5")
         await place.live(lambda: "EngineFault" in place.told.reasons)
         assert "4096" in place.told.events[-1][2]
-        place.api.remove(ENGINE_VOLUMES, "v", rules.NAMESPACE)
+        place.api.remove(ENGINE_VOLUMES, "v", NAMESPACE)
         await place.live(lambda: not place.left())
 
 
@@ -311,7 +312,7 @@ async def test_a_volume_of_an_earlier_one_s_name_begins_empty(tmp_path: Path) ->
         await place.host.write("v", offset=0, data=b"x" * 4096)
         await place.host.engine("v").snapshot("old")
         owner = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "v", "uid": "earlier"}
-        meta = {"name": "v-e-0", "namespace": rules.NAMESPACE, "uid": "e", "ownerReferences": [owner]}
+        meta = {"name": "v-e-0", "namespace": NAMESPACE, "uid": "e", "ownerReferences": [owner]}
         place.api.put(ENGINES, {"metadata": meta, "spec": {"volumeName": "v"}})
         place.volume("v", nodeID="ullage")
         await place.live(lambda: place.states("v") == ATTACHED)
@@ -329,7 +330,7 @@ async def origin(place: Place) -> None:
     await place.host.write("origin", offset=MIB, data=b"then" * 1024)
     await place.host.engine("origin").snapshot("s")
     await place.host.write("origin", offset=MIB, data=b"now." * 1024)
-    place.api.edit(ENGINE_VOLUMES, "origin", rules.NAMESPACE, merge={"spec": {"nodeID": ""}})
+    place.api.edit(ENGINE_VOLUMES, "origin", NAMESPACE, merge={"spec": {"nodeID": ""}})
     await place.live(lambda: place.states("origin") == DETACHED)
 
 
@@ -347,7 +348,7 @@ async def test_processes_may_die_at_every_effect_while_a_volume_is_filled_from_a
             assert await place.host.read("copy", offset=MIB, length=4096) == b"then" * 1024, place.fuse.log
             over = place.fuse.passed < place.fuse.blows_at
             for name in ("origin", "copy"):
-                place.api.remove(ENGINE_VOLUMES, name, rules.NAMESPACE)
+                place.api.remove(ENGINE_VOLUMES, name, NAMESPACE)
             await place.live(lambda place=place: not place.left())  # type: ignore[misc]
             assert await place.on_host() == {}, place.fuse.log
             if over:
@@ -367,7 +368,7 @@ async def test_a_source_that_is_not_there_fails_for_good_and_says_why(tmp_path: 
         await origin(place)
         place.volume("copy", nodeID="ullage", dataSource=source)
         await place.live(lambda: place.clone_state("copy") == "failed" and place.states("origin") == DETACHED)
-        body = place.api.body(ENGINE_VOLUMES, "copy", rules.NAMESPACE)
+        body = place.api.body(ENGINE_VOLUMES, "copy", NAMESPACE)
         assert body is not None
         assert problem in body["status"]["cloneStatus"]["message"]
         assert place.states("copy")[0] == "detached"

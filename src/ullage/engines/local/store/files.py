@@ -7,7 +7,6 @@ Paths are relative to the store's root, at most `VOLUME/FILE`, and made of check
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Final, Protocol
 
 from ullage.engines.local.store.errors import Unavailable
 from ullage.engines.local.store.spans import Span
+from ullage.sparse import extents
 
 LOCK: Final = ".lock"
 _PUNCH_KEEP_SIZE: Final = 0x02 | 0x01
@@ -118,7 +118,7 @@ class DiskFiles:
 
     def extents(self, path: str) -> list[Span]:
         with self._opened(path, os.O_RDONLY) as file:
-            return list(_extents(file))
+            return [Span(start, end) for start, end in extents(file)]
 
     def allocated(self, path: str) -> int:
         return os.stat(self._at(path), follow_symlinks=False).st_blocks * 512  # whatever the file system's own blocks are
@@ -153,16 +153,3 @@ class DiskFiles:
             yield file
         finally:
             os.close(file)
-
-
-def _extents(file: int) -> Iterator[Span]:
-    end = 0
-    while True:
-        try:
-            start = os.lseek(file, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # no data from there on
-                return
-            raise
-        end = os.lseek(file, start, os.SEEK_HOLE)
-        yield Span(start, end)

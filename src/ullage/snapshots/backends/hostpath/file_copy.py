@@ -19,6 +19,7 @@ from ullage.clock import Clock
 from ullage.snapshots.backends.hostpath.paths import closing
 from ullage.snapshots.backends.hostpath.scan import Stamp, settle
 from ullage.snapshots.backends.hostpath.threads import Stop
+from ullage.sparse import extents
 
 Attributes = Mapping[str, bytes]
 
@@ -138,19 +139,17 @@ def _clone(source: int, target: int) -> bool:
 
 
 def _data(source: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where a file has data: from, to. A file system that knows no holes has one piece."""
+    """Where the first `size` bytes of a file have data. A file system that knows no holes has one piece."""
     end = 0
-    while end < size:
-        try:
-            start = os.lseek(source, end, os.SEEK_DATA)
-            end = os.lseek(source, start, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+    try:
+        for start, end in extents(source):
+            if start >= size:
                 return
-            if error.errno not in _CANNOT:
-                raise
-            start, end = end, size
-        yield start, min(end, size)
+            yield start, min(end, size)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+        yield end, size
 
 
 def _copy_range(source: int, target: int, *, start: int, end: int, stop: Stop) -> None:

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from ullage.engines import api
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle, aligned
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -23,7 +24,7 @@ from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
 from ullage.snapshots.backends.longhorn import status
-from ullage.snapshots.backends.longhorn.handles import DRIVER, NAMESPACE, Handle, is_name, parsed, volume_name
+from ullage.snapshots.backends.longhorn.handles import is_name, parsed, volume_name
 
 T = TypeVar("T", bound=Object)
 
@@ -33,7 +34,6 @@ WRITES: Final = (Write(SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create
 _PAUSES: Final = (0.05, 1.0)  # seconds between two looks: first and longest
 _TYPE: Final = "type"  # the parameter of a VolumeSnapshotClass that Longhorn knows
 _REPLICAS: Final = "numberOfReplicas"
-_ALIGNED: Final = 2 * 1024**2  # bytes; Longhorn's volumes are multiples of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class LonghornBackend:
         engines = [one for one in found.items if one.spec.volume_name == name]
         return status.head_size(engines[0]) if len(engines) == 1 else None
 
-    async def _of(self, handle: Handle) -> Snapshot | None:
+    async def _of(self, handle: SnapshotHandle) -> Snapshot | None:
         """A snapshot of another volume is not the one that is meant."""
         found = await self._find(SNAPSHOTS, handle.snapshot)
         return found if found is not None and found.spec.volume == handle.volume else None
@@ -176,11 +176,12 @@ class LonghornBackend:
             await asyncio.sleep(pause)
         raise Uncertain(f"volume {name} has not the data of {source} after {self._timeouts.cloning:g} s: {said}")
 
-    async def _clone(self, source: Handle, restoration: Restoration) -> None:
+    async def _clone(self, source: SnapshotHandle, restoration: Restoration) -> None:
         status.refuse_source(await self._of(source), restoration)
         copies = status.replicas(restoration.parameters.get(_REPLICAS), await self._find(VOLUMES, source.volume))
-        size = -(-restoration.size // _ALIGNED) * _ALIGNED
-        spec = api.VolumeSpec(size=str(size), number_of_replicas=copies, frontend="blockdev", data_source=str(source))
+        spec = api.VolumeSpec(
+            size=str(aligned(restoration.size)), number_of_replicas=copies, frontend="blockdev", data_source=str(source)
+        )
         meta = Meta(name=restoration.name, namespace=NAMESPACE)
         await self._create(VOLUMES, api.Volume(metadata=meta, spec=spec))
 

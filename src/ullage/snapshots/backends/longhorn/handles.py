@@ -6,38 +6,22 @@ of a path. Handles that begin with `bs://` stand for backups, which lie elsewher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from ullage.engines.handles import BACKUP_PREFIX, FORM, NAMESPACE, SnapshotHandle
 from ullage.errors import Impossible
 from ullage.selectors import subdomain_faults, value_faults
 
-DRIVER: Final = "driver.longhorn.io"
-NAMESPACE: Final = "longhorn-system"
-
-_SNAPSHOT: Final = "snap://"
-_BACKUP: Final = "bs://"
-_ALLOWED: Final = f"{_SNAPSHOT}VOLUME/SNAPSHOT is allowed"
+_ALLOWED: Final = f"{FORM} is allowed"
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """A snapshot of a volume. As text, it is also what a Volume names as its `dataSource`."""
-
-    volume: str
-    snapshot: str
-
-    def __str__(self) -> str:
-        return f"{_SNAPSHOT}{self.volume}/{self.snapshot}"
-
-
-def parsed(text: str) -> Handle:
-    if text.startswith(_BACKUP):
+def parsed(text: str) -> SnapshotHandle:
+    if text.startswith(BACKUP_PREFIX):
         raise Impossible(f"snapshot handle {text}: it stands for a backup, and those are Longhorn's own; {_ALLOWED}")
-    volume, _, snapshot = text.removeprefix(_SNAPSHOT).partition("/")
-    if not text.startswith(_SNAPSHOT) or not is_name(volume) or not is_name(snapshot):
+    found = SnapshotHandle.parse(text)
+    if found is None or not is_name(found.volume) or not is_name(found.snapshot):
         raise Impossible(f"snapshot handle {text or '(empty)'}: {_ALLOWED}")
-    return Handle(volume, snapshot)
+    return found
 
 
 def volume_name(handle: str) -> str:

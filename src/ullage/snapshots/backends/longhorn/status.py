@@ -10,12 +10,12 @@ from msgspec import UNSET
 from ullage.engines.api import Engine, Snapshot, Volume, to_bytes
 from ullage.engines.chain import HEAD
 from ullage.engines.client import errors
+from ullage.engines.handles import SnapshotHandle
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.errors import ApiError, BadRequest, Invalid, Unavailable, Undecodable
 from ullage.kube.objects import find_condition, is_deleting
 from ullage.snapshots.backends.base import BackendSnapshot, Restoration
-from ullage.snapshots.backends.longhorn.handles import Handle
 
 COMPLETED: Final = "completed"
 FAILED_CLONE: Final = "failed"
@@ -29,7 +29,7 @@ def backend_snapshot_of(snapshot: Snapshot) -> BackendSnapshot | None:
     if is_deleting(snapshot.metadata) or not status.creation_time:
         return None
     return BackendSnapshot(
-        handle=str(Handle(snapshot.spec.volume, name)),
+        handle=str(SnapshotHandle(snapshot.spec.volume, name)),
         volume=snapshot.spec.volume,
         cut=_moment(status.creation_time, name),
         ready=status.ready_to_use is True,
@@ -97,7 +97,7 @@ def refuse_source(snapshot: Snapshot | None, restoration: Restoration) -> None:
         raise Impossible(f"volume {restoration.name}: {restoration.size} bytes are asked for, {needed} are needed at least")
 
 
-def refuse_other(volume: Volume, source: Handle) -> None:
+def refuse_other(volume: Volume, source: SnapshotHandle) -> None:
     """Raises where the volume that has the name is not, or no longer, the one that is made from this snapshot."""
     name, made_from = volume.metadata.name, volume.spec.data_source
     if made_from != str(source):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from ullage.engines import tickets
 from ullage.engines.api import FINALIZER, VOLUME_LABEL, VOLUMES, Engine, EngineSpec, VolumeSpec
 from ullage.engines.api import Volume as EngineVolume
+from ullage.engines.handles import DRIVER, FORM, NAMESPACE, SnapshotHandle, aligned
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.builtin.storage import STORAGE_CLASSES
@@ -20,14 +20,13 @@ from ullage.standalone.world.model import NODE, PROVISIONED_BY, RESTORED_FROM, J
 from ullage.standalone.world.rules.binding import ClaimFacts, Delete, LetGo, best_match, delayed, requested
 from ullage.standalone.world.rules.provision import Provision, Refuse, reference_to
 
-NAMESPACE: Final = "longhorn-system"
-DRIVER: Final = "driver.longhorn.io"
 CLASS: Final = "longhorn"
 HELD: Final = "ullage.io/longhorn"  # the finalizer of a PersistentVolume whose Volume is ours to delete
 STORED: Final = "ullage.io/engine"  # the finalizer of a Volume that may have data on the host
-ALIGNED: Final = 2 * 1024**2  # bytes; Longhorn's volumes are multiples of it
 
-_SOURCE: Final = re.compile(r"snap://([a-z0-9][-a-z0-9.]*)/([A-Za-z0-9][-A-Za-z0-9._]*)")
+# What the names in a `dataSource` may be made of: engines have snapshots whose names no object can have.
+_VOLUME: Final = re.compile(r"[a-z0-9][-a-z0-9.]*")
+_SNAPSHOT: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
 
 STORAGE_CLASS: Final[Json] = {
     "apiVersion": STORAGE_CLASSES.api_version,
@@ -57,8 +56,7 @@ def plan_provision(claim: PersistentVolumeClaim, facts: ClaimFacts) -> Provision
 
 def size_of(claim: PersistentVolumeClaim) -> int:
     """In bytes."""
-    asked = max(1, requested(claim).value())
-    return -(-asked // ALIGNED) * ALIGNED
+    return aligned(max(1, requested(claim).value()))
 
 
 def volume_for(claim: PersistentVolumeClaim) -> EngineVolume:
@@ -123,23 +121,21 @@ def plan_persistent_volume(volume: PersistentVolume, claim: PersistentVolumeClai
 # --- Volumes and Engines ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A snapshot of another volume."""
-
-    volume: str
-    snapshot: str
-
-
-def source_of(volume: EngineVolume) -> Source | None:
+def source_of(volume: EngineVolume) -> SnapshotHandle | None:
     """Where the volume's first data comes from; None: it begins empty."""
     given = volume.spec.data_source
     if not given:
         return None
-    found = _SOURCE.fullmatch(given)
+    found = _handle(given)
     if found is None:
-        raise BadInput("spec.dataSource", given, "snap://VOLUME/SNAPSHOT is allowed")
-    return Source(found[1], found[2])
+        raise BadInput("spec.dataSource", given, f"{FORM} is allowed")
+    return found
+
+
+def _handle(text: str) -> SnapshotHandle | None:
+    found = SnapshotHandle.parse(text)
+    known = found is not None and _VOLUME.fullmatch(found.volume) and _SNAPSHOT.fullmatch(found.snapshot)
+    return found if known else None
 
 
 def is_filled(volume: EngineVolume) -> bool:
@@ -151,8 +147,8 @@ def clones_from(volume: EngineVolume) -> str:
     """The volume that this one still needs data of; empty: none."""
     if is_deleting(volume.metadata) or _clone_state(volume) in ("completed", "failed"):
         return ""
-    found = _SOURCE.fullmatch(volume.spec.data_source)
-    return found[1] if found else ""
+    found = _handle(volume.spec.data_source)
+    return found.volume if found is not None else ""
 
 
 def wants_attached(volume: EngineVolume, *, used: bool, now: datetime) -> bool:

@@ -20,6 +20,7 @@ from ullage.engines import model
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import Reason
+from ullage.engines.handles import SnapshotHandle
 from ullage.engines.settings import Settings
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.errors import NotNow as EngineNotNow
@@ -27,7 +28,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
 from ullage.snapshots.backends.base import BackendSnapshot, Creation, Restoration, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend, Timeouts
-from ullage.snapshots.backends.longhorn.handles import Handle, parsed
+from ullage.snapshots.backends.longhorn.handles import parsed
 from ullage.standalone.world.rules.longhorn import engine_for
 
 SOON = Timeouts(taking=5.0, removing=5.0, cloning=5.0)
@@ -391,7 +392,7 @@ def test_what_is_no_handle(handle: str, text: str) -> None:
 
 
 def test_a_handle_reads_as_it_was_written() -> None:
-    assert parsed(str(Handle("vol", "snapshot-1"))) == Handle("vol", "snapshot-1")
+    assert parsed(str(SnapshotHandle("vol", "snapshot-1"))) == SnapshotHandle("vol", "snapshot-1")
 
 
 # --- restoring -------------------------------------------------------------------------------------------------------
