@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ullage.kube.builtin import core, storage
 from ullage.kube.cache.cache import Cache
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
+from ullage.snapshots.data_source import DataSource, data_source_of, has_begun, snapshot_keys
 from ullage.snapshots.model import Dialect, Record, Snapshot, SnapshotClass
 from ullage.snapshots.source_volume import ClaimContext
 from ullage.snapshots.volume_queue import VolumeQueues
 
-BY_CLAIM = "claim"
-BY_HANDLE = "handle"
+BY_CLAIM: Final = "claim"
+BY_HANDLE: Final = "handle"
+BY_SNAPSHOT: Final = "snapshot"
+BY_CLASS: Final = "class of a restore"
 
 
-@dataclass(frozen=True, slots=True)
 class VolumeLookup:
-    """The built-in kinds, which both APIs are about."""
+    """Claims, PersistentVolumes and StorageClasses: the built-in kinds that both APIs are about."""
 
-    claims: Cache[core.PersistentVolumeClaim]
-    volumes: Cache[core.PersistentVolume]
-    classes: Cache[storage.StorageClass]
+    def __init__(
+        self,
+        claims: Cache[core.PersistentVolumeClaim],
+        volumes: Cache[core.PersistentVolume],
+        classes: Cache[storage.StorageClass],
+    ) -> None:
+        self.claims = claims
+        self.volumes = volumes
+        self.classes = classes
+        with contextlib.suppress(ValueError):  # several lookups share a cache: the first one sets the indexes
+            claims.index(BY_SNAPSHOT, snapshot_keys)
+            claims.index(BY_CLASS, _class_keys)
 
     def context(self, namespace: str, claim: str) -> ClaimContext:
         found = self.claims.get(Key(namespace, claim)) if claim else None
@@ -36,6 +47,23 @@ class VolumeLookup:
             volume=self.volumes.get(Key("", found.spec.volume_name)),
             storage_class=self.classes.get(Key("", found.spec.storage_class_name or "")),
         )
+
+    def claims_from(self, source: DataSource) -> list[core.PersistentVolumeClaim]:
+        """The claims that are to be filled from a snapshot, or were."""
+        return self.claims.by(BY_SNAPSHOT, str(source))
+
+    def claims_of_class(self, name: str) -> list[core.PersistentVolumeClaim]:
+        """The claims of a StorageClass that wait for a volume made from a snapshot."""
+        return self.claims.by(BY_CLASS, name)
+
+    def restoring(self, source: DataSource) -> list[Key]:
+        """The claims that are being filled from a snapshot right now: it must not go before that is done, or undone."""
+        return [key_of(claim) for claim in self.claims_from(source) if has_begun(claim)]
+
+
+def _class_keys(claim: core.PersistentVolumeClaim) -> Iterable[str]:
+    waits = data_source_of(claim) is not None and not claim.spec.volume_name
+    return (claim.spec.storage_class_name,) if waits and claim.spec.storage_class_name else ()
 
 
 class SnapshotLookup:

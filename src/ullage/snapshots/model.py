@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from ullage.kube.kinds import Kind, Meta, Object
+from ullage.kube.objects import LABEL, name_for
 from ullage.snapshots.backends.base import Parameters
 
 Json = dict[str, Any]
@@ -29,6 +30,17 @@ SOURCE: Final = "ullage.io/source-volume"
 # On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
 CLAIM_LABEL: Final = "ullage.io/claim"
 VOLUME_LABEL: Final = "ullage.io/volume"
+
+
+def labels_for(claim: str, volume: str) -> dict[str, str]:
+    """A name that is too long for a label is cut, and stays unique."""
+    known = {CLAIM_LABEL: claim, VOLUME_LABEL: volume}
+    return {key: label_value(name) for key, name in known.items() if name}
+
+
+def label_value(name: str) -> str:
+    return name if len(name) <= LABEL else name_for("x", name, limit=LABEL)
+
 
 S = TypeVar("S", bound=Object)
 R = TypeVar("R", bound=Object)

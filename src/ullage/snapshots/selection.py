@@ -14,8 +14,7 @@ from typing import Final, Protocol
 
 from ullage.kube.builtin.apps import StatefulSet
 from ullage.kube.builtin.core import Pod, PodSpec
-from ullage.snapshots.controllers.snapshot.bind.rules import label_value
-from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot
+from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot, label_value
 
 # A selector is part of a URL, and servers refuse URLs that are too long: beyond this everything is read and looked through.
 SELECTOR_LIMIT: Final = 4000

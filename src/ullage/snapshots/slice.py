@@ -19,23 +19,25 @@ from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
 from ullage.snapshots.backends.longhorn import backend as longhorn
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
-from ullage.snapshots.controllers.claim.restore import controller as restorer
+from ullage.snapshots.controllers.claim.restore.controller import WRITES as RESTORE_WRITES
+from ullage.snapshots.controllers.claim.restore.controller import Restorer
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.grants import aggregated_roles
-from ullage.snapshots.lookup import SnapshotLookup, kinds_of, snapshot_lookup, volume_lookup
+from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.volume_queue import VolumeQueues
-from ullage.snapshots.webhook import hooks as webhook
+from ullage.snapshots.webhook import hooks
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
 
 # What the controllers do besides watching.
 RECORD_WRITES: Final = tuple(Write(dialect.records, ("patch",), ("", "status")) for dialect in DIALECTS)
 WRITES: Final = (
-    *restorer.WRITES,
+    *RESTORE_WRITES,
     *RECORD_WRITES,
     *(Write(dialect.snapshots, ("patch",), ("", "status")) for dialect in DIALECTS),
     *(Write(dialect.records, ("create", "delete")) for dialect in DIALECTS),
@@ -64,7 +66,7 @@ def snapshots(options: Options | None = None) -> Slice:
             writes=(*WRITES, *longhorn.WRITES),
             events=True,
         ),
-        hooks=Part(make=webhook.make_hooks),
+        hooks=Part(make=hooks.make_hooks),
         sidecar=_sidecar(chosen),
         grants=tuple(aggregated_roles()),
     )
@@ -79,9 +81,9 @@ def sidecar(backend: Backend, *, provisions: bool) -> Slice:
 
 def _sidecar(options: Options) -> Part[Controller[Any]]:
     return Part(
-        make=lambda wiring: make_workers(wiring, options),
+        make=lambda wiring: make_driver_controllers(wiring, options),
         watches=kinds_of(DIALECTS),
-        writes=(*restorer.WRITES, *RECORD_WRITES),
+        writes=(*RESTORE_WRITES, *RECORD_WRITES),
         events=True,
     )
 
@@ -93,13 +95,10 @@ def own_kinds(dialect: Dialect[Any, Any]) -> tuple[Any, ...]:
 
 
 def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
-    """All that the main controller runs; a sidecar has `make_workers` alone."""
+    """All that the main controller runs; a sidecar has `make_driver_controllers` alone."""
     lookups = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS]
-    volumes, queues, recorder = volume_lookup(wiring), VolumeQueues(), wiring.recorder("snapshots")
+    volumes, queues, recorder = volume_lookup(wiring), _queues(lookups), wiring.recorder("snapshots")
     metrics = Metrics(wiring.metrics.registry, clock=wiring.clock)
-    for lookup in lookups:
-        lookup.follow(queues)  # before anybody else is told of records
-    restorer.index_claims(volumes.claims)
     binders = [
         Binder(
             wiring.client,
@@ -109,31 +108,45 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
             queues=queues,
             recorder=recorder,
             metrics=metrics,
-            restoring=restorer.pending(volumes.claims),
             clock=wiring.clock,
         )
         for lookup in lookups
     ]
-    keeper = ClaimReleaser(wiring.client, lookups, volumes, settings=options.settings)
+    releaser = ClaimReleaser(wiring.client, lookups, volumes, settings=options.settings)
     return [
         *(binder.controller(metrics=wiring.metrics) for binder in binders),
-        keeper.controller(metrics=wiring.metrics),
-        *_workers(wiring, options, lookups, queues=queues, recorder=recorder),
+        releaser.controller(metrics=wiring.metrics),
+        *_calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder),
     ]
 
 
-def make_workers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
+def make_driver_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     """What a sidecar runs: nothing but the calls to its driver."""
-    lookups, queues = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS], VolumeQueues()
+    lookups, recorder = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS], wiring.recorder("snapshots")
+    volumes, queues = volume_lookup(wiring), _queues(lookups)
+    return _calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder)
+
+
+def _queues(lookups: Sequence[SnapshotLookup]) -> VolumeQueues:
+    """They follow the records from now on: before anybody else is told of one."""
+    queues = VolumeQueues()
     for lookup in lookups:
         lookup.follow(queues)
-    return _workers(wiring, options, lookups, queues=queues, recorder=wiring.recorder("snapshots"))
+    return queues
 
 
-def _workers(
-    wiring: Wiring, options: Options, lookups: Sequence[SnapshotLookup], *, queues: VolumeQueues, recorder: Recorder
+def _calling_drivers(
+    wiring: Wiring,
+    options: Options,
+    lookups: Sequence[SnapshotLookup],
+    *,
+    volumes: VolumeLookup,
+    queues: VolumeQueues,
+    recorder: Recorder,
 ) -> list[Controller[Any]]:
-    backends = options.backends(wiring)
-    worker = RecordSyncer(wiring.client, lookups, backends, queues=queues, clock=wiring.clock)
-    restorers = restorer.make_restorers(wiring, lookups, backends, recorder=recorder, elsewhere=options.settings.elsewhere)
-    return [worker.controller(metrics=wiring.metrics), *restorers]
+    client, clock, metrics = wiring.client, wiring.clock, wiring.metrics
+    backends, elsewhere = options.backends(wiring), options.settings.elsewhere
+    syncer = RecordSyncer(client, lookups, backends, queues=queues, clock=clock)
+    restorer = Restorer(client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere, clock=clock)
+    reclaimer = Reclaimer(client, volumes, backends=backends, recorder=recorder, clock=clock)
+    return [one.controller(metrics=metrics) for one in (syncer, restorer, reclaimer)]

@@ -9,6 +9,7 @@ from ullage.kube.kinds import Meta
 from ullage.snapshots.model import CREATING, Record, Ref, Snapshot, SnapshotClass, State
 
 DRIVER = "csi.example.com"
+GA, PROTOTYPE = "snapshot.storage.k8s.io", "volumesnapshot.external-storage.k8s.io"
 DELETED = "2026-01-01T00:05:00Z"
 
 
@@ -55,3 +56,14 @@ def record(**changed: Any) -> Record:
     if "imported" in changed:
         given |= {"volume": "", "volume_name": ""}
     return Record(meta=Meta(**meta), **(given | {"state": State()} | changed))
+
+
+def reference(group: str | None = GA, **fields: Any) -> core.TypedObjectReference:
+    return core.TypedObjectReference(**({"api_group": group, "kind": "VolumeSnapshot", "name": "snap"} | fields))
+
+
+def restoring_claim(size: str = "1Gi", **fields: Any) -> core.PersistentVolumeClaim:
+    """One that waits for its volume, which is to be made from a snapshot."""
+    spec: dict[str, Any] = {"volume_name": "", "data_source_ref": reference(), "access_modes": ("ReadWriteOnce",)}
+    spec |= {"resources": core.ClaimResources(requests={"storage": size})} | fields.pop("spec", {})
+    return claim(name="copy", phase="Pending", spec=spec, **fields)

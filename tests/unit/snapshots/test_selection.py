@@ -11,8 +11,7 @@ from ullage.kube.builtin.apps import StatefulSet
 from ullage.kube.builtin.core import Pod
 from ullage.kube.kinds import Meta
 from ullage.selectors import LabelSelector
-from ullage.snapshots.controllers.snapshot.bind.rules import label_value, labels_for
-from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot
+from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot, label_value, labels_for
 from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 
 Json = dict[str, Any]

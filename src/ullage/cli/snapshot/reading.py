@@ -22,7 +22,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object
-from ullage.snapshots.controllers.claim.restore.eligibility import DataSource, data_source_of
+from ullage.snapshots.data_source import DataSource, data_source_of
 from ullage.snapshots.model import Record, Ref
 from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 

@@ -19,7 +19,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
 from ullage.quantity import Format, Quantity
-from ullage.snapshots.controllers.claim.restore.eligibility import SNAPSHOT_KIND
+from ullage.snapshots.data_source import SNAPSHOT_KIND
 from ullage.snapshots.model import Problem
 
 LATE: Final = "WaitForFirstConsumer"

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from ullage.kube.client.interface import Patcher
 from ullage.kube.kinds import Kind, Object
 
 T = TypeVar("T", bound=Object)
-
-
-class Patcher(Protocol):
-    """What is needed of a `kube.Client`."""
-
-    async def patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        namespace: str = "",
-        *,
-        merge: Mapping[str, Any] | None = None,
-        subresource: str = "",
-        uid: str = "",
-        resource_version: str = "",
-    ) -> T: ...
 
 
 async def patch_seen(client: Patcher, kind: Kind[T], obj: T, merge: Mapping[str, Any], *, subresource: str = "") -> T:

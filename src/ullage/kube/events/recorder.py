@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable
@@ -48,6 +48,12 @@ class Reason:
         for word in (self.name, self.action or self.name):
             if not _PASCAL_CASE.fullmatch(word) or len(word) > NAME_LIMIT:
                 raise ValueError(f"event reason {word!r}: one PascalCase word of at most {NAME_LIMIT} letters")
+
+
+class EventRecorder(Protocol):
+    """What controllers need of a `Recorder`."""
+
+    def record(self, kind: Kind[Any], obj: Object, reason: Reason, *, note: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

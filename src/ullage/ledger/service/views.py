@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
+from ullage.kube.client.interface import Finder
 from ullage.kube.kinds import Kind, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.book import key_of, source_of
@@ -59,12 +60,6 @@ class Source(Protocol):
 
     async def live(self, key: str) -> Live:
         """What the server itself has under a ledger key."""
-
-
-class Finder(Protocol):
-    """What is needed of a `kube.Client`."""
-
-    async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None: ...
 
 
 class KindView(Generic[T]):

@@ -7,22 +7,17 @@ class the claim has.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from ullage.kube.builtin.core import CLAIMS, PersistentVolumeClaim, TypedObjectReference
+from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
 from ullage.ledger.api import NAMESPACE
-from ullage.snapshots.api.prototype.types import GROUP
-from ullage.snapshots.controllers.claim.restore.eligibility import SNAPSHOT_KIND
+from ullage.snapshots.webhook.rules import data_source_for, disagreement
 
 ANNOTATION: Final = "snapshot.alpha.kubernetes.io/snapshot"
 FIELD: Final = f"metadata.annotations[{ANNOTATION}]"
-LONGEST: Final = 253
-
-_NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")  # no group that repeats: see `selectors`
 
 
 def make_hooks(wiring: Wiring) -> list[Hook]:
@@ -34,33 +29,15 @@ async def answer(review: Review) -> Decision:
     name = claim.metadata.annotations.get(ANNOTATION)
     if name is None:
         return Decision.allow()
-    if len(name) > LONGEST or not _NAME.fullmatch(name):
-        return _invalid(
-            f"{name!r} is not the name of a VolumeSnapshot: lower-case letters, digits, '-' and '.', 1 to {LONGEST}"
-        )
-    wanted = TypedObjectReference(api_group=GROUP, kind=SNAPSHOT_KIND, name=name)
-    if problem := _disagreement(claim, wanted, namespace=review.namespace):
+    wanted = data_source_for(name)
+    if isinstance(wanted, str):
+        return _invalid(wanted)
+    if problem := disagreement(claim, wanted, namespace=review.namespace):
         return _invalid(problem)
     if claim.spec.data_source_ref is not None:
         return Decision.allow()
     source = {"apiGroup": wanted.api_group, "kind": wanted.kind, "name": wanted.name}
     return review.change({"spec": {}}, {"spec": {"dataSourceRef": source}})
-
-
-def _disagreement(claim: PersistentVolumeClaim, wanted: TypedObjectReference, *, namespace: str) -> str:
-    """Another source that the claim names itself. The API server would drop, or fill in, one of two that are alike."""
-    for field, found in (("spec.dataSource", claim.spec.data_source), ("spec.dataSourceRef", claim.spec.data_source_ref)):
-        if found is None:
-            continue
-        same = (found.api_group, found.kind, found.name) == (wanted.api_group, wanted.kind, wanted.name)
-        if not same or found.namespace not in {None, "", namespace}:
-            return f"{_shown(wanted)} and {field}, {_shown(found)}, are two sources; leave one of them out"
-    return ""
-
-
-def _shown(source: TypedObjectReference) -> str:
-    kind = f"{source.kind}.{source.api_group}" if source.api_group else source.kind
-    return f"{kind} {source.namespace}/{source.name}" if source.namespace else f"{kind} {source.name}"
 
 
 def _invalid(problem: str) -> Decision:

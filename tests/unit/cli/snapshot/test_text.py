@@ -25,9 +25,8 @@ from ullage.kube.builtin import core
 from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
-from ullage.snapshots import source_volume
+from ullage.snapshots import binding, source_volume
 from ullage.snapshots.api.prototype import parameters
-from ullage.snapshots.controllers.record.sync import controller as record_controller
 from ullage.snapshots.controllers.record.sync import rules as record_rules
 from ullage.snapshots.controllers.snapshot.bind import rules
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot, State
@@ -215,9 +214,9 @@ def test_conditions_restored_claims_and_events_are_tables() -> None:
 
 def test_every_reason_that_the_controller_gives_has_a_next_step() -> None:
     """They are collected from the source of the rules, so that a new one is not forgotten here."""
-    source = "".join(map(inspect.getsource, (rules, source_volume, record_rules, parameters)))
+    source = "".join(map(inspect.getsource, (rules, binding, source_volume, record_rules, parameters)))
     reasons = set(re.findall(r'Problem\(\s*"([A-Z]\w+)"', source)) - {"Creating"}
-    reasons |= set(re.findall(r'"(Driver\w+)"', inspect.getsource(record_controller)))
+    reasons |= set(re.findall(r'"(Driver\w+)"', inspect.getsource(record_rules)))
     assert len(reasons) > 15
     assert reasons - set(NEXT_STEPS) == set()
 

@@ -17,9 +17,8 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.errors import NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots.controllers.snapshot.bind.rules import in_progress
+from ullage.snapshots.controllers.claim.release.rules import needs_claim, record_facts, snapshot_facts
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
-from ullage.snapshots.model import Snapshot
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import source_volume_of
 
@@ -53,14 +52,8 @@ class ClaimReleaser:
             await patch_seen(self._client, core.CLAIMS, claim, {"metadata": {"finalizers": kept}})
 
     def _needed(self, lookup: SnapshotLookup, key: Key) -> bool:
-        return any(self._holds(lookup, one) for one in lookup.of_claim(key.namespace, key.name))
-
-    def _holds(self, lookup: SnapshotLookup, snapshot: Snapshot) -> bool:
-        record = lookup.record(lookup.record_name(snapshot))
-        if record is not None:
-            return in_progress(snapshot, record)
-        state = snapshot.state
-        return snapshot.meta.deletion_timestamp is None and not state.record and state.problem is None
+        snapshots = lookup.of_claim(key.namespace, key.name)
+        return any(needs_claim(one, lookup.record(lookup.record_name(one))) for one in snapshots)
 
     def _ours(self, key: Key) -> bool:
         """The finalizer has the same name for every snapshotter: it is ours where the volume's driver is."""
@@ -86,24 +79,12 @@ def _claim_of_record(lookup: SnapshotLookup) -> Callable[[Any], Iterable[Key]]:
     return keys
 
 
-# Of a long queue each snapshot changes several times, and a claim is looked at with all of its snapshots. So it is looked at
-# only where something has changed that it may be held for.
-
-
 def _snapshot_moved(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
-    def facts(obj: Any) -> tuple[object, ...]:
-        found = lookup.dialect.read_snapshot(obj)
-        return found.meta.uid, found.meta.deletion_timestamp, found.state.record, found.state.problem is None, found.claim
-
-    return _differ(facts)
+    return _differ(lambda obj: snapshot_facts(lookup.dialect.read_snapshot(obj)))
 
 
 def _record_moved(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
-    def facts(obj: Any) -> tuple[object, ...]:
-        found = lookup.dialect.read_record(obj)
-        return found.meta.uid, found.ref, found.handle, found.begun, found.state.problem is None
-
-    return _differ(facts)
+    return _differ(lambda obj: record_facts(lookup.dialect.read_record(obj)))
 
 
 def _differ(facts: Callable[[Any], tuple[object, ...]]) -> Callable[[Any, Any], bool]:

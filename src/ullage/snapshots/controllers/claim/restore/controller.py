@@ -5,7 +5,7 @@ Every write is a step from which a later process goes on:
     finalizer on the claim → the storage system makes the volume → PersistentVolume → finalizer off
 
 A claim that goes in the middle is held by the finalizer until the volume is gone too. Once the PersistentVolume stands, its
-own deletion is `reclaimer.py`'s affair.
+own deletion is the affair of `controllers/volume/reclaim`.
 """
 
 from __future__ import annotations
@@ -14,39 +14,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from ullage.clock import Clock, SystemClock
 from ullage.errors import Impossible, NotNow, Retryable, Terminal
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
+from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue
 from ullage.kube.errors import AlreadyExists
+from ullage.kube.events.recorder import EventRecorder, Reason
 from ullage.kube.kinds import Meta
+from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import with_finalizer, without_finalizer
-from ullage.kube.slices import Wiring, Write
+from ullage.kube.slices import Write
 from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
 from ullage.snapshots.backends.base import Backend, Restored, Secrets
-from ullage.snapshots.controllers.claim.restore.eligibility import (
-    RESTORING,
-    Blocker,
-    DataSource,
-    RestoreFacts,
-    data_source_of,
-    has_begun,
-    volume_name,
-)
+from ullage.snapshots.controllers.claim.restore import triggers
+from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts
+from ullage.snapshots.controllers.claim.restore.persistent_volume import NEW_VOLUMES, new_volume
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
-from ullage.snapshots.controllers.claim.restore.watches import index_claims, pending, sources
-from ullage.snapshots.controllers.volume.reclaim.controller import make_reclaimer
-from ullage.snapshots.effects import Api, EventRecorder, read_secrets, record_event
-from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, volume_lookup
-from ullage.snapshots.restored_volume import NEW_VOLUMES, is_for, new_volume
+from ullage.snapshots.data_source import RESTORING, DataSource, data_source_of, has_begun, volume_name
+from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
+from ullage.snapshots.restored_volume import is_for
+from ullage.snapshots.secrets import read_secrets
 from ullage.snapshots.source_volume import source_volume_of
-
-__all__ = ["WRITES", "Restorer", "index_claims", "make_restorers", "pending"]
 
 LONGEST_RESTORE: Final = 24 * 3600.0  # seconds: a copy may be large, and each backend sets limits of its own
 
-# What the controllers do besides watching.
+# What this controller and that of `volume/reclaim` do besides watching.
 WRITES: Final = (
     Write(CLAIMS, ("get", "patch")),
     Write(PERSISTENT_VOLUMES, ("get", "create", "patch", "delete")),
@@ -57,21 +52,34 @@ WRITES: Final = (
 class Restorer:
     def __init__(
         self,
-        api: Api,
+        client: ObjectClient,
         volumes: VolumeLookup,
         lookups: Sequence[SnapshotLookup],
         *,
         backends: Mapping[str, Backend],
         recorder: EventRecorder,
         elsewhere: frozenset[str] = frozenset(),
+        clock: Clock | None = None,
     ) -> None:
         """`elsewhere` are drivers that another provisioner serves too."""
+        self._clock = clock or SystemClock()
         self._elsewhere = elsewhere
-        self._api = api
+        self._client = client
         self._volumes = volumes
         self._lookups = {lookup.dialect.snapshots.group: lookup for lookup in lookups}
         self._backends = backends
         self._recorder = recorder
+
+    def controller(self, *, workers: int = 4, metrics: KubeMetrics | None = None) -> Controller[Key]:
+        return Controller(
+            "restores",
+            triggers.sources(self._volumes, self._lookups.values()),
+            self.reconcile,
+            workers=workers,
+            clock=self._clock,
+            metrics=metrics,
+            longest_run=LONGEST_RESTORE,
+        )
 
     async def reconcile(self, key: Key) -> Requeue | None:
         facts = await self._gather(key)
@@ -100,10 +108,10 @@ class Restorer:
         volume = self._volumes.volumes.get(Key("", volume_name(claim)))
         if has_begun(claim):
             # What is to be gone on with, or undone, is decided on what is there now: a cache may be behind by a whole life.
-            live = await self._api.find(CLAIMS, key.name, key.namespace)
+            live = await self._client.find(CLAIMS, key.name, key.namespace)
             if live is None or live.metadata.uid != claim.metadata.uid:
                 return None
-            claim, volume = live, await self._api.find(PERSISTENT_VOLUMES, volume_name(claim))
+            claim, volume = live, await self._client.find(PERSISTENT_VOLUMES, volume_name(claim))
         return self._facts(claim, source, volume)
 
     def _facts(self, claim: PersistentVolumeClaim, source: DataSource, volume: PersistentVolume | None) -> RestoreFacts:
@@ -151,9 +159,9 @@ class Restorer:
         try:
             if 0 < restored.size < request.restoration.size:
                 raise Impossible(f"the storage system made {restored.size} bytes, {request.restoration.size} were asked for")
-            await self._api.create(NEW_VOLUMES, made)
+            await self._client.create(NEW_VOLUMES, made)
         except Terminal as error:
-            found = await self._api.find(PERSISTENT_VOLUMES, name)
+            found = await self._client.find(PERSISTENT_VOLUMES, name)
             if found is not None and is_for(found, claim):
                 return
             await self._discard(request, restored, secrets)
@@ -178,7 +186,7 @@ class Restorer:
     async def _discard(self, request: RestoreRequest, restored: Restored, secrets: Secrets) -> None:
         """Deletes a volume that no claim gets, unless it is somebody else's: to another provisioner of the driver the name
         means the same volume."""
-        found = await self._api.find(PERSISTENT_VOLUMES, request.restoration.name)
+        found = await self._client.find(PERSISTENT_VOLUMES, request.restoration.name)
         theirs = source_volume_of(found) if found is not None else None
         if theirs is None or theirs.volume.handle != restored.handle:
             await self._backends[request.driver].discard(restored.handle, secrets=secrets)
@@ -192,7 +200,7 @@ class Restorer:
 
     async def _secrets(self, claim: PersistentVolumeClaim, request: RestoreRequest) -> Secrets:
         try:
-            return await read_secrets(self._api, request.secret)
+            return await read_secrets(self._client, request.secret)
         except (Retryable, Terminal) as error:
             self._failed(claim, error)
             raise
@@ -203,40 +211,13 @@ class Restorer:
     async def _write_finalizers(self, claim: PersistentVolumeClaim, wanted: Meta) -> PersistentVolumeClaim:
         if wanted is claim.metadata:
             return claim
-        return await patch_seen(self._api, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
+        return await patch_seen(self._client, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
 
     def _tell(self, claim: PersistentVolumeClaim, blocker: Blocker) -> None:
-        record_event(self._recorder, CLAIMS, claim, reason=blocker.reason, note=blocker.message, normal=blocker.waits)
+        reason = Reason(blocker.reason, action="Restore", type="Normal" if blocker.waits else "Warning")
+        self._recorder.record(CLAIMS, claim, reason, note=blocker.message)
 
     def _failed(self, claim: PersistentVolumeClaim, error: Exception) -> None:
         again = isinstance(error, Retryable)
         reason, more = ("RestoreRetried", "; it is tried again") if again else ("RestoreFailed", "")
         self._tell(claim, Blocker(reason, f"{error}{more}"))
-
-
-# --- the controllers -------------------------------------------------------------------------------------------------
-
-
-def make_restorers(
-    wiring: Wiring,
-    lookups: Sequence[SnapshotLookup],
-    backends: Mapping[str, Backend],
-    *,
-    recorder: EventRecorder,
-    elsewhere: frozenset[str] = frozenset(),
-    workers: int = 4,
-) -> list[Controller[Key]]:
-    """Two: one fills claims, one deletes the volumes of claims that are gone."""
-    volumes = volume_lookup(wiring)
-    index_claims(volumes.claims)
-    restorer = Restorer(wiring.client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere)
-    filling = Controller(
-        "restores",
-        sources(volumes, lookups),
-        restorer.reconcile,
-        workers=workers,
-        clock=wiring.clock,
-        metrics=wiring.metrics,
-        longest_run=LONGEST_RESTORE,
-    )
-    return [filling, make_reclaimer(wiring, volumes, backends=backends, recorder=recorder)]

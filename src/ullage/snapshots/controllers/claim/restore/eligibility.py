@@ -5,68 +5,21 @@ Pure. What a claim gets is somebody's data: the snapshot must be of the claim's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from ullage.kube.builtin.core import PersistentVolumeClaim
 from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
-from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
-from ullage.snapshots.api.prototype.types import GROUP as PROTOTYPE_GROUP
-from ullage.snapshots.controllers.snapshot.bind.rules import refers_to
+from ullage.snapshots.binding import refers_to
+from ullage.snapshots.data_source import DataSource, has_begun
 from ullage.snapshots.model import Record, Snapshot
 
-SNAPSHOT_KIND: Final = "VolumeSnapshot"
-
-# On a claim: the storage system may have been asked for its volume.
-RESTORING: Final = "ullage.io/restoring"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 MODE_CHANGE: Final = "snapshot.storage.kubernetes.io/allow-volume-mode-change"
-
-# --- what a claim wants ----------------------------------------------------------------------------------------------
-
-
-class DataSource(NamedTuple):
-    """The snapshot that a claim is to be filled from."""
-
-    group: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.group}/{self.namespace}/{self.name}"
-
-
-def data_source_of(claim: PersistentVolumeClaim) -> DataSource | None:
-    """None where a claim is to be filled from something else, or from nothing.
-
-    `dataSource` is there for the GA group alone: an API server drops any other from it without a word.
-    """
-    found, groups = claim.spec.data_source_ref, {GA_GROUP, PROTOTYPE_GROUP}
-    if found is None:
-        found, groups = claim.spec.data_source, {GA_GROUP}
-    if found is None or found.api_group is None or found.api_group not in groups or found.kind != SNAPSHOT_KIND:
-        return None
-    return DataSource(found.api_group, found.namespace or claim.metadata.namespace, found.name)
-
-
-def snapshot_keys(claim: PersistentVolumeClaim) -> Iterable[str]:
-    """For an index of claims: the snapshot that each wants, as `group/namespace/name`. Another namespace's counts as none."""
-    source = data_source_of(claim)
-    return (str(source),) if source is not None and source.namespace == claim.metadata.namespace else ()
-
-
-def has_begun(claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume may have been made for it that nothing but its finalizer tells of."""
-    return RESTORING in claim.metadata.finalizers
-
-
-def volume_name(claim: PersistentVolumeClaim) -> str:
-    return f"pvc-{claim.metadata.uid}"
-
 
 # --- what is seen ----------------------------------------------------------------------------------------------------
 

@@ -9,24 +9,14 @@ can be changed by whoever may only edit claims.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from ullage.errors import BadInput
 from ullage.kube.objects import is_deleting
-from ullage.snapshots import secrets
+from ullage.snapshots import class_parameters
 from ullage.snapshots.backends.base import Restoration
-from ullage.snapshots.controllers.claim.restore.eligibility import (
-    RESTORING,
-    Blocker,
-    RestoreFacts,
-    has_begun,
-    no_way_back,
-    review,
-    volume_name,
-)
+from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts, no_way_back, review
+from ullage.snapshots.data_source import RESTORING, has_begun, volume_name
 from ullage.snapshots.model import Ref
-
-_ROLES: Final = (secrets.PROVISIONER, *secrets.REFERENCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,19 +103,19 @@ def request_of(facts: RestoreFacts) -> RestoreRequest:
     assert found is not None
     assert record is not None
     meta, name = claim.metadata, volume_name(claim)
-    blanks = secrets.claim_blanks(namespace=meta.namespace, name=meta.name, volume=name)
+    blanks = class_parameters.claim_blanks(namespace=meta.namespace, name=meta.name, volume=name)
     restoration = Restoration(
         name=name,
         snapshot=record.handle,
         size=facts.asked,
-        parameters=secrets.plain(found.parameters, roles=_ROLES),
-        filesystem=found.parameters.get(secrets.FILESYSTEM, ""),
+        parameters=class_parameters.plain(found.parameters, roles=class_parameters.RESTORE_ROLES),
+        filesystem=found.parameters.get(class_parameters.FILESYSTEM, ""),
         block=claim.spec.volume_mode == "Block",
         access_modes=claim.spec.access_modes or ("ReadWriteOnce",),
     )
     return RestoreRequest(
         driver=found.provisioner,
         restoration=restoration,
-        secret=secrets.secret_of(found.parameters, secrets.PROVISIONER, blanks=blanks),
-        references=secrets.references(found.parameters, blanks=blanks),
+        secret=class_parameters.secret_of(found.parameters, class_parameters.PROVISIONER, blanks=blanks),
+        references=class_parameters.references(found.parameters, blanks=blanks),
     )

@@ -1,4 +1,4 @@
-"""What storage systems are asked for, record by record: gather, take one step of `steps.py`, write down what came of it.
+"""What storage systems are asked for, record by record: gather, take one step of `rules.py`, write down what came of it.
 
 It runs in the controller for the drivers that are reached from there, and in a sidecar beside a CSI driver. That the driver
 is about to be asked is in the API before it is asked; what it answers is written there, or asked for again.
@@ -10,12 +10,10 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
-from ullage.errors import NotNow, Retryable, Terminal, Uncertain
-from ullage.kube.builtin import core
+from ullage.errors import NotNow, Retryable, Terminal
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -25,15 +23,22 @@ from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
-from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record
-from ullage.snapshots.controllers.snapshot.bind.rules import SNAPSHOT_ROLES
+from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, plain
+from ullage.snapshots.controllers.record.sync.rules import (
+    Decision,
+    RecordFacts,
+    Step,
+    mark_after,
+    plan_record,
+    poll_after,
+    problem_of,
+)
 from ullage.snapshots.lookup import SnapshotLookup
-from ullage.snapshots.model import ABOUT_TO, CREATING, MAY_BE, Change, Problem, Record, Ref, State
-from ullage.snapshots.secrets import decoded, plain
+from ullage.snapshots.model import ABOUT_TO, CREATING, Change, Record, Ref, State
+from ullage.snapshots.secrets import find_secrets
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
-POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
 
 
 class RecordSyncer:
@@ -209,12 +214,10 @@ class RecordSyncer:
         return Creation(name=f"snapshot-{record.ref.uid}", volume=volume, parameters=parameters, secrets=secrets)
 
     async def _secrets(self, ref: Ref | None) -> Secrets:
-        if ref is None:
-            return NO_SECRETS
-        found = await self._client.find(core.SECRETS, ref.name, ref.namespace)
-        if found is None:
+        found = await find_secrets(self._client, ref)
+        if ref is not None and found is None:
             raise NotNow(f"secret {ref.namespace}/{ref.name} does not exist")
-        return decoded(found)
+        return found or NO_SECRETS
 
     # --- writing ---
 
@@ -263,29 +266,6 @@ class RecordSyncer:
 class _Failure:
     asked: bool  # the driver was: before that, an error says nothing of what it may have done earlier
     facts: tuple[object, ...]
-
-
-def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> str | None:
-    """The mark that a record has after a failure. It goes where the driver says that nothing was made, unless an earlier call
-    may have had its effect: no later answer says that it had none."""
-    mark = record.meta.annotations.get(CREATING)
-    if not asked or mark is None or record.handle or record.meta.deletion_timestamp is not None:
-        return mark
-    if isinstance(error, Uncertain):
-        return MAY_BE
-    return mark if mark == MAY_BE else None
-
-
-def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
-    if not asked:
-        return Problem("NotAsked", str(error))
-    return Problem("DriverError" if isinstance(error, Terminal) else "DriverRetrying", str(error))
-
-
-def poll_after(cut: datetime, now: datetime) -> float:
-    """Seconds until an upload is looked at again: a fifth of the time that it has taken so far."""
-    taken = (now - cut).total_seconds()
-    return max(POLL[0], min(POLL[1], taken / 5))
 
 
 def _matters(old: Any, new: Any) -> bool:

@@ -1,14 +1,20 @@
-"""What is to be asked of a driver about a record, next: one step, worked out from what is seen. Pure, like `rules.py`."""
+"""What is to be asked of a driver about a record, next: one step, worked out from what is seen; and what its
+answer means for the record. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
+from typing import Final
 
+from ullage.errors import Retryable, Terminal, Uncertain
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.controllers.snapshot.bind.rules import misbound, refers_to
-from ullage.snapshots.model import Problem, Record, Snapshot
+from ullage.snapshots.binding import misbound, refers_to
+from ullage.snapshots.model import CREATING, MAY_BE, Problem, Record, Snapshot
 from ullage.snapshots.volume_queue import QueuePosition, may_proceed
+
+POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
 
 
 class Step(Enum):
@@ -77,3 +83,29 @@ def _standing(facts: RecordFacts) -> Decision:
     if not may_proceed(record, facts.first):
         return Decision(Step.REST)
     return Decision(Step.CREATE if record.begun else Step.MARK)
+
+
+# --- what an answer means ---------------------------------------------------------------------------------------------
+
+
+def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> str | None:
+    """The mark that a record has after a failure. It goes where the driver says that nothing was made, unless an earlier call
+    may have had its effect: no later answer says that it had none."""
+    mark = record.meta.annotations.get(CREATING)
+    if not asked or mark is None or record.handle or record.meta.deletion_timestamp is not None:
+        return mark
+    if isinstance(error, Uncertain):
+        return MAY_BE
+    return mark if mark == MAY_BE else None
+
+
+def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
+    if not asked:
+        return Problem("NotAsked", str(error))
+    return Problem("DriverError" if isinstance(error, Terminal) else "DriverRetrying", str(error))
+
+
+def poll_after(cut: datetime, now: datetime) -> float:
+    """Seconds until an upload is looked at again: a fifth of the time that it has taken so far."""
+    taken = (now - cut).total_seconds()
+    return max(POLL[0], min(POLL[1], taken / 5))

@@ -1,13 +1,13 @@
 """Snapshots and their records, bound to each other: gather, decide by `rules.py`, act.
 
-Nothing here talks to a storage system: that is the worker's part, which may run in another process. Every write carries the
+Nothing here talks to a storage system: `controllers/record/sync` does, perhaps in another process. Every write carries the
 version that was looked at, so a decision that something overtook is made anew.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,8 +23,8 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.recorder import Reason, Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.api.common import read_time
-from ullage.snapshots.controllers.claim.restore.watches import snapshot_of
 from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot
+from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Problem, Record, Snapshot, State
@@ -40,8 +40,6 @@ WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is be
 TOLD_AFTER: Final = 5.0  # seconds of waiting that are worth an event
 LOOK_AGAIN: Final = 0.2  # where something was made that the cache does not show yet
 
-Restoring = Callable[[str, Snapshot], Iterable[str]]  # from dialect and snapshot to the claims that are filled from it
-
 
 class Binder:
     """The controller of one API's snapshots."""
@@ -56,7 +54,6 @@ class Binder:
         queues: VolumeQueues,
         recorder: Recorder,
         metrics: Metrics,
-        restoring: Restoring = lambda dialect, snapshot: (),
         clock: Clock | None = None,
     ) -> None:
         self._client = client
@@ -67,7 +64,6 @@ class Binder:
         self._queues = queues
         self._recorder = recorder
         self._metrics = metrics
-        self._restoring = restoring
         self._clock = clock or SystemClock()
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
         lookup.snapshots.handle(self._seen)
@@ -78,7 +74,7 @@ class Binder:
             own(lookup.snapshots),
             Source(lookup.records, self._of_record),
             Source(self._volumes.claims, lambda one: self._of_claim(one.metadata.namespace, one.metadata.name)),
-            Source(self._volumes.claims, lambda one: snapshot_of(one, self._dialect.snapshots.group)),
+            Source(self._volumes.claims, lambda one: snapshot_key(one, self._dialect.snapshots.group)),
             Source(self._volumes.volumes, self._of_volume),
             Source(lookup.classes, lambda one: self._unbegun()),
         ]
@@ -144,9 +140,12 @@ class Binder:
             classes=() if begun else lookup.all_classes(),
             defaults=self._dialect.defaults,
             settings=self._settings,
-            restoring=tuple(self._restoring(self._dialect.name, snapshot)),
+            restoring=tuple(map(str, self._volumes.restoring(self._as_source(snapshot)))),
         )
         return replace(facts, waiting=self._waiting(facts))
+
+    def _as_source(self, snapshot: Snapshot) -> DataSource:
+        return DataSource(self._dialect.snapshots.group, snapshot.meta.namespace, snapshot.meta.name)
 
     async def _read_record(self, name: str) -> Record | None:
         found = await self._client.find(self._dialect.records, name)

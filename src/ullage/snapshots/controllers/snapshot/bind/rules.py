@@ -12,58 +12,24 @@ from typing import Final
 
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import LABEL, is_deleting, name_for
+from ullage.kube.objects import is_deleting
+from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to
+from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, plain, secret_of, snapshot_blanks
 from ullage.snapshots.model import (
     ABOUT_TO,
-    CLAIM_LABEL,
     CREATING,
     NODE,
     SOURCE,
-    VOLUME_LABEL,
     Problem,
     Record,
     Ref,
     Snapshot,
     SnapshotClass,
     State,
+    labels_for,
 )
-from ullage.snapshots.secrets import SNAPSHOTTER, plain, secret_of, snapshot_blanks
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume
-
-SNAPSHOT_ROLES: Final = (SNAPSHOTTER, "snapshotter-list")  # whose Secrets a class of snapshots may name
-
-# --- binding ---------------------------------------------------------------------------------------------------------
-
-
-def ref_of(snapshot: Snapshot) -> Ref:
-    return Ref(snapshot.meta.namespace, snapshot.meta.name, snapshot.meta.uid)
-
-
-def refers_to(record: Record, snapshot: Snapshot) -> bool:
-    """Whether the record is this very snapshot's: a copy in another namespace, or a later one of the name, is not."""
-    return record.ref == ref_of(snapshot)
-
-
-def misbound(record: Record, snapshot: Snapshot) -> Problem | None:
-    """What keeps the two from being bound, where the record is not free for the taking."""
-    ref = record.ref
-    if refers_to(record, snapshot):
-        return None
-    if (ref.namespace, ref.name) == (snapshot.meta.namespace, snapshot.meta.name) and not ref.uid and record.imported:
-        return None
-    theirs = f"{ref.namespace}/{ref.name} (uid {ref.uid or 'none'})"
-    return Problem("RecordMisbound", f"{record.meta.name} belongs to snapshot {theirs}, not to this one")
-
-
-def in_progress(snapshot: Snapshot, record: Record | None) -> bool:
-    """Whether the source volume is still needed: it is not cut, and there is something left to try."""
-    if snapshot.wanted or record is None or not refers_to(record, snapshot):
-        return False
-    return not record.handle and (record.begun or record.state.problem is None)
-
-
-# --- a snapshot ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,16 +164,6 @@ def _secret(facts: SnapshotFacts, found: SnapshotClass) -> Ref | None:
     meta = facts.snapshot.meta
     blanks = snapshot_blanks(namespace=meta.namespace, name=meta.name, record=facts.record_name)
     return secret_of(found.parameters, SNAPSHOTTER, blanks=blanks)
-
-
-def labels_for(claim: str, volume: str) -> dict[str, str]:
-    """A name that is too long for a label is cut, and stays unique."""
-    known = {CLAIM_LABEL: claim, VOLUME_LABEL: volume}
-    return {key: label_value(name) for key, name in known.items() if name}
-
-
-def label_value(name: str) -> str:
-    return name if len(name) <= LABEL else name_for("x", name, limit=LABEL)
 
 
 def _recorded(facts: SnapshotFacts) -> SnapshotPlan:

@@ -6,65 +6,54 @@ The volume first, the PersistentVolume last: as long as there is one, the other 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum, auto
-from typing import Any
+from typing import Any, Final
 
+from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable, Terminal
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import patch_seen
+from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
+from ullage.kube.events.recorder import EventRecorder, Reason
+from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, without_finalizer
-from ullage.kube.slices import Wiring
 from ullage.snapshots.backends.base import Backend
-from ullage.snapshots.controllers.claim.restore.eligibility import volume_name
-from ullage.snapshots.effects import Api, EventRecorder, read_secrets, record_event
+from ullage.snapshots.controllers.volume.reclaim.rules import Fate, fate_of
+from ullage.snapshots.data_source import volume_name
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.restored_volume import FINALIZER, driver_of, handle_of, is_ours, secret_of
+from ullage.snapshots.secrets import read_secrets
 
-
-class Fate(Enum):
-    """What becomes of a volume."""
-
-    STAY = auto()
-    DISCARD = auto()  # the volume is deleted, then the PersistentVolume
-    LET_GO = auto()  # somebody deleted the PersistentVolume, and wants the volume kept
-
-
-def fate_of(volume: PersistentVolume, *, claimed: bool) -> Fate:
-    """Pure. While its claim lives a volume stays, whoever deletes its PersistentVolume. So does one without a claim's uid: an
-    administrator has freed it, or keeps it for another claim."""
-    if claimed:
-        return Fate.STAY
-    ref, deleting = volume.spec.claim_ref, is_deleting(volume.metadata)
-    had_claim = ref is not None and bool(ref.uid)
-    if volume.spec.persistent_volume_reclaim_policy == "Delete":
-        return Fate.DISCARD if had_claim or deleting else Fate.STAY
-    return Fate.LET_GO if deleting else Fate.STAY
+DELETE_FAILED: Final = Reason("VolumeDeleteFailed", action="Restore", type="Warning")
 
 
 class Reclaimer:
     def __init__(
         self,
-        api: Api,
+        client: ObjectClient,
         volumes: VolumeLookup,
         *,
         backends: Mapping[str, Backend],
         recorder: EventRecorder,
+        clock: Clock | None = None,
     ) -> None:
-        self._api = api
-        self._claims = volumes.claims
-        self._volumes = volumes.volumes
+        self._clock = clock or SystemClock()
+        self._client = client
+        self._volumes = volumes
         self._backends = backends
         self._recorder = recorder
 
+    def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
+        return Controller("restored-volumes", sources(self._volumes), self.reconcile, clock=self._clock, metrics=metrics)
+
     async def reconcile(self, key: Key) -> Requeue | None:
-        seen = self._volumes.get(key)
+        seen = self._volumes.volumes.get(key)
         if seen is None or not is_ours(seen) or driver_of(seen) not in self._backends or self._seen_claimed(seen):
             return None
         # Policy and claim may have been changed to save it a moment ago, and what is deleted does not come back.
-        volume = await self._api.find(PERSISTENT_VOLUMES, key.name)
+        volume = await self._client.find(PERSISTENT_VOLUMES, key.name)
         if volume is None or volume.metadata.uid != seen.metadata.uid or not is_ours(volume):
             return None
         fate = fate_of(volume, claimed=await self._claimed(volume))
@@ -76,7 +65,7 @@ class Reclaimer:
 
     def _seen_claimed(self, volume: PersistentVolume) -> bool:
         ref = volume.spec.claim_ref
-        claim = self._claims.get(Key(ref.namespace, ref.name)) if ref else None
+        claim = self._volumes.claims.get(Key(ref.namespace, ref.name)) if ref else None
         return ref is not None and claim is not None and claim.metadata.uid == ref.uid
 
     async def _claimed(self, volume: PersistentVolume) -> bool:
@@ -84,38 +73,31 @@ class Reclaimer:
         ref = volume.spec.claim_ref
         if ref is None or not ref.uid:
             return False
-        live = await self._api.find(CLAIMS, ref.name, ref.namespace)
+        live = await self._client.find(CLAIMS, ref.name, ref.namespace)
         return live is not None and live.metadata.uid == ref.uid
 
     async def _discard(self, volume: PersistentVolume) -> None:
         meta = volume.metadata
         try:
-            secrets = await read_secrets(self._api, secret_of(volume))
+            secrets = await read_secrets(self._client, secret_of(volume))
             await self._backends[driver_of(volume)].discard(handle_of(volume), secrets=secrets)
         except (Retryable, Terminal) as error:
             again = "; it is tried again" if isinstance(error, Retryable) else ""
-            record_event(self._recorder, PERSISTENT_VOLUMES, volume, reason="VolumeDeleteFailed", note=f"{error}{again}")
+            self._recorder.record(PERSISTENT_VOLUMES, volume, DELETE_FAILED, note=f"{error}{again}")
             raise
         if not is_deleting(meta):
-            await self._api.delete(PERSISTENT_VOLUMES, meta.name, uid=meta.uid)
+            await self._client.delete(PERSISTENT_VOLUMES, meta.name, uid=meta.uid)
 
     async def _release(self, volume: PersistentVolume) -> None:
         """The deletion may have been written since: nothing but the uid is demanded, and only our finalizer goes."""
-        live = await self._api.find(PERSISTENT_VOLUMES, volume.metadata.name)
+        live = await self._client.find(PERSISTENT_VOLUMES, volume.metadata.name)
         if live is None or live.metadata.uid != volume.metadata.uid or FINALIZER not in live.metadata.finalizers:
             return
         wanted = without_finalizer(live.metadata, FINALIZER)
         try:
-            await patch_seen(self._api, PERSISTENT_VOLUMES, live, {"metadata": {"finalizers": list(wanted.finalizers)}})
+            await patch_seen(self._client, PERSISTENT_VOLUMES, live, {"metadata": {"finalizers": list(wanted.finalizers)}})
         except NotFound:
             return
-
-
-def make_reclaimer(
-    wiring: Wiring, volumes: VolumeLookup, *, backends: Mapping[str, Backend], recorder: EventRecorder
-) -> Controller[Key]:
-    reclaimer = Reclaimer(wiring.client, volumes, backends=backends, recorder=recorder)
-    return Controller("restored-volumes", sources(volumes), reclaimer.reconcile, clock=wiring.clock, metrics=wiring.metrics)
 
 
 def sources(volumes: VolumeLookup) -> list[Source[Any, Key]]:

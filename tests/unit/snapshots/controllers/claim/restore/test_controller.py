@@ -8,17 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.snapshots import objects
-from tests.unit.snapshots.controllers.claim.restore.cluster import DRIVER, GIB, NAME, World
+from tests.unit.snapshots.controllers.cluster import DRIVER, GIB, NAME, World, fails
 from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden, Unavailable
-from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.backends.base import NO_SECRETS, Restoration, Restored, Secrets
-from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
-from ullage.snapshots.controllers.claim.restore.watches import pending, snapshot_of
+from ullage.snapshots.backends.base import Restoration, Restored
+from ullage.snapshots.data_source import RESTORING
 
 COPY = Key("team", "copy")
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -28,16 +25,6 @@ STEPS = [
     f"create persistentvolumes {NAME}",
     "patch persistentvolumeclaims copy",
 ]
-
-
-def fails(error: Exception, times: int = 1) -> Callable[[], None]:
-    left = [error] * times
-
-    def outcome() -> None:
-        if left:
-            raise left.pop()
-
-    return outcome
 
 
 # --- making ----------------------------------------------------------------------------------------------------------
@@ -311,147 +298,6 @@ async def test_a_persistent_volume_that_another_process_wrote_meanwhile_is_taken
     assert world.finalizers() == [PROTECTION]
 
 
-# --- the end of a volume ---------------------------------------------------------------------------------------------
-
-
-async def test_a_volume_goes_with_its_claim() -> None:
-    world = World().everything()
-    await world.live()
-    world.api.fuse.log.clear()
-    world.delete_claim()
-    await world.live()
-    assert world.api.fuse.log == ["discard vol-1", f"delete persistentvolumes {NAME}", f"patch persistentvolumes {NAME}"]
-    assert (world.storage.volumes, world.volume()) == ({}, None)
-
-
-async def test_a_retained_volume_stays_until_an_administrator_lets_it_go_and_its_data_longer() -> None:
-    world = World().everything()
-    world.storage_class(reclaimPolicy="Retain")
-    await world.live()
-    world.delete_claim()
-    await world.live()
-    assert world.volume() is not None
-    world.api.remove(PERSISTENT_VOLUMES, NAME)
-    await world.live()
-    assert world.volume() is None
-    assert list(world.storage.volumes) == ["vol-1"]
-
-
-async def test_a_persistent_volume_that_is_deleted_under_its_claim_stays_until_the_claim_goes() -> None:
-    world = World().everything()
-    await world.live()
-    world.api.remove(PERSISTENT_VOLUMES, NAME)
-    await world.live()
-    assert (world.volume() is not None, world.storage.discarded) == (True, [])
-    world.delete_claim()
-    await world.live()
-    assert (world.volume(), world.storage.volumes) == (None, {})
-
-
-@pytest.mark.parametrize(
-    "claim_ref",
-    [
-        pytest.param(None, id="freed for anybody"),
-        pytest.param({"uid": None, "name": "next"}, id="kept for the next claim"),
-    ],
-)
-async def test_a_volume_that_an_administrator_saved_from_its_claim_is_not_deleted(claim_ref: object) -> None:
-    world = World().everything()
-    await world.live()
-    world.api.edit(PERSISTENT_VOLUMES, NAME, merge={"spec": {"claimRef": claim_ref}})
-    world.delete_claim()
-    await world.live()
-    assert (world.volume() is not None, world.storage.discarded) == (True, [])
-
-
-async def test_a_new_claim_of_the_name_does_not_save_the_volume_of_the_old_one() -> None:
-    world = World().everything()
-    await world.live()
-    world.delete_claim()
-    world.claim(dataSourceRef=None)
-    world.api.edit(CLAIMS, "copy", "team", merge={"metadata": {"uid": "uid-later"}})
-    await world.live()
-    assert (world.volume(), world.storage.volumes) == (None, {})
-
-
-async def test_a_volume_that_somebody_else_made_is_not_ours_to_delete() -> None:
-    world = World().everything()
-    await world.live()
-    world.api.edit(PERSISTENT_VOLUMES, NAME, merge={"metadata": {"annotations": {"ullage.io/restored-from": None}}})
-    world.delete_claim()
-    await world.live()
-    assert (world.volume() is not None, world.storage.discarded) == (True, [])
-
-
-async def test_a_claim_that_only_the_api_knows_of_keeps_its_volume() -> None:
-    world = World().everything()
-    await world.live()
-    async with world.process() as process:
-        await process.current()
-        process.volumes.claims.get = lambda key: None  # type: ignore[method-assign]
-        await process.reclaimer.reconcile(Key("", NAME))
-    assert (world.volume() is not None, world.storage.discarded) == (True, [])
-
-
-async def test_a_policy_that_was_changed_a_moment_ago_counts() -> None:
-    world = World().everything()
-    await world.live()
-    world.delete_claim()
-    async with world.process() as process:
-        await process.current()
-        seen = process.volumes.volumes.get(Key("", NAME))
-        world.api.edit(PERSISTENT_VOLUMES, NAME, merge={"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
-        process.volumes.volumes.get = lambda key: seen  # type: ignore[method-assign]
-        await process.reclaimer.reconcile(Key("", NAME))
-    assert (world.volume() is not None, world.storage.discarded) == (True, [])
-
-
-async def test_a_volume_that_cannot_be_deleted_says_so_and_stays() -> None:
-    world = World().everything()
-    await world.live()
-    world.delete_claim()
-
-    async def busy(handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
-        raise NotNow("the volume is attached to node-1")
-
-    world.storage.discard = busy  # type: ignore[method-assign]
-    async with world.process() as process:
-        assert isinstance(await process.look(), Retryable)
-    assert world.told.events[-1] == (
-        "Warning",
-        "VolumeDeleteFailed",
-        "the volume is attached to node-1; it is tried again",
-    )
-    assert world.volume() is not None
-
-
-# --- what holds a snapshot -------------------------------------------------------------------------------------------
-
-
-async def test_only_a_claim_whose_restore_was_begun_holds_its_snapshot() -> None:
-    world = World().everything()
-    world.storage.before = fails(Uncertain("no answer"))
-    snapshot = objects.snapshot()
-    async with world.process() as process:
-        restoring = pending(process.volumes.claims)
-        await process.current()
-        assert list(restoring("ga", snapshot)) == []
-        await process.look()
-        await process.current()
-        assert list(restoring("ga", snapshot)) == ["team/copy"]
-        assert list(restoring("prototype", snapshot)) == []
-        assert list(restoring("ga", objects.snapshot(meta={"namespace": "other"}))) == []
-        await process.rest()
-        assert list(restoring("ga", snapshot)) == []
-
-
-async def test_a_claim_leads_to_the_snapshot_that_it_holds() -> None:
-    world = World().everything()
-    claim = await world.api.find(CLAIMS, "copy", "team")
-    assert list(snapshot_of(claim, GA.snapshots.group)) == [Key("team", "snap")]
-    assert list(snapshot_of(claim, "another.example.com")) == []
-
-
 # --- death between any two steps -------------------------------------------------------------------------------------
 
 MOMENTS = range(1, 2 * len(STEPS) + 1)
@@ -485,16 +331,6 @@ async def test_two_deaths_and_a_deletion_leave_nothing_either(moment: int, secon
     await world.live()
     assert (world.storage.volumes, world.volume()) == ({}, None)
     assert world.api.body(CLAIMS, "copy", "team") is None
-
-
-@pytest.mark.parametrize("moment", range(1, 7))
-async def test_a_process_that_dies_while_it_deletes_a_volume_leaves_the_rest_to_the_next(moment: int) -> None:
-    world = World().everything()
-    await world.live()
-    world.delete_claim()
-    assert await world.live(blows_at=moment)
-    await world.live()
-    assert (world.storage.volumes, world.volume()) == ({}, None)
 
 
 async def test_a_cache_that_is_behind_by_a_whole_life_makes_nothing_anew() -> None:

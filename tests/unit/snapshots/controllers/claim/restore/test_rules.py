@@ -9,37 +9,19 @@ import pytest
 from msgspec.structs import replace as changed
 
 from tests.unit.snapshots import objects
-from ullage.kube.builtin.core import ClaimResources, PersistentVolumeClaim, TypedObjectReference
+from tests.unit.snapshots.objects import GA, reference
+from tests.unit.snapshots.objects import restoring_claim as claim
 from ullage.kube.kinds import Meta
 from ullage.snapshots.backends.base import Restoration
-from ullage.snapshots.controllers.claim.restore.eligibility import (
-    MODE_CHANGE,
-    RESTORING,
-    SELECTED_NODE,
-    Blocker,
-    DataSource,
-    RestoreFacts,
-    data_source_of,
-    snapshot_keys,
-)
+from ullage.snapshots.controllers.claim.restore.eligibility import MODE_CHANGE, SELECTED_NODE, Blocker, RestoreFacts
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
+from ullage.snapshots.data_source import RESTORING, DataSource
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot, State
 
-GA, PROTOTYPE = "snapshot.storage.k8s.io", "volumesnapshot.external-storage.k8s.io"
 GIB = 1 << 30
 READY = State(record="snapcontent-snap-uid", ready=True)
 SNAPSHOT: Snapshot = objects.snapshot(state=READY)
 RECORD: Record = objects.record(state=State(handle="shot-1", ready=True, restore_size=GIB))
-
-
-def reference(group: str | None = GA, **fields: Any) -> TypedObjectReference:
-    return TypedObjectReference(**({"api_group": group, "kind": "VolumeSnapshot", "name": "snap"} | fields))
-
-
-def claim(size: str = "1Gi", **fields: Any) -> PersistentVolumeClaim:
-    spec: dict[str, Any] = {"volume_name": "", "data_source_ref": reference(), "access_modes": ("ReadWriteOnce",)}
-    spec |= {"resources": ClaimResources(requests={"storage": size})} | fields.pop("spec", {})
-    return objects.claim(name="copy", phase="Pending", spec=spec, **fields)
 
 
 def facts(**fields: Any) -> RestoreFacts:
@@ -62,53 +44,10 @@ def late() -> Any:
     return changed(objects.storage_class(), volume_binding_mode="WaitForFirstConsumer")
 
 
-ORDER = RestoreRequest(
+REQUEST = RestoreRequest(
     driver=objects.DRIVER,
     restoration=Restoration(name="pvc-claim-uid", snapshot="shot-1", size=GIB, access_modes=("ReadWriteOnce",)),
 )
-
-# --- which claims ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spec", "wanted"),
-    [
-        pytest.param({"data_source_ref": reference()}, DataSource(GA, "team", "snap"), id="dataSourceRef of the GA group"),
-        pytest.param(
-            {"data_source_ref": reference(PROTOTYPE)},
-            DataSource(PROTOTYPE, "team", "snap"),
-            id="dataSourceRef of the prototype",
-        ),
-        pytest.param(
-            {"data_source_ref": None, "data_source": reference()},
-            DataSource(GA, "team", "snap"),
-            id="dataSource of the GA group",
-        ),
-        pytest.param(
-            {"data_source_ref": None, "data_source": reference(PROTOTYPE)}, None, id="dataSource of the prototype is none"
-        ),
-        pytest.param(
-            {"data_source_ref": reference(namespace="other")}, DataSource(GA, "other", "snap"), id="one in another namespace"
-        ),
-        pytest.param({"data_source_ref": None}, None, id="no source at all"),
-        pytest.param({"data_source_ref": reference(None, kind="PersistentVolumeClaim")}, None, id="a clone"),
-        pytest.param({"data_source_ref": reference(None)}, None, id="a VolumeSnapshot of no group"),
-        pytest.param({"data_source_ref": reference("populators.example.com")}, None, id="somebody else's VolumeSnapshot"),
-        pytest.param(
-            {"data_source_ref": reference("populators.example.com"), "data_source": reference()},
-            None,
-            id="dataSourceRef counts where both are there",
-        ),
-    ],
-)
-def test_the_snapshot_that_a_claim_wants(spec: dict[str, Any], wanted: DataSource | None) -> None:
-    assert data_source_of(claim(spec=spec)) == wanted
-
-
-def test_claims_are_found_by_the_snapshot_of_their_own_namespace_only() -> None:
-    assert list(snapshot_keys(claim())) == [f"{GA}/team/snap"]
-    assert list(snapshot_keys(claim(spec={"data_source_ref": reference(namespace="other")}))) == []
-
 
 # --- who gets nothing, and why ---------------------------------------------------------------------------------------
 
@@ -269,7 +208,7 @@ def test_a_claim_that_gets_no_volume_is_told_why(seen: RestoreFacts, blocker: Bl
     ],
 )
 def test_a_claim_that_gets_its_volume(seen: RestoreFacts) -> None:
-    assert decide(seen) == Make(ORDER)
+    assert decide(seen) == Make(REQUEST)
 
 
 def test_what_the_storage_system_is_asked_for() -> None:
@@ -326,7 +265,7 @@ BLOCKED = (
             Release(),
             id="it goes, and the PersistentVolume tells of the volume",
         ),
-        pytest.param(facts(claim=claim(**BEGUN)), Make(ORDER), id="it was begun and goes on"),
+        pytest.param(facts(claim=claim(**BEGUN)), Make(REQUEST), id="it was begun and goes on"),
         pytest.param(
             facts(claim=claim(**BEGUN), record=replace(RECORD, state=State(handle="shot-1"))),
             Report(Blocker("SnapshotNotReady", "VolumeSnapshot team/snap is not ready yet", waits=True)),
@@ -337,10 +276,12 @@ BLOCKED = (
             Leave(),
             id="what another process of ours has begun is left to that one",
         ),
-        pytest.param(facts(claim=claim(deletion_timestamp=objects.DELETED, **BEGUN)), Undo(ORDER), id="it goes in the middle"),
+        pytest.param(
+            facts(claim=claim(deletion_timestamp=objects.DELETED, **BEGUN)), Undo(REQUEST), id="it goes in the middle"
+        ),
         pytest.param(
             facts(claim=claim(spec={"volume_name": "pv-9"}, **BEGUN)),
-            Undo(ORDER),
+            Undo(REQUEST),
             id="it was bound to something else meanwhile",
         ),
         pytest.param(
@@ -349,7 +290,7 @@ BLOCKED = (
                 snapshot=snapshot(State(record="snapcontent-snap-uid"), deletion_timestamp=objects.DELETED),
                 record=replace(RECORD, state=State(handle="shot-1")),
             ),
-            Undo(ORDER),
+            Undo(REQUEST),
             id="what is asked of a snapshot to be restored is not asked to clean up",
         ),
         pytest.param(

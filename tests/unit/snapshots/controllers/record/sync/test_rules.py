@@ -1,4 +1,4 @@
-"""The next step with a driver: in every state of a record, and in whose turn it is."""
+"""The next step with a driver: in every state of a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.unit.snapshots.objects import DELETED, record, snapshot
 from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record
 from ullage.snapshots.model import Problem, Record, Ref, State
-from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, may_proceed, position_of
+from ullage.snapshots.volume_queue import position_of
 
 DONE = State(handle="h-1", cut=datetime(2026, 1, 1, tzinfo=UTC), ready=True)
 UPLOADING = replace(DONE, ready=False)
@@ -76,44 +76,3 @@ def test_who_is_in_use_says_by_whom() -> None:
     assert decide(record(state=DONE, meta=GOING)).problem == Problem(
         "InUse", "snapshot team/snap is bound to it; delete that first"
     )
-
-
-# --- turns ---
-
-
-def named(name: str, **changed: Any) -> Record:
-    return record(meta={"name": name} | changed.pop("meta", {}), **changed)
-
-
-ORDER = [
-    ("the older one", named("b", meta={"creation_timestamp": "2026-01-01T00:00:00Z"}), named("a"), True),
-    ("of one second, the first by name", named("a"), named("b"), True),
-    ("the one that may be under way", record(begun=True), named("a"), True),
-    ("not the failed one", named("a", state=FAILED), named("b"), False),
-]
-
-
-@pytest.mark.parametrize(("one", "other", "first"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER])
-def test_who_goes_first(one: Record, other: Record, first: bool) -> None:
-    head = min(position_of(one), position_of(other))
-    assert may_proceed(one, head) is first
-    assert may_proceed(other, head) is not first
-
-
-def test_failed_ones_do_not_wait_for_each_other() -> None:
-    one, other = named("a", state=FAILED), named("b", state=FAILED)
-    assert may_proceed(other, position_of(one))
-    assert not may_proceed(other, position_of(named("c")))
-
-
-def test_lines_follow_the_records() -> None:
-    queues, one, other = VolumeQueues(), named("a"), named("b")
-    queues.move("ga", None, other)
-    queues.move("prototype", None, one)
-    queue = "csi.example.com vol-1"
-    assert queues.first_key(queue) == RecordKey("prototype", "a")
-    queues.move("prototype", one, replace(one, state=DONE))
-    assert queues.first_key(queue) == RecordKey("ga", "b")
-    queues.move("ga", other, None)
-    assert queues.first(queue) is None
-    assert queues.first_key(queue) is None

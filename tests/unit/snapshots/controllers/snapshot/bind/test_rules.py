@@ -14,8 +14,6 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
     NOTHING,
     SnapshotFacts,
     SnapshotPlan,
-    in_progress,
-    label_value,
     plan_snapshot,
 )
 from ullage.snapshots.model import CLAIM_LABEL, CREATING, SOURCE, VOLUME_LABEL, Problem, Ref, State
@@ -214,26 +212,3 @@ class TestDelete:
         assert made.state is not None
         text = "claim team/copy is being filled from it; it goes as soon as that is done or given up"
         assert made.state.problem == Problem("SnapshotInUse", text)
-
-
-PROGRESS = [
-    ("a record that was begun", record(begun=True), True),
-    ("a record that waits", record(), True),
-    ("a failed one that may be retried by nobody", record(state=State(problem=Problem("DriverError", "…"))), False),
-    ("a failed one that may have happened", record(begun=True, state=State(problem=Problem("DriverRetrying", "…"))), True),
-    ("a cut", record(state=replace(DONE, ready=False)), False),
-    ("somebody else's record", record(ref=Ref("other", "snap", "x")), False),
-    ("no record", None, False),
-]
-
-
-@pytest.mark.parametrize(("found", "expected"), [row[1:] for row in PROGRESS], ids=[row[0] for row in PROGRESS])
-def test_the_source_is_needed_by(found: Any, expected: bool) -> None:
-    assert in_progress(snapshot(), found) is expected
-
-
-def test_a_name_too_long_for_a_label_is_cut_and_stays_unique() -> None:
-    one, other = label_value("a" * 70), label_value("a" * 71)
-    assert len(one) <= 63
-    assert one != other
-    assert label_value("db") == "db"

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
-from tests.unit.snapshots.controllers.claim.restore.cluster import NAME, World
+from tests.unit.snapshots.controllers.cluster import NAME, World
 from ullage.errors import Impossible, NotNow
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
@@ -19,9 +19,10 @@ from ullage.kube.controller.controller import Controller, run
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.controllers.claim.restore.controller import make_restorers
-from ullage.snapshots.controllers.claim.restore.eligibility import RESTORING
-from ullage.snapshots.lookup import kinds_of, snapshot_lookup
+from ullage.snapshots.controllers.claim.restore.controller import Restorer
+from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
+from ullage.snapshots.data_source import RESTORING
+from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
 
 
 @contextlib.asynccontextmanager
@@ -30,7 +31,10 @@ async def running(world: World) -> AsyncIterator[None]:
 
     def make(wiring: Wiring) -> list[Controller[Key]]:
         lookups = [snapshot_lookup(wiring, dialect) for dialect in (GA, PROTOTYPE)]
-        return make_restorers(wiring, lookups, world.backends, recorder=world.told)
+        volumes, clock = volume_lookup(wiring), wiring.clock
+        restorer = Restorer(wiring.client, volumes, lookups, backends=world.backends, recorder=world.told, clock=clock)
+        reclaimer = Reclaimer(wiring.client, volumes, backends=world.backends, recorder=world.told, clock=clock)
+        return [restorer.controller(metrics=wiring.metrics), reclaimer.controller(metrics=wiring.metrics)]
 
     controllers = wiring.made(Part(make=make, watches=kinds_of((GA, PROTOTYPE))))
     stop = asyncio.Event()

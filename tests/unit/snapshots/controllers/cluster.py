@@ -17,7 +17,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import NO_SECRETS, Restoration, Restored, Secrets
-from ullage.snapshots.controllers.claim.restore.controller import Restorer, index_claims
+from ullage.snapshots.controllers.claim.restore.controller import Restorer
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 
@@ -159,7 +159,6 @@ class World:
             )
             for dialect in (GA, PROTOTYPE)
         ]
-        index_claims(volumes.claims)
         caches: list[Cache[Any]] = [volumes.claims, volumes.volumes, volumes.classes]
         caches += [cache for lookup in lookups for cache in (lookup.snapshots, lookup.records)]
         running = [asyncio.create_task(cache.run()) for cache in caches]
@@ -225,3 +224,13 @@ class Process:
             if (self.world.api.version, len(self.world.api.fuse.log)) == before:
                 return
         raise AssertionError("it never comes to rest")
+
+
+def fails(error: Exception, times: int = 1) -> Callable[[], None]:
+    left = [error] * times
+
+    def outcome() -> None:
+        if left:
+            raise left.pop()
+
+    return outcome

@@ -1,0 +1,36 @@
+"""When a snapshot and a record belong together: each names the other, by namespace, name and uid. Pure.
+
+Checked before the two are bound, before a snapshot is called ready, before a deletion and before a restore: a snapshot that
+was copied to another namespace gets nothing and deletes nothing.
+"""
+
+from __future__ import annotations
+
+from ullage.snapshots.model import Problem, Record, Ref, Snapshot
+
+
+def ref_of(snapshot: Snapshot) -> Ref:
+    return Ref(snapshot.meta.namespace, snapshot.meta.name, snapshot.meta.uid)
+
+
+def refers_to(record: Record, snapshot: Snapshot) -> bool:
+    """Whether the record is this very snapshot's: a copy in another namespace, or a later one of the name, is not."""
+    return record.ref == ref_of(snapshot)
+
+
+def misbound(record: Record, snapshot: Snapshot) -> Problem | None:
+    """What keeps the two from being bound, where the record is not free for the taking."""
+    ref = record.ref
+    if refers_to(record, snapshot):
+        return None
+    if (ref.namespace, ref.name) == (snapshot.meta.namespace, snapshot.meta.name) and not ref.uid and record.imported:
+        return None
+    theirs = f"{ref.namespace}/{ref.name} (uid {ref.uid or 'none'})"
+    return Problem("RecordMisbound", f"{record.meta.name} belongs to snapshot {theirs}, not to this one")
+
+
+def in_progress(snapshot: Snapshot, record: Record | None) -> bool:
+    """Whether the source volume is still needed: it is not cut, and there is something left to try."""
+    if snapshot.wanted or record is None or not refers_to(record, snapshot):
+        return False
+    return not record.handle and (record.begun or record.state.problem is None)

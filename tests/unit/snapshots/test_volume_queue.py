@@ -1,0 +1,54 @@
+"""Of one volume one snapshot is taken at a time: who goes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.snapshots.objects import record
+from ullage.snapshots.model import Problem, Record, State
+from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, may_proceed, position_of
+
+DONE = State(handle="h-1", cut=datetime(2026, 1, 1, tzinfo=UTC), ready=True)
+FAILED = State(problem=Problem("DriverRetrying", "…"))
+
+
+def named(name: str, **changed: Any) -> Record:
+    return record(meta={"name": name} | changed.pop("meta", {}), **changed)
+
+
+ORDER = [
+    ("the older one", named("b", meta={"creation_timestamp": "2026-01-01T00:00:00Z"}), named("a"), True),
+    ("of one second, the first by name", named("a"), named("b"), True),
+    ("the one that may be under way", record(begun=True), named("a"), True),
+    ("not the failed one", named("a", state=FAILED), named("b"), False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "first"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER])
+def test_who_goes_first(one: Record, other: Record, first: bool) -> None:
+    head = min(position_of(one), position_of(other))
+    assert may_proceed(one, head) is first
+    assert may_proceed(other, head) is not first
+
+
+def test_failed_ones_do_not_wait_for_each_other() -> None:
+    one, other = named("a", state=FAILED), named("b", state=FAILED)
+    assert may_proceed(other, position_of(one))
+    assert not may_proceed(other, position_of(named("c")))
+
+
+def test_queues_follow_the_records() -> None:
+    queues, one, other = VolumeQueues(), named("a"), named("b")
+    queues.move("ga", None, other)
+    queues.move("prototype", None, one)
+    queue = "csi.example.com vol-1"
+    assert queues.first_key(queue) == RecordKey("prototype", "a")
+    queues.move("prototype", one, replace(one, state=DONE))
+    assert queues.first_key(queue) == RecordKey("ga", "b")
+    queues.move("ga", other, None)
+    assert queues.first(queue) is None
+    assert queues.first_key(queue) is None
