@@ -38,9 +38,8 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend
-from ullage.standalone.world import longhorn
-from ullage.standalone.world.claims import Storage
-from ullage.standalone.world.stock import Stock
+from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
+from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 
 SIZE: Final = 16 * 1024 * 1024
 LENGTH: Final = 8  # bytes before the files, which say how many there are of them
@@ -128,13 +127,12 @@ def _controllers(wiring: Wiring, reach: HostConnection) -> list[Controller[Any]]
     snapshots = SnapshotController(
         client, lookup, reach, settings=settings, recorder=told, metrics=metrics, poll_now=poll_now, clock=clock
     )
-    stock = Stock(wiring, Storage(wiring))
-    manager = longhorn.controller(wiring, stock, reach.host, recorder=cast(Recorder, told))
+    longhorn = LonghornLookup(wiring, StorageLookup(wiring))
     return [
         polling,
         snapshots.controller(),
         VolumeController(client, lookup, needs_attachment=needs_attachment, clock=clock).controller(),
-        manager,
+        longhorn_volume_controller(wiring, longhorn, reach.host, recorder=cast(Recorder, told)),
     ]
 
 

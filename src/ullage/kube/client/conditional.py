@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ullage.kube.client.interface import Patcher
-from ullage.kube.kinds import Kind, Object
+from ullage.kube.kinds import Kind, Object, Value
+from ullage.kube.objects import merge_patch
 
 T = TypeVar("T", bound=Object)
 
@@ -24,3 +25,9 @@ async def patch_seen(client: Patcher, kind: Kind[T], obj: T, merge: Mapping[str,
         uid=meta.uid,
         resource_version=meta.resource_version,
     )
+
+
+async def patch_status(client: Patcher, kind: Kind[T], obj: T, *, old: Value, new: Value) -> T | None:
+    """Writes what differs between two statuses of an object that was looked at. None: nothing does."""
+    change = merge_patch(old, new)
+    return None if change is None else await patch_seen(client, kind, obj, {"status": change}, subresource="status")

@@ -26,7 +26,7 @@ NOTES: Final = ".world"
 LOCK: Final = "lock"
 
 
-class Held(Retryable):
+class Locked(Retryable):
     """Another process works on these volumes."""
 
 
@@ -53,7 +53,7 @@ class Directories:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise Held(f"{self.root}: another process works on these volumes") from None
+            raise Locked(f"{self.root}: another process works on these volumes") from None
         self._lock = lock
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.core import CLAIMS, PersistentVolume, PersistentVolumeClaim
 from ullage.snapshots.settings import HOSTPATH
 
 Json = dict[str, Any]
@@ -14,7 +14,7 @@ NODE: Final = "ullage"
 HOSTNAME: Final = "kubernetes.io/hostname"
 CLASS: Final = "ullage-hostpath"
 PROVISIONER: Final = HOSTPATH
-HELD: Final = "ullage.io/hostpath"  # the finalizer of a volume whose directory is ours to remove
+HOSTPATH_FINALIZER: Final = "ullage.io/hostpath"  # the finalizer of a volume whose directory is ours to remove
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -48,3 +48,16 @@ def is_provisioned_here(volume: PersistentVolume) -> bool:
     """Whether the world made it, and so takes its directory away."""
     marks = volume.metadata.annotations
     return marks.get(PROVISIONED_BY) == PROVISIONER and RESTORED_FROM not in marks
+
+
+def claim_reference(claim: PersistentVolumeClaim) -> Json:
+    """The `claimRef` of the volume that a claim has."""
+    meta = claim.metadata
+    return {
+        "apiVersion": CLAIMS.api_version,
+        "kind": CLAIMS.kind,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+    }

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ullage.engines.api import ENGINES
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.connection import HostConnection
-from ullage.engines.handles import NAMESPACE as LONGHORN
+from ullage.engines.handles import NAMESPACE
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.batch import JOBS
 from ullage.kube.builtin.core import CLAIMS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
@@ -23,20 +23,28 @@ from ullage.kube.errors import NotFound
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
 from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
-from ullage.standalone.world import api, claims, longhorn, longhorn_claims, node, pods, unsupported, volumes, workloads
-from ullage.standalone.world.claims import Storage
-from ullage.standalone.world.directories import Directories, Held
+from ullage.standalone.world import calls
+from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
+from ullage.standalone.world.controllers.job.controller import job_controller
+from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
+from ullage.standalone.world.controllers.node.controller import node_controller
+from ullage.standalone.world.controllers.persistent_volume.hostpath import rules as hostpath
+from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
+from ullage.standalone.world.controllers.persistent_volume.longhorn import rules as longhorn
+from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
+from ullage.standalone.world.controllers.pod.controller import pod_controller
+from ullage.standalone.world.controllers.stateful_set.controller import stateful_set_controller
+from ullage.standalone.world.controllers.unsupported.controller import unsupported_controllers
+from ullage.standalone.world.controllers.unsupported.rules import CONDITIONS
+from ullage.standalone.world.directories import Directories, Locked
+from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.standalone.world.model import Json
-from ullage.standalone.world.rules.longhorn import STORAGE_CLASS
-from ullage.standalone.world.rules.provision import DEFAULT
-from ullage.standalone.world.rules.unsupported import CONDITIONS
-from ullage.standalone.world.stock import Stock
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
 POLL_SECONDS: Final = 0.1
 
-LONGHORN_NAMESPACE: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LONGHORN}}
+LONGHORN_NAMESPACE: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 
 ENGINE_WRITES: Final = (
     Write(ENGINE_VOLUMES, ("create", "patch", "delete")),
@@ -51,18 +59,19 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
     without it nobody plays Longhorn's part."""
 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
-        recorder, storage = wiring.recorder(NAME), Storage(wiring)
-        yield node.controller(wiring)
-        yield claims.controller(wiring, storage, recorder)
-        yield volumes.controller(wiring, storage, directories=directories, recorder=recorder)
-        yield pods.controller(wiring, storage, directories=directories, recorder=recorder)
-        yield from workloads.controllers(wiring, storage, recorder)
-        yield from unsupported.controllers(wiring, recorder)
+        recorder, storage = wiring.recorder(NAME), StorageLookup(wiring)
+        yield node_controller(wiring)
+        yield claim_controller(wiring, storage, recorder)
+        yield hostpath_controller(wiring, storage, directories=directories, recorder=recorder)
+        yield pod_controller(wiring, storage, directories=directories, recorder=recorder)
+        yield job_controller(wiring, storage, recorder)
+        yield stateful_set_controller(wiring, storage, recorder)
+        yield from unsupported_controllers(wiring, recorder)
         if engines is not None:
-            reach, stock = HostConnection(engines), Stock(wiring, storage)
-            wiring.hold(reach)
-            yield longhorn.controller(wiring, stock, reach.host, recorder=recorder)
-            yield longhorn_claims.controller(wiring, stock, recorder=recorder)
+            connection, lookup = HostConnection(engines), LonghornLookup(wiring, storage)
+            wiring.hold(connection)
+            yield longhorn_volume_controller(wiring, lookup, connection.host, recorder=recorder)
+            yield longhorn_controller(wiring, lookup, recorder=recorder)
 
     return Slice(
         name=NAME,
@@ -103,12 +112,12 @@ async def bring_classes(client: Client, *, engines: bool = False) -> bool:
     """Makes the StorageClasses and the classes of their snapshots, where there is none of the name. What is there stays as
     its administrator left it. With `engines` also those of Longhorn, and its namespace."""
     if engines:
-        await api.make(client, NAMESPACES, LONGHORN_NAMESPACE)
+        await calls.create(client, NAMESPACES, LONGHORN_NAMESPACE)
     made = False
-    for found in (DEFAULT, *((STORAGE_CLASS,) if engines else ())):
-        made |= await api.make(client, STORAGE_CLASSES, found)
+    for found in (hostpath.STORAGE_CLASS, *((longhorn.STORAGE_CLASS,) if engines else ())):
+        made |= await calls.create(client, STORAGE_CLASSES, found)
         with contextlib.suppress(NotFound):  # a control plane without snapshots
-            made |= await api.make(client, SNAPSHOT_CLASSES, _snapshot_class(found))
+            made |= await calls.create(client, SNAPSHOT_CLASSES, _snapshot_class(found))
     return made
 
 
@@ -124,15 +133,15 @@ def _snapshot_class(found: Json) -> Json:
 
 
 @asynccontextmanager
-async def opened(root: Path, *, patience: float = HANDOVER_SECONDS) -> AsyncIterator[Directories]:
+async def opened(root: Path, *, timeout: float = HANDOVER_SECONDS) -> AsyncIterator[Directories]:
     """The directories below a root, for this process alone. Waits a while for another one to leave."""
     directories = Directories(root)
-    deadline = asyncio.get_running_loop().time() + patience
+    deadline = asyncio.get_running_loop().time() + timeout
     while True:
         try:
             directories.open()
             break
-        except Held:
+        except Locked:
             if asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(POLL_SECONDS)

@@ -25,7 +25,7 @@ from ullage.kube.builtin.core import (
 )
 from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.kinds import Meta, OwnerReference
-from ullage.standalone.world.model import BIND_COMPLETED, HELD, NODE, PROVISIONED_BY, PROVISIONER
+from ullage.standalone.world.model import BIND_COMPLETED, HOSTPATH_FINALIZER, NODE, PROVISIONED_BY, PROVISIONER
 
 UID = "11111111-2222-3333-4444-555555555555"
 OTHER_UID = "99999999-2222-3333-4444-555555555555"
@@ -71,7 +71,7 @@ def volume(
         uid=f"uid-{name}",
         annotations=marks,
         labels=labels or {},
-        finalizers=(HELD,) if ours else (),
+        finalizers=(HOSTPATH_FINALIZER,) if ours else (),
         deletion_timestamp=GOING if going else None,
     )
     reference = None if claimed_by is None else ObjectReference(namespace="default", name="data", uid=claimed_by)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ullage.errors import BadInput, Terminal
-from ullage.standalone.world.directories import Directories, Held
+from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.slice import opened
 
 from .builders import OTHER_UID, UID
@@ -104,11 +104,11 @@ def test_which_paths_are_volumes_of_ours(directories: Directories) -> None:
 
 
 async def test_one_process_at_a_time(directories: Directories) -> None:
-    with pytest.raises(Held, match="another process works on these volumes"):
-        async with opened(directories.root, patience=0.05):
+    with pytest.raises(Locked, match="another process works on these volumes"):
+        async with opened(directories.root, timeout=0.05):
             pass
     directories.close()
-    async with opened(directories.root, patience=0.05) as found:
+    async with opened(directories.root, timeout=0.05) as found:
         found.make(f"pvc-{OTHER_UID}")
 
 

@@ -1,0 +1,47 @@
+"""The few calls that the typed client has no method for: whole bodies from templates, bindings, and deletes without grace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ullage.kube.builtin.core import PODS, Pod
+from ullage.kube.client.client import Client
+from ullage.kube.client.codec import collection_path, object_path
+from ullage.kube.errors import AlreadyExists, Conflict, NotFound
+from ullage.kube.kinds import Kind, Meta
+from ullage.standalone.world.model import NODE, Json
+
+
+async def create(client: Client, kind: Kind[Any], body: Json) -> bool:
+    """Creates an object as it stands. False: there is one of that name."""
+    path = collection_path(kind, body["metadata"].get("namespace", ""), needed=kind.namespaced)
+    try:
+        await client.request("POST", path, body=msgspec.json.encode(body))
+    except AlreadyExists:
+        return False
+    return True
+
+
+async def bind_pod(client: Client, pod: Pod) -> None:
+    """Puts a pod onto our node, as a scheduler does."""
+    meta = pod.metadata
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+    }
+    await client.request("POST", object_path(PODS, meta.name, meta.namespace, "binding"), body=msgspec.json.encode(body))
+
+
+async def delete(client: Client, kind: Kind[Any], meta: Meta, *, at_once: bool = False) -> None:
+    """Asks for the end of this very object. One that is gone, or is another by now, is as good."""
+    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meta.uid}}
+    if at_once:
+        options["gracePeriodSeconds"] = 0
+    try:
+        await client.request("DELETE", object_path(kind, meta.name, meta.namespace), body=msgspec.json.encode(options))
+    except (NotFound, Conflict):
+        return

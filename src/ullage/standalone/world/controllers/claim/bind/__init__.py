@@ -1,0 +1,1 @@
+"""Binds claims to volumes."""

@@ -1,0 +1,1 @@
+"""Longhorn's Volumes and their Engines: what longhorn-manager does."""

@@ -1,0 +1,1 @@
+"""PersistentVolumes: made for claims, released, deleted."""

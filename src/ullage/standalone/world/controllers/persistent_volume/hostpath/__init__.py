@@ -1,0 +1,1 @@
+"""Volumes that are directories of this machine."""

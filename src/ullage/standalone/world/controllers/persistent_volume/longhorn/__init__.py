@@ -1,0 +1,1 @@
+"""Volumes that stand on Longhorn's: what its CSI provisioner does."""

@@ -1,0 +1,1 @@
+"""Workloads that nobody makes pods for: they say so."""

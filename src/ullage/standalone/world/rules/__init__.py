@@ -1,1 +1,0 @@
-"""What is to be done, as pure functions of what is there."""
