@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import ullage.app
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, own
-from ullage.kube.events.recorder import Reason
+from ullage.kube.events.reason import Reason
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.objects import is_deleting
 from ullage.kube.review import Decision, Hook, Review, Target

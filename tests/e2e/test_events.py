@@ -10,7 +10,8 @@ import pytest
 
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.kube.events.recorder import Reason, Recorder
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Meta, Object
 
 from .api import Api

@@ -16,7 +16,7 @@ import msgspec
 from tests.unit.snapshots.api.objects import patched
 from ullage.kube.client.client import Listing, WatchEvent
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.events.recorder import Reason
+from ullage.kube.events.reason import Reason
 from ullage.kube.kinds import Kind, Meta, Object
 
 Json = dict[str, Any]

@@ -13,13 +13,14 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable
 from ullage.kube.builtin.core import ObjectReference
 from ullage.kube.builtin.events import EVENTS, Event, EventSeries
 from ullage.kube.errors import AlreadyExists, NotFound
+from ullage.kube.events.reason import NAME_LIMIT, Reason
 from ullage.kube.events.series import Limits, Series, SeriesBook
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import micro_timestamp
@@ -30,24 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NOTE_BYTES: Final = 1024
-NAME_LIMIT: Final = 128  # of reason, action and reporting instance
 FLUSH_SECONDS: Final = 5.0
 _RETRY: Final = (1.0, 60.0)
-_PASCAL_CASE: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One kind of thing that happens to objects: `SnapshotReady`. Declared once, as a constant of the module."""
-
-    name: str
-    action: str = ""  # what was done or tried, if that is not the same
-    type: Literal["Normal", "Warning"] = "Normal"
-
-    def __post_init__(self) -> None:
-        for word in (self.name, self.action or self.name):
-            if not _PASCAL_CASE.fullmatch(word) or len(word) > NAME_LIMIT:
-                raise ValueError(f"event reason {word!r}: one PascalCase word of at most {NAME_LIMIT} letters")
 
 
 class EventRecorder(Protocol):

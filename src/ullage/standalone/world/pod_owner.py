@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from ullage.kube.builtin.core import PODS, Pod
 from ullage.kube.client.client import Client
-from ullage.kube.events.recorder import Reason, Recorder
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.standalone.world import calls
 from ullage.standalone.world.lookup import BY_CONTROLLER, StorageLookup

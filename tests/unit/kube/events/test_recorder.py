@@ -16,7 +16,8 @@ from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from ullage.kube.builtin.core import ObjectReference
 from ullage.kube.builtin.events import Event
 from ullage.kube.errors import AlreadyExists, Forbidden, NotFound, TooManyRequests, Unavailable
-from ullage.kube.events.recorder import Reason, Recorder, shorten
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder, shorten
 from ullage.kube.events.series import Limits, SeriesBook
 from ullage.kube.kinds import Kind, Meta, Object
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ullage.engines.api import SNAPSHOTS, Snapshot, SnapshotStatus
 from ullage.engines.controllers.snapshot.statuses import LOST
 from ullage.engines.model import blocked_before, has_failed
-from ullage.kube.events.recorder import Reason
+from ullage.kube.events.reason import Reason
 from ullage.kube.kinds import Kind, Object
 
 READY: Final = Reason("SnapshotReady")

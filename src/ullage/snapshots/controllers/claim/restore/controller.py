@@ -22,7 +22,8 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue
 from ullage.kube.errors import AlreadyExists
-from ullage.kube.events.recorder import EventRecorder, Reason
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.kinds import Meta
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import with_finalizer, without_finalizer

@@ -20,7 +20,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import AlreadyExists, NotFound
-from ullage.kube.events.recorder import Reason, Recorder
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.api.common import read_time
 from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot

@@ -16,7 +16,8 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
-from ullage.kube.events.recorder import EventRecorder, Reason
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, without_finalizer
 from ullage.snapshots.backends.base import Backend

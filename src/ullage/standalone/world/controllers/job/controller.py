@@ -9,7 +9,8 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_status
 from ullage.kube.controller.controller import Controller, own, owned
-from ullage.kube.events.recorder import Reason, Recorder
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.controllers.job import rules
 from ullage.standalone.world.lookup import StorageLookup

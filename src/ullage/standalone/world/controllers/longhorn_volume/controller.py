@@ -37,7 +37,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
-from ullage.kube.events.recorder import Reason, Recorder
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import is_deleting, is_owned_by, with_finalizer, without_finalizer
 from ullage.kube.slices import Wiring

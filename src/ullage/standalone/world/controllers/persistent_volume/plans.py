@@ -8,7 +8,7 @@ from typing import Final
 
 from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolumeClaim
 from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
-from ullage.kube.events.recorder import Reason
+from ullage.kube.events.reason import Reason
 from ullage.kube.objects import is_deleting
 from ullage.standalone.world.matching import ClaimFacts, best_match, delayed
 from ullage.standalone.world.model import PROVISIONED_BY, Json, claim_reference, volume_name, wants_data

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
-from ullage.kube.events.recorder import Reason
+from ullage.kube.events.reason import Reason
 from ullage.kube.objects import is_deleting
 from ullage.standalone.world.matching import ClaimFacts, best_match, misfit, other_class
 from ullage.standalone.world.model import (
