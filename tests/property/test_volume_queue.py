@@ -31,7 +31,7 @@ def test_the_head_is_the_smallest_of_all(changes: list[Record | str]) -> None:
         old = there.pop(name, None)
         if isinstance(change, Record):
             there[name] = change
-        queues.move("ga", old, there.get(name))
+        queues.update("ga", old, there.get(name))
         for queue in ("csi.example.com v-1", "csi.example.com v-2"):
             found = [(position_of(one), RecordKey("ga", one.meta.name)) for one in there.values() if queue_of(one) == queue]
             assert queues.first_key(queue) == (min(found)[1] if found else None)
@@ -40,12 +40,12 @@ def test_the_head_is_the_smallest_of_all(changes: list[Record | str]) -> None:
 
 def test_a_line_does_not_grow_with_the_failures_of_one() -> None:
     queues = VolumeQueues()
-    queues.move("ga", None, record("a", "v-1", "waiting", begun=False))
+    queues.update("ga", None, record("a", "v-1", "waiting", begun=False))
     old = record("b", "v-1", "waiting", begun=False)
-    queues.move("ga", None, old)
+    queues.update("ga", None, old)
     for number in range(10_000):
         new = record("b", "v-1", "failed" if number % 2 else "waiting", begun=False)
-        queues.move("ga", old, new)
+        queues.update("ga", old, new)
         old = new
     assert queues.first_key("csi.example.com v-1") == RecordKey("ga", "a")
     assert len(queues._queues["csi.example.com v-1"]._heap) < 100

@@ -57,6 +57,15 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def read_time(text: str) -> datetime | None:
+    """A moment from RFC 3339 text; without an offset it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 def micro_timestamp(moment: datetime) -> str:
     """A moment as Lease and Event write it, to the microsecond."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

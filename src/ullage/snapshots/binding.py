@@ -31,6 +31,6 @@ def misbound(record: Record, snapshot: Snapshot) -> Problem | None:
 
 def in_progress(snapshot: Snapshot, record: Record | None) -> bool:
     """Whether the source volume is still needed: it is not cut, and there is something left to try."""
-    if snapshot.wanted or record is None or not refers_to(record, snapshot):
+    if snapshot.imported_record or record is None or not refers_to(record, snapshot):
         return False
     return not record.handle and (record.begun or record.state.problem is None)

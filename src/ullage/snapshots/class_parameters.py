@@ -1,8 +1,8 @@
 """Which Secrets a class names, and which of its parameters are not for the storage system.
 
 Kubernetes reserves a prefix for parameters that are meant for whoever calls a driver: they name Secrets and the file system.
-The name of a Secret may have blanks (`${pvc.namespace}`). One that nothing can fill is refused, and so is a reserved parameter
-that nobody knows: a misspelt one would otherwise mean a call without the Secret.
+The name of a Secret may have variables (`${pvc.namespace}`). One that stands for nothing is refused, and so is a reserved
+parameter that nobody knows: a misspelt one would otherwise mean a call without the Secret.
 
 Pure. The values of Secrets are read elsewhere, in `secrets.py`.
 """
@@ -34,13 +34,13 @@ REFERENCES: Final = {
 SNAPSHOT_ROLES: Final = (SNAPSHOTTER, "snapshotter-list")  # whose Secrets a class of snapshots may name
 RESTORE_ROLES: Final = (PROVISIONER, *REFERENCES)  # whose Secrets a StorageClass may name
 
-_BLANK: Final = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blanks:
+class Variables:
     """What `${…}` stands for in the name of a Secret, and in its namespace. The second has less: whoever may choose the name
     of an object in their own namespace must not choose the namespace that a Secret is read from."""
 
@@ -48,19 +48,19 @@ class Blanks:
     namespace: Mapping[str, str]
 
 
-def claim_blanks(*, namespace: str, name: str, volume: str) -> Blanks:
+def claim_variables(*, namespace: str, name: str, volume: str) -> Variables:
     """In a StorageClass, for one claim and the volume that is made for it."""
     common = {"pvc.namespace": namespace, "pv.name": volume}
-    return Blanks(name={**common, "pvc.name": name}, namespace=common)
+    return Variables(name={**common, "pvc.name": name}, namespace=common)
 
 
-def snapshot_blanks(*, namespace: str, name: str, record: str) -> Blanks:
+def snapshot_variables(*, namespace: str, name: str, record: str) -> Variables:
     """In a VolumeSnapshotClass, for one snapshot and its record."""
     common = {"volumesnapshot.namespace": namespace, "volumesnapshotcontent.name": record}
-    return Blanks(name={**common, "volumesnapshot.name": name}, namespace=common)
+    return Variables(name={**common, "volumesnapshot.name": name}, namespace=common)
 
 
-def secret_of(parameters: Parameters, role: str, *, blanks: Blanks) -> Ref | None:
+def secret_of(parameters: Parameters, role: str, *, variables: Variables) -> Ref | None:
     """The Secret that a class names for a role (`provisioner`, `snapshotter`…); None where it names none."""
     name_key, namespace_key = f"{PREFIX}{role}-secret-name", f"{PREFIX}{role}-secret-namespace"
     name, namespace = parameters.get(name_key, ""), parameters.get(namespace_key, "")
@@ -70,18 +70,18 @@ def secret_of(parameters: Parameters, role: str, *, blanks: Blanks) -> Ref | Non
         if not value:
             raise BadInput("parameter", other, f"it is set and {key} is not; a Secret needs both")
     return Ref(
-        _filled(namespace_key, namespace, blanks=blanks.namespace, allowed=_NAMESPACE),
-        _filled(name_key, name, blanks=blanks.name, allowed=_NAME),
+        _expanded(namespace_key, namespace, variables=variables.namespace, allowed=_NAMESPACE),
+        _expanded(name_key, name, variables=variables.name, allowed=_NAME),
     )
 
 
-def references(parameters: Parameters, *, blanks: Blanks) -> dict[str, dict[str, str]]:
+def references(parameters: Parameters, *, variables: Variables) -> dict[str, dict[str, str]]:
     """What a PersistentVolume says about Secrets to those who attach and mount it: `{"nodeStageSecretRef": {…}}`."""
-    found = {field: secret_of(parameters, role, blanks=blanks) for role, field in REFERENCES.items()}
+    found = {field: secret_of(parameters, role, variables=variables) for role, field in REFERENCES.items()}
     return {field: {"name": ref.name, "namespace": ref.namespace} for field, ref in found.items() if ref}
 
 
-def plain(parameters: Parameters, *, roles: tuple[str, ...]) -> dict[str, str]:
+def driver_parameters(parameters: Parameters, *, roles: tuple[str, ...]) -> dict[str, str]:
     """What of a class the storage system gets: all without the prefix. `roles` are those that it may name Secrets for."""
     known = {f"{PREFIX}{role}-secret-{half}" for role in roles for half in ("name", "namespace")}
     if PROVISIONER in roles:
@@ -92,12 +92,12 @@ def plain(parameters: Parameters, *, roles: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, value in parameters.items() if not key.startswith(PREFIX)}
 
 
-def _filled(key: str, template: str, *, blanks: Mapping[str, str], allowed: re.Pattern[str]) -> str:
-    unknown = next((blank for blank in _BLANK.findall(template) if blank not in blanks), None)
+def _expanded(key: str, template: str, *, variables: Mapping[str, str], allowed: re.Pattern[str]) -> str:
+    unknown = next((variable for variable in _VARIABLE.findall(template) if variable not in variables), None)
     if unknown is not None:
-        there = ", ".join(f"${{{blank}}}" for blank in sorted(blanks))
+        there = ", ".join(f"${{{variable}}}" for variable in sorted(variables))
         raise BadInput(f"parameter {key}", template, f"${{{unknown}}} stands for nothing here; there are {there}")
-    filled = _BLANK.sub(lambda blank: blanks[blank[1]], template)
-    if not allowed.fullmatch(filled):
-        raise BadInput(f"parameter {key}", template, f"{filled} cannot be the name of an object")
-    return filled
+    expanded = _VARIABLE.sub(lambda variable: variables[variable[1]], template)
+    if not allowed.fullmatch(expanded):
+        raise BadInput(f"parameter {key}", template, f"{expanded} cannot be the name of an object")
+    return expanded

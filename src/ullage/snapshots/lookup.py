@@ -87,7 +87,7 @@ class SnapshotLookup:
 
     def record_name(self, snapshot: Snapshot) -> str:
         """The record that a snapshot is bound to, asks for, or will get."""
-        return snapshot.wanted or snapshot.state.record or self.dialect.record_name(snapshot)
+        return snapshot.imported_record or snapshot.state.record or self.dialect.record_name(snapshot)
 
     def snapshot_class(self, name: str) -> SnapshotClass | None:
         found = self.classes.get(Key("", name)) if name else None
@@ -104,12 +104,12 @@ class SnapshotLookup:
     def with_handle(self, driver: str, handle: str) -> list[Record]:
         return [self.dialect.read_record(one) for one in self.records.by(BY_HANDLE, f"{driver} {handle}")]
 
-    def follow(self, queues: VolumeQueues) -> None:
+    def enqueue_records(self, queues: VolumeQueues) -> None:
         """Keeps the queues of volumes up to date with the records."""
 
         def moved(old: Any, new: Any) -> None:
             read = self.dialect.read_record
-            queues.move(self.dialect.name, read(old) if old is not None else None, read(new) if new is not None else None)
+            queues.update(self.dialect.name, read(old) if old is not None else None, read(new) if new is not None else None)
 
         self.records.handle(moved)
 

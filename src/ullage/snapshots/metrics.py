@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ullage.clock import Clock
-from ullage.snapshots.api.common import read_time
+from ullage.kube.objects import read_time
 from ullage.snapshots.model import Snapshot, State
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
@@ -39,7 +39,7 @@ class Metrics:
         """A state was written: what took how long. The three are those that the seed asks for."""
         requested, now = read_time(snapshot.meta.creation_timestamp), self._clock.now()
         old = snapshot.state
-        if requested is None or snapshot.wanted:  # an import was cut whenever it was
+        if requested is None or snapshot.imported_record:  # an import was cut whenever it was
             return
         if new.cut is not None and old.cut is None:
             self._cut.labels(driver).observe(_seconds(requested, new.cut))

@@ -78,11 +78,11 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a user asked for. Exactly one of `claim` and `wanted` is set, by the API's own validation."""
+    """What a user asked for. Exactly one of `claim` and `imported_record` is set, by the API's own validation."""
 
     meta: Meta
     claim: str = ""  # the claim whose volume is to be snapshotted
-    wanted: str = ""  # or the record that stands for a snapshot which is there already
+    imported_record: str = ""  # or the record that stands for a snapshot which is there already
     class_name: str | None = None  # VolumeSnapshotClass or StorageClass; None: a default, "" the same
     state: State = State()
 

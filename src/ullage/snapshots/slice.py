@@ -131,7 +131,7 @@ def _queues(lookups: Sequence[SnapshotLookup]) -> VolumeQueues:
     """They follow the records from now on: before anybody else is told of one."""
     queues = VolumeQueues()
     for lookup in lookups:
-        lookup.follow(queues)
+        lookup.enqueue_records(queues)
     return queues
 
 

@@ -59,7 +59,7 @@ class VolumeQueues:
     def __init__(self) -> None:
         self._queues: dict[str, _VolumeQueue] = {}
 
-    def move(self, dialect: str, old: Record | None, new: Record | None) -> None:
+    def update(self, dialect: str, old: Record | None, new: Record | None) -> None:
         """To be told of every change of a record, in order."""
         before = queue_of(old) if old else ""
         after = queue_of(new) if new else ""

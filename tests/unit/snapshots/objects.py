@@ -43,7 +43,7 @@ def snapshot(**changed: Any) -> Snapshot:
         "creation_timestamp": "2026-01-01T00:00:00Z",
     }
     meta |= changed.pop("meta", {})
-    given: dict[str, Any] = {"claim": "db"} if "wanted" not in changed else {}
+    given: dict[str, Any] = {"claim": "db"} if "imported_record" not in changed else {}
     return Snapshot(meta=Meta(**meta), **(given | changed))
 
 

@@ -9,7 +9,7 @@ from ullage.snapshots import class_parameters
 from ullage.snapshots.model import Ref
 
 NAME, NAMESPACE = "csi.storage.k8s.io/provisioner-secret-name", "csi.storage.k8s.io/provisioner-secret-namespace"
-BLANKS = class_parameters.claim_blanks(namespace="team", name="db", volume="pvc-1")
+VARIABLES = class_parameters.claim_variables(namespace="team", name="db", volume="pvc-1")
 ROLES = ("provisioner", "node-stage")
 
 
@@ -27,7 +27,7 @@ ROLES = ("provisioner", "node-stage")
     ],
 )
 def test_the_secret_that_a_class_names(parameters: dict[str, str], ref: Ref | None) -> None:
-    assert class_parameters.secret_of(parameters, class_parameters.PROVISIONER, blanks=BLANKS) == ref
+    assert class_parameters.secret_of(parameters, class_parameters.PROVISIONER, variables=VARIABLES) == ref
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_secret_that_a_class_names(parameters: dict[str, str], ref: Ref | No
             {NAME: "${pod.name}", NAMESPACE: "storage"},
             f"parameter {NAME} ${{pod.name}}: ${{pod.name}} stands for nothing here; "
             "there are ${pv.name}, ${pvc.name}, ${pvc.namespace}",
-            id="a blank that nothing fills",
+            id="a variable that nothing fills",
         ),
         pytest.param(
             {NAME: "key", NAMESPACE: "${pvc.name}"},
@@ -69,29 +69,29 @@ def test_the_secret_that_a_class_names(parameters: dict[str, str], ref: Ref | No
 )
 def test_what_cannot_be_the_secret_of_a_class(parameters: dict[str, str], text: str) -> None:
     with pytest.raises(BadInput) as caught:
-        class_parameters.secret_of(parameters, class_parameters.PROVISIONER, blanks=BLANKS)
+        class_parameters.secret_of(parameters, class_parameters.PROVISIONER, variables=VARIABLES)
     assert str(caught.value) == text
 
 
 def test_a_snapshot_class_has_blanks_of_its_own() -> None:
-    blanks = class_parameters.snapshot_blanks(namespace="team", name="snap", record="snapcontent-1")
+    variables = class_parameters.snapshot_variables(namespace="team", name="snap", record="snapcontent-1")
     parameters = {
         "csi.storage.k8s.io/snapshotter-secret-name": "${volumesnapshot.name}.${volumesnapshotcontent.name}",
         "csi.storage.k8s.io/snapshotter-secret-namespace": "${volumesnapshot.namespace}",
     }
-    assert class_parameters.secret_of(parameters, class_parameters.SNAPSHOTTER, blanks=blanks) == Ref(
+    assert class_parameters.secret_of(parameters, class_parameters.SNAPSHOTTER, variables=variables) == Ref(
         "team", "snap.snapcontent-1"
     )
 
 
 def test_a_driver_sees_nothing_of_the_reserved_parameters() -> None:
     parameters = {"type": "ssd", NAME: "key", NAMESPACE: "storage", class_parameters.FILESYSTEM: "xfs"}
-    assert class_parameters.plain(parameters, roles=ROLES) == {"type": "ssd"}
+    assert class_parameters.driver_parameters(parameters, roles=ROLES) == {"type": "ssd"}
 
 
 def test_a_reserved_parameter_that_nobody_knows_is_refused_by_its_name() -> None:
     with pytest.raises(BadInput, match=r"^parameter csi\.storage\.k8s\.io/provisoner-secret-name: not known; with the prefix"):
-        class_parameters.plain({"csi.storage.k8s.io/provisoner-secret-name": "key"}, roles=ROLES)
+        class_parameters.driver_parameters({"csi.storage.k8s.io/provisoner-secret-name": "key"}, roles=ROLES)
 
 
 def test_a_volume_refers_to_the_secrets_of_those_who_mount_it() -> None:
@@ -99,5 +99,5 @@ def test_a_volume_refers_to_the_secrets_of_those_who_mount_it() -> None:
         "csi.storage.k8s.io/node-stage-secret-name": "${pvc.name}",
         "csi.storage.k8s.io/node-stage-secret-namespace": "storage",
     }
-    found = class_parameters.references(parameters, blanks=BLANKS)
+    found = class_parameters.references(parameters, variables=VARIABLES)
     assert found == {"nodeStageSecretRef": {"name": "db", "namespace": "storage"}}

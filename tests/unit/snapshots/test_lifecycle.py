@@ -181,7 +181,7 @@ class Cluster:
         lookups = [snapshot_lookup(wiring, one) for one in DIALECTS]
         volumes, metrics = volume_lookup(wiring), Metrics(clock=wiring.clock)
         for lookup in lookups:
-            lookup.follow(queues)
+            lookup.enqueue_records(queues)
         told: Any = self.told
         binders = [
             Binder(wiring.client, lookup, volumes, settings=settings, queues=queues, recorder=told, metrics=metrics)

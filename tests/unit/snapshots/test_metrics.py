@@ -48,7 +48,7 @@ def test_a_state_that_is_written_again_is_not_counted_again(meters: Meters) -> N
 
 
 def test_an_import_took_no_time(meters: Meters) -> None:
-    meters.metrics.moved(snapshot(wanted="by-hand"), READY, driver="d")
+    meters.metrics.moved(snapshot(imported_record="by-hand"), READY, driver="d")
     assert meters.value("ullage_snapshot_requested_to_ready_seconds_count", driver="d") is None
 
 

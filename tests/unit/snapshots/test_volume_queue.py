@@ -43,12 +43,12 @@ def test_failed_ones_do_not_wait_for_each_other() -> None:
 
 def test_queues_follow_the_records() -> None:
     queues, one, other = VolumeQueues(), named("a"), named("b")
-    queues.move("ga", None, other)
-    queues.move("prototype", None, one)
+    queues.update("ga", None, other)
+    queues.update("prototype", None, one)
     queue = "csi.example.com vol-1"
     assert queues.first_key(queue) == RecordKey("prototype", "a")
-    queues.move("prototype", one, replace(one, state=DONE))
+    queues.update("prototype", one, replace(one, state=DONE))
     assert queues.first_key(queue) == RecordKey("ga", "b")
-    queues.move("ga", other, None)
+    queues.update("ga", other, None)
     assert queues.first(queue) is None
     assert queues.first_key(queue) is None

@@ -14,7 +14,7 @@ from ullage.cli.snapshot.text import NONE, age, ago, aligned, moment, plain, pro
 from ullage.kube.builtin import core
 from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
-from ullage.snapshots.api.common import read_time
+from ullage.kube.objects import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import VOLUME_LABEL, Record
 
@@ -76,7 +76,7 @@ def _times(found: Found, now: datetime) -> Iterable[Line]:
 
 
 def _record(known: Known) -> Iterable[Line]:
-    record, name = known.record, known.found.snapshot.state.record or known.found.snapshot.wanted
+    record, name = known.record, known.found.snapshot.state.record or known.found.snapshot.imported_record
     yield "Record", name or "(none yet)"
     if isinstance(record, Forbidden):
         yield "", f"(you may not read {known.found.dialect.records.name}: driver and handle are not shown)"

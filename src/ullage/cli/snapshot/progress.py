@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ullage.cli.snapshot.text import moment, plain, problem, size
-from ullage.snapshots.api.common import read_time
+from ullage.kube.objects import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot, State
 

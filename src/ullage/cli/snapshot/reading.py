@@ -168,7 +168,7 @@ async def readable(asked: Awaitable[R]) -> R | Forbidden:
 
 
 async def record_of(client: Client, found: Found) -> Record | Forbidden | None:
-    name = found.snapshot.state.record or found.snapshot.wanted
+    name = found.snapshot.state.record or found.snapshot.imported_record
     obj = await readable(client.find(found.dialect.records, name)) if name else None
     return obj if obj is None or isinstance(obj, Forbidden) else found.dialect.read_record(obj)
 

@@ -15,10 +15,9 @@ import msgspec
 import yaml
 
 from ullage.cli.snapshot.found import Found
-from ullage.kube.objects import timestamp
+from ullage.kube.objects import read_time, timestamp
 from ullage.ledger.amounts import spell
 from ullage.quantity import Format, Quantity
-from ullage.snapshots.api.common import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot
 
@@ -115,7 +114,7 @@ def structured(value: Json, output: str) -> str:
 
 
 def source(snapshot: Snapshot) -> str:
-    return snapshot.claim or ("(imported)" if snapshot.wanted else NONE)
+    return snapshot.claim or ("(imported)" if snapshot.imported_record else NONE)
 
 
 def size(count: int | None) -> str:

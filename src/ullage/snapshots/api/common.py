@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ullage.kube.kinds import QUANTITY, Meta, Value
-from ullage.kube.objects import MESSAGE_LIMIT, Json, merge_patch, timestamp
+from ullage.kube.objects import MESSAGE_LIMIT, Json, merge_patch, read_time, timestamp
 from ullage.quantity import Format, Quantity, QuantityError
 from ullage.snapshots.model import Ref
 
@@ -46,15 +46,6 @@ class ObjectReference(Value):
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def read_time(text: str) -> datetime | None:
-    """A moment from RFC 3339 text; without an offset it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def read_nanoseconds(since_1970: int) -> datetime | None:

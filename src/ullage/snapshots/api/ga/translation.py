@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ullage.kube.kinds import Value
-from ullage.kube.objects import Json, merge_patch, timestamp
+from ullage.kube.objects import Json, merge_patch, read_time, timestamp
 from ullage.snapshots.api.common import (
     bound_to,
     clipped,
@@ -23,7 +23,6 @@ from ullage.snapshots.api.common import (
     read_ref,
     read_secret,
     read_size,
-    read_time,
     reference,
     write_nanoseconds,
     write_size,
@@ -74,7 +73,7 @@ class Ga:
         return Snapshot(
             meta=obj.metadata,
             claim=source.persistent_volume_claim_name,
-            wanted=source.volume_snapshot_content_name,
+            imported_record=source.volume_snapshot_content_name,
             class_name=obj.spec.volume_snapshot_class_name or None,
             state=state,
         )

@@ -15,14 +15,13 @@ import msgspec
 from msgspec import UnsetType
 
 from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
-from ullage.kube.objects import Json, merge_patch
+from ullage.kube.objects import Json, merge_patch, read_time
 from ullage.snapshots.api.common import (
     bound_to,
     new_metadata,
     read_ref,
     read_secret,
     read_size,
-    read_time,
     reference,
     write_nanoseconds,
     write_size,
@@ -79,7 +78,7 @@ class Prototype:
         return Snapshot(
             meta=obj.metadata,
             claim=claim,
-            wanted="" if claim else spec.snapshot_data_name,
+            imported_record="" if claim else spec.snapshot_data_name,
             class_name=spec.storage_class_name or None,
             state=_state(obj.status, record=obj.status.snapshot_data_name),
         )

@@ -17,7 +17,7 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-def shown(path: str | Path) -> str:
+def printable(path: str | Path) -> str:
     """A path for a sentence. File names may hold any byte: what is not printable is written as an escape."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
@@ -39,23 +39,25 @@ def naming(path: str) -> Iterator[None]:
         raise
 
 
-def of_making(error: OSError, *, what: str, place: Path, needed: int | None) -> Retryable | Terminal:
+def copy_error(error: OSError, *, what: str, place: Path, needed: int | None) -> Retryable | Terminal:
     """Why a copy could not be made. Nothing is left of it by now."""
     if error.errno in FULL:
         asks = "" if needed is None else f", {bytes_text(needed)} needed"
         limit = "the quota is used up" if error.errno == errno.EDQUOT else "no space left"
-        return NotNow(f"{what}: {limit} in {shown(place)}: {_free(place)} free{asks}")
+        return NotNow(f"{what}: {limit} in {printable(place)}: {_free(place)} free{asks}")
     if error.errno in FORBIDDEN:
-        return Impossible(f"{what}: {_where(error)}{error.strerror}; reading it and writing to {shown(place)} must be allowed")
+        return Impossible(
+            f"{what}: {_where(error)}{error.strerror}; reading it and writing to {printable(place)} must be allowed"
+        )
     return NotNow(f"{what}: {_where(error)}{error.strerror}")
 
 
-def of_reading(error: OSError, *, what: str) -> Retryable | Terminal:
+def read_error(error: OSError, *, what: str) -> Retryable | Terminal:
     """Why something could not be looked at."""
     return (Impossible if error.errno in FORBIDDEN else NotNow)(f"{what}: {_where(error)}{error.strerror}")
 
 
-def of_removing(error: OSError, *, what: str) -> Retryable | Terminal:
+def remove_error(error: OSError, *, what: str) -> Retryable | Terminal:
     """Why something is not gone, or not wholly."""
     if error.errno in FORBIDDEN:
         return Impossible(f"{what}: {_where(error)}{error.strerror}")
@@ -63,7 +65,7 @@ def of_removing(error: OSError, *, what: str) -> Retryable | Terminal:
 
 
 def _where(error: OSError) -> str:
-    return f"{shown(os.fsdecode(error.filename))}: " if error.filename else ""
+    return f"{printable(os.fsdecode(error.filename))}: " if error.filename else ""
 
 
 def _free(place: Path) -> str:

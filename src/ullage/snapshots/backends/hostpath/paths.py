@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.errors import BadInput, Impossible, NotNow
-from ullage.snapshots.backends.hostpath.errors import shown
+from ullage.snapshots.backends.hostpath.errors import printable
 
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"[A-Za-z0-9-]{1,128}")
@@ -57,17 +57,17 @@ def is_name(name: str) -> bool:
 def check_name(name: str) -> str:
     """A name that may become the name of a directory."""
     if not is_name(name):
-        raise Impossible(f"name {shown(name)!r}: 1 to 128 letters, digits and dashes are allowed")
+        raise Impossible(f"name {printable(name)!r}: 1 to 128 letters, digits and dashes are allowed")
     return name
 
 
 def parts_of(handle: str) -> tuple[str, ...]:
     """An absolute path in parts; repeated slashes mean nothing. Raises Impossible for one that is not plain."""
     if not handle.startswith("/") or "\0" in handle:
-        raise Impossible(f"path {shown(handle)!r}: an absolute path is allowed")
+        raise Impossible(f"path {printable(handle)!r}: an absolute path is allowed")
     parts = tuple(part for part in handle.split("/") if part not in ("", "."))
     if ".." in parts:
-        raise Impossible(f"path {shown(handle)}: '..' is not allowed")
+        raise Impossible(f"path {printable(handle)}: '..' is not allowed")
     return parts
 
 
@@ -92,12 +92,12 @@ def volume_path(handle: str, roots: Sequence[Path]) -> VolumePath:
             continue
         below = parts[len(start) :]
         if not below:
-            raise Impossible(f"path {shown(handle)}: is a root itself; a directory below it is allowed")
+            raise Impossible(f"path {printable(handle)}: is a root itself; a directory below it is allowed")
         if below[0].startswith("."):
-            raise Impossible(f"path {shown(handle)}: names with a dot in front are kept for other uses in {root}")
+            raise Impossible(f"path {printable(handle)}: names with a dot in front are kept for other uses in {root}")
         return VolumePath(root, below)
     allowed = " or ".join(str(root) for root in roots) or "no directory: there is no volume root in the settings"
-    raise Impossible(f"path {shown(handle)}: below {allowed} is allowed")
+    raise Impossible(f"path {printable(handle)}: below {allowed} is allowed")
 
 
 @contextmanager
@@ -115,9 +115,9 @@ def _below(root: int, volume: VolumePath) -> int:
     try:
         return descend(root, volume.parts)
     except PermissionError as error:
-        raise Impossible(f"path {shown(volume.path)}: {error.strerror}") from error
+        raise Impossible(f"path {printable(volume.path)}: {error.strerror}") from error
     except OSError as error:
-        raise Impossible(f"path {shown(volume.path)}: {_obstacle(volume)}") from error
+        raise Impossible(f"path {printable(volume.path)}: {_obstacle(volume)}") from error
 
 
 @contextmanager
@@ -151,9 +151,9 @@ def _obstacle(volume: VolumePath) -> str:
         try:
             mode = path.lstat().st_mode
         except OSError as error:
-            return f"{shown(path)}: {error.strerror}"
+            return f"{printable(path)}: {error.strerror}"
         if stat.S_ISLNK(mode):
-            return f"{shown(path)} is a symbolic link, which is not followed"
+            return f"{printable(path)} is a symbolic link, which is not followed"
         if not stat.S_ISDIR(mode):
-            return f"{shown(path)} is not a directory"
+            return f"{printable(path)} is not a directory"
     return "changed while it was opened"

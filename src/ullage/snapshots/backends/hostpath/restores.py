@@ -17,7 +17,7 @@ from ullage.clock import Clock
 from ullage.errors import Impossible
 from ullage.snapshots.backends.base import Restoration, Restored
 from ullage.snapshots.backends.hostpath import errors
-from ullage.snapshots.backends.hostpath.errors import bytes_text, shown
+from ullage.snapshots.backends.hostpath.errors import bytes_text, printable
 from ullage.snapshots.backends.hostpath.manifest import Manifest
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, HostPathSettings, check_name, closing, descend
 from ullage.snapshots.backends.hostpath.snapshots import DATA, Snapshots
@@ -66,7 +66,7 @@ class Restores:
             with self.store.opened() as root, self.store.locked(root, name, stop=stop):
                 self._discard(root, name)
         except OSError as error:
-            raise errors.of_removing(error, what=f"volume {name}") from error
+            raise errors.remove_error(error, what=f"volume {name}") from error
 
     def _discard(self, root: int, name: str) -> None:
         self.store.clear(root, name)
@@ -89,7 +89,7 @@ class Restores:
                 raise Impossible(f"volume {path}: is there already, and was not made from a snapshot here")
             if mark.snapshot != restoration.snapshot:
                 raise Impossible(
-                    f"volume {path}: is there already, made from {mark.snapshot}, not {shown(restoration.snapshot)}"
+                    f"volume {path}: is there already, made from {mark.snapshot}, not {printable(restoration.snapshot)}"
                 )
             return True
 
@@ -100,7 +100,7 @@ class Restores:
         with snapshots.opened() as theirs, snapshots.locked(theirs, name, stop=stop, shared=True):
             manifest = self._snapshots.read(theirs, name)
             if manifest is None:
-                raise Impossible(f"volume {restoration.name}: there is no snapshot {shown(restoration.snapshot)}")
+                raise Impossible(f"volume {restoration.name}: there is no snapshot {printable(restoration.snapshot)}")
             _check_size(restoration, manifest)
             with closing(descend(theirs, (name, DATA))) as source, self.store.staged(root, restoration.name) as target:
                 copy_tree(source, target, clock=self._clock, stop=stop)
@@ -117,7 +117,7 @@ class Restores:
             if error.errno in errors.FULL and (found := self._snapshots.find(restoration.snapshot, stop)):
                 needed = found[1].allocated
             what = f"volume {restoration.name}"
-            raise errors.of_making(error, what=what, place=self._settings.restored, needed=needed) from error
+            raise errors.copy_error(error, what=what, place=self._settings.restored, needed=needed) from error
 
 
 def _check_size(restoration: Restoration, manifest: Manifest) -> None:

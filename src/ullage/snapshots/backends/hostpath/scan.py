@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ullage.clock import Clock
 from ullage.errors import Impossible
-from ullage.snapshots.backends.hostpath.errors import naming, shown
+from ullage.snapshots.backends.hostpath.errors import naming, printable
 from ullage.snapshots.backends.hostpath.paths import closing, descend
 from ullage.snapshots.backends.hostpath.threads import Stop
 
@@ -174,7 +174,7 @@ def _walk(top: int, *, enter: Callable[[str, int], None], stop: Stop) -> Iterato
                         elif below.count("/") < DEEPEST:
                             ahead.append(below)
                         else:
-                            raise Impossible(f"{shown(below)}: deeper than {DEEPEST} levels, which is the most")
+                            raise Impossible(f"{printable(below)}: deeper than {DEEPEST} levels, which is the most")
         except (FileNotFoundError, NotADirectoryError):
             if not path:
                 raise

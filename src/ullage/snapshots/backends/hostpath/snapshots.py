@@ -13,7 +13,7 @@ from ullage.errors import Impossible, NotNow, UllageError
 from ullage.snapshots.backends.base import BackendSnapshot, Creation, VolumeHandle
 from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath import manifest as manifests
-from ullage.snapshots.backends.hostpath.errors import shown
+from ullage.snapshots.backends.hostpath.errors import printable
 from ullage.snapshots.backends.hostpath.manifest import Manifest
 from ullage.snapshots.backends.hostpath.paths import (
     DIRECTORY,
@@ -27,7 +27,7 @@ from ullage.snapshots.backends.hostpath.paths import (
 from ullage.snapshots.backends.hostpath.scan import measure
 from ullage.snapshots.backends.hostpath.store import DirectoryStore
 from ullage.snapshots.backends.hostpath.threads import Stop
-from ullage.snapshots.backends.hostpath.tree_copy import Taken, TreeKeepsChanging, copy_tree
+from ullage.snapshots.backends.hostpath.tree_copy import CopyResult, TreeKeepsChanging, copy_tree
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,10 @@ class Snapshots:
     def estimate(self, volume: VolumeHandle, stop: Stop) -> int | None:
         if volume.node not in ("", self._settings.node):
             return None
-        with _reading(f"volume {shown(volume.handle)}"), opened(volume_path(volume.handle, self._settings.volumes)) as source:
+        with (
+            _reading(f"volume {printable(volume.handle)}"),
+            opened(volume_path(volume.handle, self._settings.volumes)) as source,
+        ):
             return measure(source, stop=stop).allocated
 
     def read(self, root: int, name: str) -> Manifest | None:
@@ -108,7 +111,7 @@ class Snapshots:
             logger.warning("sockets and devices were left out of a snapshot", extra=about)
         return manifest
 
-    def _manifest(self, creation: Creation, taken: Taken, *, target: int, stop: Stop) -> Manifest:
+    def _manifest(self, creation: Creation, taken: CopyResult, *, target: int, stop: Stop) -> Manifest:
         usage = measure(target, stop=stop)
         return Manifest(
             format=manifests.FORMAT,
@@ -120,7 +123,7 @@ class Snapshots:
             apparent=usage.apparent,
             allocated=usage.allocated,
             skipped=len(taken.skipped),
-            skippedPaths=tuple(shown(path) for path in manifests.noted(taken.skipped)),
+            skippedPaths=tuple(printable(path) for path in manifests.noted(taken.skipped)),
         )
 
     def _existing(self, root: int, creation: Creation) -> Manifest | None:
@@ -131,7 +134,7 @@ class Snapshots:
                     path = self.store.path(creation.name)
                     raise Impossible(f"snapshot {creation.name}: {path} is there, without a valid {manifests.FILE}; remove it")
         elif not _same(found.volume, creation.volume.handle):
-            theirs, ours = shown(found.volume), shown(creation.volume.handle)
+            theirs, ours = printable(found.volume), printable(creation.volume.handle)
             raise Impossible(f"snapshot {creation.name}: is there already, of volume {theirs}, not of {ours}")
         return found
 
@@ -139,20 +142,20 @@ class Snapshots:
         here = self._settings.node
         if volume.node not in ("", here):
             raise Impossible(
-                f"volume {shown(volume.handle)} is on node {volume.node}, this controller runs on {here}: "
+                f"volume {printable(volume.handle)} is on node {volume.node}, this controller runs on {here}: "
                 "only a controller on the volume's own node can copy its files"
             )
 
     @contextmanager
     def _making(self, creation: Creation, stop: Stop) -> Iterator[None]:
-        what = f"snapshot of {shown(creation.volume.handle)}"
+        what = f"snapshot of {printable(creation.volume.handle)}"
         try:
             yield
         except TreeKeepsChanging as error:
             raise NotNow(f"{what}: {error}") from error
         except OSError as error:
             needed = self._needed(creation.volume, stop) if error.errno in errors.FULL else None
-            raise errors.of_making(error, what=what, place=self._settings.snapshots, needed=needed) from error
+            raise errors.copy_error(error, what=what, place=self._settings.snapshots, needed=needed) from error
 
     def _needed(self, volume: VolumeHandle, stop: Stop) -> int | None:
         """For a message that must not fail itself."""
@@ -181,7 +184,7 @@ def _removing(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise errors.of_removing(error, what=what) from error
+        raise errors.remove_error(error, what=what) from error
 
 
 @contextmanager
@@ -189,4 +192,4 @@ def _reading(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise errors.of_reading(error, what=what) from error
+        raise errors.read_error(error, what=what) from error

@@ -20,7 +20,7 @@ from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import Impossible, NotNow, Uncertain
-from ullage.snapshots.backends.hostpath.errors import shown
+from ullage.snapshots.backends.hostpath.errors import printable
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, check_name, closing, is_name, parts_of
 from ullage.snapshots.backends.hostpath.removal import remove_tree
 from ullage.snapshots.backends.hostpath.threads import Stop
@@ -46,7 +46,7 @@ class DirectoryStore:
         """The name in a handle. Raises Impossible for one that we cannot have given."""
         parts = parts_of(handle)
         if parts[:-1] != self.root.parts[1:]:
-            raise Impossible(f"{what} {shown(handle)}: a directory in {self.root} is allowed")
+            raise Impossible(f"{what} {printable(handle)}: a directory in {self.root} is allowed")
         return check_name(parts[-1])
 
     @contextmanager

@@ -22,7 +22,7 @@ from typing import Final
 from ullage.clock import Clock
 from ullage.errors import NotNow
 from ullage.snapshots.backends.hostpath import file_copy
-from ullage.snapshots.backends.hostpath.errors import naming, shown
+from ullage.snapshots.backends.hostpath.errors import naming, printable
 from ullage.snapshots.backends.hostpath.scan import NEVER, Delta, Stamp, Tree, compare, directory_at, scan
 from ullage.snapshots.backends.hostpath.threads import Stop
 
@@ -36,14 +36,14 @@ class TreeKeepsChanging(NotNow):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CopyResult:
     """What came of it."""
 
     cut: datetime
     skipped: tuple[str, ...]  # sockets and devices: they hold no data, and a device would be a way out of the volume
 
 
-def copy_tree(source: int, target: int, *, clock: Clock, stop: Stop) -> Taken:
+def copy_tree(source: int, target: int, *, clock: Clock, stop: Stop) -> CopyResult:
     """Copies what is in one directory to another, which is empty. It is on the disk afterwards."""
     return _TreeCopy(source, target, clock=clock, stop=stop).take()
 
@@ -59,7 +59,7 @@ class _TreeCopy:
         self._has: Tree = {}
         self._attributes: dict[str, file_copy.Attributes] = {}  # of directories
 
-    def take(self) -> Taken:
+    def take(self) -> CopyResult:
         turn = 0
         while True:
             cut = self._clock.now()
@@ -76,14 +76,14 @@ class _TreeCopy:
             self._copy(delta.fresh, found)
             turn += 1
 
-    def _finish(self, cut: datetime, found: Tree) -> Taken:
+    def _finish(self, cut: datetime, found: Tree) -> CopyResult:
         """Directories come last: whatever is made in them changes their times, and may need a mode that theirs denies."""
         for path in reversed(found):
             if found[path].kind == stat.S_IFDIR:
                 with directory_at(self._target, path) as directory, naming(path):
                     file_copy.apply_metadata(directory, found[path], attributes=self._attributes.get(path, {}))
         file_copy.sync_filesystem(self._target)
-        return Taken(cut, tuple(path for path, stamp in found.items() if _without_data(stamp)))
+        return CopyResult(cut, tuple(path for path, stamp in found.items() if _without_data(stamp)))
 
     def _remove(self, gone: tuple[str, ...]) -> None:
         for path in sorted(gone, reverse=True):  # what is in a directory before the directory
@@ -216,6 +216,6 @@ def _restless(delta: Delta, has: Tree) -> str:
     """Files say more than the directories that changed with them."""
     changed = [*delta.fresh, *delta.gone]
     files = [path for path in changed if path not in has or has[path].kind != stat.S_IFDIR] or changed
-    named = ", ".join(shown(path) or "the top directory" for path in sorted(files)[:_NAMED])
+    named = ", ".join(printable(path) or "the top directory" for path in sorted(files)[:_NAMED])
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
     return f"kept changing while it was copied, {PASSES} times: {named}{more}; stop or freeze what writes there for a moment"

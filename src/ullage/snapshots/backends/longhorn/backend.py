@@ -130,7 +130,7 @@ class LonghornBackend:
         try:
             found = await self._client.list(SNAPSHOTS, NAMESPACE, labels=labels)
         except ApiError as problem:
-            raise status.unread(problem, what="snapshots of Longhorn") from problem
+            raise status.read_error(problem, what="snapshots of Longhorn") from problem
         for one in found.items:
             snapshot = status.backend_snapshot_of(one) if not volume or one.spec.volume == volume else None
             if snapshot is not None:
@@ -146,7 +146,7 @@ class LonghornBackend:
         try:
             found = await self._client.list(ENGINES, NAMESPACE, labels=f"{VOLUME_LABEL}={name}")
         except ApiError as problem:
-            raise status.unread(problem, what=f"the engine of volume {name}") from problem
+            raise status.read_error(problem, what=f"the engine of volume {name}") from problem
         engines = [one for one in found.items if one.spec.volume_name == name]
         return status.head_size(engines[0]) if len(engines) == 1 else None
 
@@ -209,7 +209,7 @@ class LonghornBackend:
         try:
             return await self._client.find(kind, name, NAMESPACE)
         except ApiError as problem:
-            raise status.unread(problem, what=f"{kind.kind} {name}") from problem
+            raise status.read_error(problem, what=f"{kind.kind} {name}") from problem
 
     async def _create(self, kind: Kind[T], obj: T) -> None:
         """Where somebody was quicker, it is looked at next what was made."""
@@ -218,7 +218,7 @@ class LonghornBackend:
         except AlreadyExists:
             return
         except ApiError as problem:
-            raise status.unwritten(problem, what=f"{kind.kind} {obj.metadata.name} was not made") from problem
+            raise status.write_error(problem, what=f"{kind.kind} {obj.metadata.name} was not made") from problem
 
     async def _delete(self, kind: Kind[Any], obj: Object) -> None:
         meta = obj.metadata

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import UNSET
@@ -14,7 +14,7 @@ from ullage.engines.handles import SnapshotHandle
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.errors import ApiError, BadRequest, Invalid, Unavailable, Undecodable
-from ullage.kube.objects import find_condition, is_deleting
+from ullage.kube.objects import find_condition, is_deleting, read_time
 from ullage.snapshots.backends.base import BackendSnapshot, Restoration
 
 COMPLETED: Final = "completed"
@@ -72,10 +72,10 @@ def _passes(reason: str) -> bool:
 
 
 def _moment(created: str, name: str) -> datetime:
-    try:
-        return datetime.fromisoformat(created).astimezone(UTC)
-    except ValueError:
-        raise Uncertain(f"snapshot {name}: status.creationTime {created!r} is no time, so its cut is not known") from None
+    found = read_time(created)
+    if found is None:
+        raise Uncertain(f"snapshot {name}: status.creationTime {created!r} is no time, so its cut is not known")
+    return found
 
 
 def _named(snapshot: Snapshot) -> str:
@@ -132,12 +132,12 @@ def head_size(engine: Engine) -> int | None:
 # --- the API ---------------------------------------------------------------------------------------------------------
 
 
-def unread(problem: ApiError, *, what: str) -> Uncertain:
+def read_error(problem: ApiError, *, what: str) -> Uncertain:
     """A read that was refused tells nothing about what is there."""
     return Uncertain(f"{what} cannot be read: {problem}")
 
 
-def unwritten(problem: ApiError, *, what: str) -> UllageError:
+def write_error(problem: ApiError, *, what: str) -> UllageError:
     """What is known after a create or delete that did not succeed. A limit, a missing right or kind can be put right without
     an edit of what was asked for."""
     message = f"{what}: {problem}"

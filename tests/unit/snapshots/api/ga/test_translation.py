@@ -162,7 +162,7 @@ def test_what_a_content_says(status: Json, state: State) -> None:
 )
 def test_what_a_snapshot_asks_for(spec: Json, claim: str, wanted: str, class_name: str | None) -> None:
     found = GA.read_snapshot(snapshot({}, **spec))
-    assert (found.claim, found.wanted, found.class_name) == (claim, wanted, class_name)
+    assert (found.claim, found.imported_record, found.class_name) == (claim, wanted, class_name)
 
 
 def test_half_a_secret_is_none() -> None:

@@ -154,7 +154,7 @@ def test_what_a_snapshot_says(status: Json, state: State) -> None:
 )
 def test_what_a_snapshot_asks_for(spec: Json, claim: str, wanted: str) -> None:
     found = PROTOTYPE.read_snapshot(snapshot(**spec))
-    assert (found.claim, found.wanted) == (claim, wanted)
+    assert (found.claim, found.imported_record) == (claim, wanted)
     assert found.state.record == "", "whatever a user writes into the spec, nothing is bound by it"
 
 

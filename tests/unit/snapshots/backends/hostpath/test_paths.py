@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ullage.errors import BadInput, Impossible, NotNow
-from ullage.snapshots.backends.hostpath.errors import shown
+from ullage.snapshots.backends.hostpath.errors import printable
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings, VolumePath, check_name, opened, volume_path
 
 ROOTS = (Path("/srv/volumes"), Path("/mnt/fast"))
@@ -153,4 +153,4 @@ def test_a_root_that_is_not_mounted_may_be_later(tmp_path: Path) -> None:
     ],
 )
 def test_paths_in_messages_are_printable(path: str, text: str) -> None:
-    assert shown(path) == text
+    assert printable(path) == text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ullage.clock import SystemClock
 from ullage.snapshots.backends.hostpath.threads import Stop
-from ullage.snapshots.backends.hostpath.tree_copy import Taken, copy_tree
+from ullage.snapshots.backends.hostpath.tree_copy import CopyResult, copy_tree
 
 Description = dict[str, tuple[object, ...]]
 
@@ -41,7 +41,7 @@ def _attributes(path: bytes) -> dict[str, bytes]:
     return {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith(("user.", "system.posix_acl_"))}
 
 
-def copied(source: Path, target: Path) -> Taken:
+def copied(source: Path, target: Path) -> CopyResult:
     """Copies a tree to a new directory."""
     target.mkdir()
     ours, theirs = (os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (source, target))

@@ -88,7 +88,7 @@ class Restorer:
             return None
         match decide(facts):
             case Report(blocker):
-                self._tell(facts.claim, blocker)
+                self._record_event(facts.claim, blocker)
             case Make(request):
                 await self._make(facts, request)
             case Undo(request):
@@ -149,7 +149,7 @@ class Restorer:
             raise
         await self._provide(replace(facts, claim=claim), request, restored=restored, secrets=secrets)
         note = f"volume {request.restoration.name} was made from VolumeSnapshot {facts.source.namespace}/{facts.source.name}"
-        self._tell(claim, Blocker("Restored", note, waits=True))
+        self._record_event(claim, Blocker("Restored", note, waits=True))
         await self._release(claim)
 
     async def _provide(self, facts: RestoreFacts, request: RestoreRequest, *, restored: Restored, secrets: Secrets) -> None:
@@ -214,11 +214,11 @@ class Restorer:
             return claim
         return await patch_seen(self._client, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
 
-    def _tell(self, claim: PersistentVolumeClaim, blocker: Blocker) -> None:
+    def _record_event(self, claim: PersistentVolumeClaim, blocker: Blocker) -> None:
         reason = Reason(blocker.reason, action="Restore", type="Normal" if blocker.waits else "Warning")
         self._recorder.record(CLAIMS, claim, reason, note=blocker.message)
 
     def _failed(self, claim: PersistentVolumeClaim, error: Exception) -> None:
         again = isinstance(error, Retryable)
         reason, more = ("RestoreRetried", "; it is tried again") if again else ("RestoreFailed", "")
-        self._tell(claim, Blocker(reason, f"{error}{more}"))
+        self._record_event(claim, Blocker(reason, f"{error}{more}"))

@@ -217,6 +217,6 @@ _NEEDED: Final[tuple[Rule, ...]] = (
 )
 
 
-def no_way_back(facts: RestoreFacts) -> Blocker | None:
+def cleanup_blocker(facts: RestoreFacts) -> Blocker | None:
     """What is missing to find the volume of a claim that was begun, so that it can be deleted."""
     return next((blocker for rule in _NEEDED if (blocker := rule(facts))), None)

@@ -14,7 +14,7 @@ from ullage.errors import BadInput
 from ullage.kube.objects import is_deleting
 from ullage.snapshots import class_parameters
 from ullage.snapshots.backends.base import Restoration
-from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts, no_way_back, review
+from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts, cleanup_blocker, review
 from ullage.snapshots.data_source import RESTORING, has_begun, volume_name
 from ullage.snapshots.model import Ref
 
@@ -87,7 +87,7 @@ def _is_anothers(facts: RestoreFacts) -> bool:
 
 def _stuck(facts: RestoreFacts) -> Blocker | None:
     """A claim that goes, and whose volume cannot be looked for. Rather held than leaked."""
-    missing = no_way_back(facts)
+    missing = cleanup_blocker(facts)
     if missing is None:
         return None
     return Blocker(
@@ -103,12 +103,12 @@ def request_of(facts: RestoreFacts) -> RestoreRequest:
     assert found is not None
     assert record is not None
     meta, name = claim.metadata, volume_name(claim)
-    blanks = class_parameters.claim_blanks(namespace=meta.namespace, name=meta.name, volume=name)
+    variables = class_parameters.claim_variables(namespace=meta.namespace, name=meta.name, volume=name)
     restoration = Restoration(
         name=name,
         snapshot=record.handle,
         size=facts.asked,
-        parameters=class_parameters.plain(found.parameters, roles=class_parameters.RESTORE_ROLES),
+        parameters=class_parameters.driver_parameters(found.parameters, roles=class_parameters.RESTORE_ROLES),
         filesystem=found.parameters.get(class_parameters.FILESYSTEM, ""),
         block=claim.spec.volume_mode == "Block",
         access_modes=claim.spec.access_modes or ("ReadWriteOnce",),
@@ -116,6 +116,6 @@ def request_of(facts: RestoreFacts) -> RestoreRequest:
     return RestoreRequest(
         driver=found.provisioner,
         restoration=restoration,
-        secret=class_parameters.secret_of(found.parameters, class_parameters.PROVISIONER, blanks=blanks),
-        references=class_parameters.references(found.parameters, blanks=blanks),
+        secret=class_parameters.secret_of(found.parameters, class_parameters.PROVISIONER, variables=variables),
+        references=class_parameters.references(found.parameters, variables=variables),
     )

@@ -23,7 +23,7 @@ from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
-from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, plain
+from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
 from ullage.snapshots.controllers.record.sync.rules import (
     Decision,
     RecordFacts,
@@ -131,7 +131,7 @@ class RecordSyncer:
             secrets = await self._secrets(record.secret)
             creation = self._creation(lookup, record, secrets, strict=decision.step in (Step.MARK, Step.CREATE))
             asked = True
-            again = await self._ask(lookup, obj, decision.step, creation)
+            again = await self._call_driver(lookup, obj, decision.step, creation)
         except ApiError:
             raise  # says nothing of what the driver did: that is asked for again
         except (Retryable, Terminal) as error:
@@ -170,9 +170,9 @@ class RecordSyncer:
         elif decision.step is Step.RELEASE:
             await self._release(lookup, obj)
         elif decision.problem is not None:
-            await self._say(lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem))
+            await self._write_state(lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem))
 
-    async def _ask(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
+    async def _call_driver(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
         record = lookup.dialect.read_record(obj)
         backend = self._backends[record.driver]
         if step is Step.DELETE:
@@ -197,7 +197,7 @@ class RecordSyncer:
 
     async def _found(self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot) -> Requeue | None:
         state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)
-        obj = await self._say(lookup, obj, state)
+        obj = await self._write_state(lookup, obj, state)
         # Whoever looks next, at this one or at its queue, must see that it is cut: it would ask the driver once more.
         await lookup.records.reached(int(obj.metadata.resource_version))
         return None if snapshot.ready else Requeue(poll_after(snapshot.cut, self._clock.now()))
@@ -209,7 +209,7 @@ class RecordSyncer:
             raise NotNow(f"class {record.class_name} does not exist")
         if found is not None and found.problem is not None and strict:
             raise Terminal(found.problem.message)
-        parameters = plain(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
+        parameters = driver_parameters(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
         volume = VolumeHandle(handle=record.volume, node=record.node)
         return Creation(name=f"snapshot-{record.ref.uid}", volume=volume, parameters=parameters, secrets=secrets)
 
@@ -237,7 +237,7 @@ class RecordSyncer:
         mark = mark_after(record, error, asked=failure.asked)
         if mark != record.meta.annotations.get(CREATING):
             obj = await self._mark(lookup, obj, mark)
-        await self._say(lookup, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
+        await self._write_state(lookup, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
         if queue_of(record):
             await lookup.records.reached(int(obj.metadata.resource_version))  # whoever is next must see the mark
         return again
@@ -245,7 +245,7 @@ class RecordSyncer:
     async def _mark(self, lookup: SnapshotLookup, obj: Any, mark: str | None) -> Any:
         return await self._patch(lookup, obj, {"metadata": {"annotations": {CREATING: mark}}})
 
-    async def _say(self, lookup: SnapshotLookup, obj: Any, state: State) -> Any:
+    async def _write_state(self, lookup: SnapshotLookup, obj: Any, state: State) -> Any:
         change: Change = lookup.dialect.record_change(obj, state, now=self._clock.now())
         if change.main is not None:
             obj = await self._patch(lookup, obj, change.main)

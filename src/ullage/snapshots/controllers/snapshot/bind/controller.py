@@ -23,7 +23,7 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots.api.common import read_time
+from ullage.kube.objects import read_time
 from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot
 from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
@@ -38,8 +38,8 @@ READY_EVENT: Final = Reason("SnapshotReady")
 WAITING_EVENT: Final = Reason("SnapshotWaiting")
 UNNAMED: Final = "SnapshotError"
 WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
-TOLD_AFTER: Final = 5.0  # seconds of waiting that are worth an event
-LOOK_AGAIN: Final = 0.2  # where something was made that the cache does not show yet
+EVENT_AFTER: Final = 5.0  # seconds of waiting that are worth an event
+RETRY_SECONDS: Final = 0.2  # where something was made that the cache does not show yet
 
 
 class Binder:
@@ -101,7 +101,7 @@ class Binder:
         """A class came or changed: whoever was stopped for want of one may go on."""
         for obj in self._lookup.snapshots.items():
             snapshot = self._dialect.read_snapshot(obj)
-            if not snapshot.state.record and not snapshot.wanted:
+            if not snapshot.state.record and not snapshot.imported_record:
                 yield Key(snapshot.meta.namespace, snapshot.meta.name)
 
     def _seen(self, old: Any, new: Any) -> None:
@@ -122,8 +122,8 @@ class Binder:
         try:
             await self._act(obj, facts, plan)
         except (AlreadyExists, NotFound):
-            return Requeue(LOOK_AGAIN)  # what was made, or went, a moment ago is not in the caches yet
-        return self._tell_waiting(obj, plan)
+            return Requeue(RETRY_SECONDS)  # what was made, or went, a moment ago is not in the caches yet
+        return self._report_waiting(obj, plan)
 
     async def _facts(self, snapshot: Snapshot) -> SnapshotFacts:
         lookup = self._lookup
@@ -132,7 +132,7 @@ class Binder:
         if record is None and (snapshot.state.record or snapshot.meta.deletion_timestamp is not None):
             record = await self._read_record(name)  # the cache of records may be behind that of snapshots
         context = self._volumes.context(snapshot.meta.namespace, snapshot.claim)
-        begun = record is not None or bool(snapshot.wanted)
+        begun = record is not None or bool(snapshot.imported_record)
         facts = SnapshotFacts(
             snapshot=snapshot,
             record_name=name,
@@ -161,11 +161,11 @@ class Binder:
             return None
         return WAITING if self._queues.first(queue_name(source.driver, source.volume.handle)) else None
 
-    def _tell_waiting(self, obj: Any, plan: SnapshotPlan) -> Requeue | None:
+    def _report_waiting(self, obj: Any, plan: SnapshotPlan) -> Requeue | None:
         if plan.state is None or plan.state.waiting is not WAITING:
             return None
         requested = read_time(obj.metadata.creation_timestamp) or self._clock.now()
-        left = TOLD_AFTER - (self._clock.now() - requested).total_seconds()
+        left = EVENT_AFTER - (self._clock.now() - requested).total_seconds()
         if left > 0:
             return Requeue(left)
         self._recorder.record(self._dialect.snapshots, obj, WAITING_EVENT, note=WAITING.message)
@@ -174,22 +174,22 @@ class Binder:
     # --- acting ---
 
     async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> None:
-        if plan.keep:
-            obj = await self._keep(obj, facts.snapshot, plan)
+        if plan.protect:
+            obj = await self._protect(obj, facts.snapshot, plan)
         if plan.hold_claim and facts.context.claim is not None:
-            await self._hold(facts.context.claim)
-        if plan.make is not None:
-            await self._make(obj, plan.make)
+            await self._hold_claim(facts.context.claim)
+        if plan.create_record is not None:
+            await self._create_record(obj, plan.create_record)
         if plan.bind is not None and facts.record is not None:
-            await self._bind(facts.record, plan)
+            await self._bind_record(facts.record, plan)
         if plan.delete_record and facts.record is not None:
-            await self._delete(facts.record)
+            await self._delete_record(facts.record)
         if plan.state is not None:
-            obj = await self._say(obj, facts.snapshot, plan)
+            obj = await self._write_state(obj, facts.snapshot, plan)
         if plan.release:
             await self._release(obj)
 
-    async def _keep(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
+    async def _protect(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
         meta = obj.metadata
         missing = [one for one in self._dialect.finalizers if one not in meta.finalizers]
         labels = {key: value for key, value in plan.labels.items() if meta.labels.get(key) != value}
@@ -203,19 +203,19 @@ class Binder:
             merge["spec"] = {self._dialect.class_field: plan.class_name}
         return await self._patch(obj, merge) if merge else obj
 
-    async def _hold(self, claim: core.PersistentVolumeClaim) -> None:
+    async def _hold_claim(self, claim: core.PersistentVolumeClaim) -> None:
         meta = claim.metadata
         if self._dialect.claim_finalizer not in meta.finalizers:
             merge = {"metadata": {"finalizers": [*meta.finalizers, self._dialect.claim_finalizer]}}
             await patch_seen(self._client, core.CLAIMS, claim, merge)
 
-    async def _make(self, obj: Any, record: Record) -> None:
+    async def _create_record(self, obj: Any, record: Record) -> None:
         kind = self._dialect.records
         await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
         note = f"Asked {record.driver} for a snapshot of volume {record.volume_name}."
         self._recorder.record(self._dialect.snapshots, obj, CREATING_EVENT, note=note)
 
-    async def _bind(self, record: Record, plan: SnapshotPlan) -> None:
+    async def _bind_record(self, record: Record, plan: SnapshotPlan) -> None:
         found = self._lookup.records.get(Key("", record.meta.name))
         if found is None or plan.bind is None:
             return
@@ -223,11 +223,11 @@ class Binder:
         if change.main is not None:
             await patch_seen(self._client, self._dialect.records, found, change.main)
 
-    async def _delete(self, record: Record) -> None:
+    async def _delete_record(self, record: Record) -> None:
         with contextlib.suppress(NotFound):  # gone already: the cache will say so
             await self._client.delete(self._dialect.records, record.meta.name, uid=record.meta.uid)
 
-    async def _say(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
+    async def _write_state(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
         state = plan.state or State()
         change = self._dialect.snapshot_change(obj, state, now=self._clock.now())
         if change.main is not None:
@@ -236,10 +236,10 @@ class Binder:
             obj = await self._patch(obj, change.status, subresource="status")
         if change:
             self._metrics.moved(snapshot, state, driver=plan.driver)
-        self._tell(obj, snapshot, state)
+        self._record_events(obj, snapshot, state)
         return obj
 
-    def _tell(self, obj: Any, snapshot: Snapshot, state: State) -> None:
+    def _record_events(self, obj: Any, snapshot: Snapshot, state: State) -> None:
         kind, uid = self._dialect.snapshots, snapshot.meta.uid
         if state.ready and not snapshot.state.ready:
             self._recorder.record(kind, obj, READY_EVENT, note="The snapshot is ready to use.")

@@ -14,7 +14,7 @@ from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting
 from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to
-from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, plain, secret_of, snapshot_blanks
+from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
 from ullage.snapshots.model import (
     ABOUT_TO,
     CREATING,
@@ -51,11 +51,11 @@ class SnapshotFacts:
 class SnapshotPlan:
     """What to do, in this order. What is absent is left as it is."""
 
-    keep: bool = False  # finalizers and labels on the snapshot, and its class where it named none
+    protect: bool = False  # finalizers and labels on the snapshot, and its class where it named none
     labels: Mapping[str, str] = field(default_factory=dict)
     class_name: str = ""
     hold_claim: bool = False  # the claim must not go: a snapshot of it is being taken
-    make: Record | None = None
+    create_record: Record | None = None
     bind: Ref | None = None
     delete_record: bool = False
     state: State | None = None
@@ -71,7 +71,7 @@ def plan_snapshot(facts: SnapshotFacts) -> SnapshotPlan:
         return NOTHING
     if is_deleting(facts.snapshot.meta):
         return _deleting(facts)
-    if facts.snapshot.wanted:
+    if facts.snapshot.imported_record:
         return _imported(facts)
     if facts.record is not None or facts.snapshot.state.record:
         return _recorded(facts)
@@ -113,11 +113,11 @@ def _begin(facts: SnapshotFacts) -> SnapshotPlan:
     except BadInput as error:
         return _stopped(facts, Problem("ClassInvalid", f"class {found.name}: {error}"))
     return SnapshotPlan(
-        keep=True,
+        protect=True,
         labels=labels_for(snapshot.claim, source.volume_name),
         class_name=found.name,
         hold_claim=True,
-        make=record,
+        create_record=record,
         state=State(record=facts.record_name, waiting=facts.waiting or CREATING_NOW),
         driver=source.driver,
     )
@@ -160,10 +160,10 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
 
 
 def _secret(facts: SnapshotFacts, found: SnapshotClass) -> Ref | None:
-    plain(found.parameters, roles=SNAPSHOT_ROLES)
+    driver_parameters(found.parameters, roles=SNAPSHOT_ROLES)
     meta = facts.snapshot.meta
-    blanks = snapshot_blanks(namespace=meta.namespace, name=meta.name, record=facts.record_name)
-    return secret_of(found.parameters, SNAPSHOTTER, blanks=blanks)
+    variables = snapshot_variables(namespace=meta.namespace, name=meta.name, record=facts.record_name)
+    return secret_of(found.parameters, SNAPSHOTTER, variables=variables)
 
 
 def _recorded(facts: SnapshotFacts) -> SnapshotPlan:
@@ -175,7 +175,7 @@ def _recorded(facts: SnapshotFacts) -> SnapshotPlan:
     if problem := misbound(record, snapshot):
         return SnapshotPlan(state=State(problem=problem), release=True, driver=record.driver)
     return SnapshotPlan(
-        keep=True,
+        protect=True,
         labels=labels_for(snapshot.claim, record.volume_name),
         hold_claim=in_progress(snapshot, record),
         state=_mirrored(facts, record),
@@ -193,7 +193,7 @@ def _mirrored(facts: SnapshotFacts, record: Record) -> State:
 def _imported(facts: SnapshotFacts) -> SnapshotPlan:
     snapshot, record = facts.snapshot, facts.record
     if record is None:
-        wanted = snapshot.wanted
+        wanted = snapshot.imported_record
         return SnapshotPlan(
             state=State(problem=Problem("RecordMissing", f"{wanted} does not exist; an administrator makes it"))
         )
@@ -205,7 +205,7 @@ def _imported(facts: SnapshotFacts) -> SnapshotPlan:
     if problem_found := misbound(record, snapshot):
         return SnapshotPlan(state=State(problem=problem_found), release=True, driver=record.driver)
     bind = None if record.ref.uid else ref_of(snapshot)
-    return SnapshotPlan(keep=True, bind=bind, state=_mirrored(facts, record), driver=record.driver)
+    return SnapshotPlan(protect=True, bind=bind, state=_mirrored(facts, record), driver=record.driver)
 
 
 def _deleting(facts: SnapshotFacts) -> SnapshotPlan:

@@ -41,14 +41,14 @@ def plan(**changed: Any) -> SnapshotPlan:
 class TestBegin:
     def test_everything_is_held_before_the_record_is_made(self) -> None:
         made = plan()
-        assert made.keep
+        assert made.protect
         assert made.hold_claim
         assert made.class_name == "daily"
         assert made.labels == {CLAIM_LABEL: "db", VOLUME_LABEL: "pv-1"}
         assert made.state == State(record="snapcontent-snap-uid", waiting=CREATING_NOW)
 
     def test_the_record_says_what_is_about_to_be_asked(self) -> None:
-        made = plan().make
+        made = plan().create_record
         assert made is not None
         assert (made.meta.name, made.ref) == ("snapcontent-snap-uid", Ref("team", "snap", "snap-uid"))
         assert (made.driver, made.volume, made.class_name, made.policy) == (DRIVER, "vol-1", "daily", "Delete")
@@ -56,19 +56,19 @@ class TestBegin:
 
     def test_who_waits_for_its_turn_is_not_marked_as_begun(self) -> None:
         made = plan(waiting=BUSY)
-        assert made.make is not None
-        assert not made.make.begun
+        assert made.create_record is not None
+        assert not made.create_record.begun
         assert made.state == State(record="snapcontent-snap-uid", waiting=BUSY)
 
     def test_the_class_decides_whether_the_data_outlives_the_snapshot(self) -> None:
-        made = plan(classes=[snapshot_class(policy="Retain")]).make
+        made = plan(classes=[snapshot_class(policy="Retain")]).create_record
         assert made is not None
         assert made.policy == "Retain"
 
     def test_a_refusal_holds_nothing(self) -> None:
         context = ClaimContext(storage_class=storage_class())
         refused = plan(context=context, snapshot=snapshot(class_name="daily"))
-        assert (refused.keep, refused.hold_claim, refused.make, refused.release) == (False, False, None, True)
+        assert (refused.protect, refused.hold_claim, refused.create_record, refused.release) == (False, False, None, True)
         assert refused.state is not None
         assert refused.state.problem is not None
         assert refused.state.problem.reason == "ClaimNotFound"
@@ -98,7 +98,7 @@ class TestRecorded:
         made = plan(record=record(state=DONE))
         assert made.state == State(record="snapcontent-snap-uid", cut=CUT, ready=True, restore_size=1024)
         assert not made.hold_claim
-        assert made.make is None
+        assert made.create_record is None
 
     def test_the_claim_is_held_until_the_cut(self) -> None:
         assert plan(record=record(begun=True)).hold_claim
@@ -118,7 +118,7 @@ class TestRecorded:
     def test_a_record_that_vanished_is_said_and_not_made_anew(self) -> None:
         said = State(record="snapcontent-snap-uid", cut=CUT, ready=True, restore_size=1024)
         made = plan(snapshot=snapshot(state=said), settings=replace(MANAGED, alone=True))
-        assert made.make is None
+        assert made.create_record is None
         assert made.state is not None
         assert not made.state.ready
         text = "snapcontent-snap-uid is gone, and with it whatever it stood for"
@@ -148,12 +148,12 @@ class TestBinding:
 
 
 class TestImport:
-    WANTED = snapshot(wanted="by-hand")
+    WANTED = snapshot(imported_record="by-hand")
 
     def test_a_record_that_names_the_snapshot_is_bound_to_it(self) -> None:
         made = plan(snapshot=self.WANTED, record=record(imported="h-9", ref=Ref("team", "snap")))
         assert made.bind == Ref("team", "snap", "snap-uid")
-        assert made.keep
+        assert made.protect
 
     def test_a_bound_one_is_not_bound_again(self) -> None:
         made = plan(snapshot=self.WANTED, record=record(imported="h-9", state=replace(DONE, handle="h-9")))
@@ -174,7 +174,7 @@ class TestImport:
 
     def test_a_record_for_another_snapshot_is_not_taken(self) -> None:
         made = plan(snapshot=self.WANTED, record=record(imported="h-9", ref=Ref("other", "snap")))
-        assert (made.bind, made.keep) == (None, False)
+        assert (made.bind, made.protect) == (None, False)
         assert made.state is not None
         assert made.state.problem is not None
         assert made.state.problem.reason == "RecordMisbound"
