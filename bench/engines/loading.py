@@ -31,7 +31,7 @@ from ullage.engines.api import (
     VolumeSpec,
 )
 from ullage.engines.chain import HEAD, PollResult
-from ullage.engines.controllers.engine.rules import object_for, seen
+from ullage.engines.controllers.engine.rules import object_for, polled_status
 from ullage.engines.controllers.snapshot.statuses import mirrored
 from ullage.kube.client import codec
 from ullage.kube.crds.definitions import crd_of
@@ -67,7 +67,7 @@ def _engine(volume: Volume, snapshots: int) -> Engine:
     status = EngineStatus(current_state=RUNNING)
     if snapshots:
         look = PollResult(entries_of(name, snapshots), PURGES, LIMITS)
-        status = seen(status, look, volume_size=GIB, since_head=0.0)
+        status = polled_status(status, look, volume_size=GIB, since_head=0.0)
     meta = Meta(name=engine_name(name), namespace=NS)
     return Engine(metadata=meta, spec=EngineSpec(volume_name=name, volume_size=str(GIB)), status=status)
 

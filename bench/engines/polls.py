@@ -40,10 +40,10 @@ class Cost:
 
 
 async def measured(directory: Path, fleet: Fleet) -> list[Cost]:
-    async with _host(directory) as pid, HostConnection(address_of(directory / "socket")) as reach:
-        await _served(reach)
-        await _fill(reach, fleet)
-        engines = [reach.of(name) for name in fleet.names()]
+    async with _host(directory) as pid, HostConnection(address_of(directory / "socket")) as connection:
+        await _served(connection)
+        await _fill(connection, fleet)
+        engines = [connection.of(name) for name in fleet.names()]
         return [await _cost(engines, look, way, fleet=fleet, pid=pid) for way, look in WAYS.items()]
 
 
@@ -104,25 +104,25 @@ async def _host(directory: Path) -> AsyncIterator[int]:
         await process.wait()
 
 
-async def _served(reach: HostConnection) -> None:
+async def _served(connection: HostConnection) -> None:
     async with asyncio.timeout(START_SECONDS):
         while True:
             with contextlib.suppress(NotNow, Uncertain):
-                await reach.host.list()
+                await connection.host.list()
                 return
             await asyncio.sleep(0.1)
 
 
-async def _fill(reach: HostConnection, fleet: Fleet) -> None:
+async def _fill(connection: HostConnection, fleet: Fleet) -> None:
     waiting = iter(fleet.names())
 
     async def work() -> None:
         for name in waiting:
-            await reach.host.create(name, size=SIZE)
-            await reach.host.attach(name)
-            engine = reach.of(name)
+            await connection.host.create(name, size=SIZE)
+            await connection.host.attach(name)
+            engine = connection.of(name)
             for number in range(fleet.snapshots):
-                await reach.host.write(name, offset=number * PIECE, data=b"x" * PIECE)
+                await connection.host.write(name, offset=number * PIECE, data=b"x" * PIECE)
                 await engine.create(snapshot_name(name, number), LABELS)
 
     await asyncio.gather(*(work() for _ in range(8)))

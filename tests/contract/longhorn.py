@@ -55,10 +55,10 @@ class Engines:
     unknown_volume = "no-such-volume"
     keeps_names = True
 
-    def __init__(self, api: MemoryApi, reach: HostConnection) -> None:
+    def __init__(self, api: MemoryApi, connection: HostConnection) -> None:
         self.backend: Backend = LonghornBackend(cast(Client, api))
         self._api = api
-        self._host = reach.host
+        self._host = connection.host
 
     async def volume(self, name: str, files: Files) -> VolumeHandle:
         meta = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
@@ -119,20 +119,20 @@ async def _until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def _controllers(wiring: Wiring, reach: HostConnection) -> list[Controller[Any]]:
+def _controllers(wiring: Wiring, connection: HostConnection) -> list[Controller[Any]]:
     lookup, metrics, settings = lookup_of(wiring), Metrics(), Settings(interval=0.02)
     client, clock, told = wiring.client, wiring.clock, Told()
-    polling = EngineMonitor(client, lookup, reach, settings=settings, metrics=metrics, clock=clock).controller()
+    polling = EngineMonitor(client, lookup, connection, settings=settings, metrics=metrics, clock=clock).controller()
     poll_now = polling.queue.add
     snapshots = SnapshotController(
-        client, lookup, reach, settings=settings, recorder=told, metrics=metrics, poll_now=poll_now, clock=clock
+        client, lookup, connection, settings=settings, recorder=told, metrics=metrics, poll_now=poll_now, clock=clock
     )
     longhorn = LonghornLookup(wiring, StorageLookup(wiring))
     return [
         polling,
         snapshots.controller(),
         VolumeController(client, lookup, needs_attachment=needs_attachment, clock=clock).controller(),
-        longhorn_volume_controller(wiring, longhorn, reach.host, recorder=cast(Recorder, told)),
+        longhorn_volume_controller(wiring, longhorn, connection.host, recorder=cast(Recorder, told)),
     ]
 
 
@@ -142,17 +142,17 @@ async def start(_directory: Path) -> AsyncIterator[System]:
     async with contextlib.AsyncExitStack() as stack:
         short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="engines-")))
         address = await stack.enter_async_context(serving(short / "volumes", short / "socket", clock=SystemClock()))
-        api, reach = MemoryApi(), await stack.enter_async_context(HostConnection(address))
+        api, connection = MemoryApi(), await stack.enter_async_context(HostConnection(address))
         wiring = Wiring(cast(Client, api))
         watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS)
-        controllers = wiring.made(Part(make=lambda given: _controllers(given, reach), watches=watched))
+        controllers = wiring.made(Part(make=lambda given: _controllers(given, connection), watches=watched))
         for held in wiring.held:
             await stack.enter_async_context(held)
         group = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [group.create_task(cache.run()) for cache in wiring.caches]
         tasks += [group.create_task(one.run()) for one in controllers]
         try:
-            yield Engines(api, reach)
+            yield Engines(api, connection)
         finally:
             for task in tasks:
                 task.cancel()

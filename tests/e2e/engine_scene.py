@@ -80,8 +80,8 @@ class EngineScene:
 
     def on_host(self, work: Callable[[HostClient], Awaitable[Result]]) -> Result:
         async def call() -> Result:
-            async with HostConnection(address_of(self.socket)) as reach:
-                return await work(reach.host)
+            async with HostConnection(address_of(self.socket)) as connection:
+                return await work(connection.host)
 
         return asyncio.run(call())
 

@@ -100,11 +100,11 @@ class Storm:
         asyncio.run(self._write(number))
 
     async def _write(self, number: int) -> None:
-        async with HostConnection(address_of(self.scene.socket)) as reach:
+        async with HostConnection(address_of(self.scene.socket)) as connection:
             for volume in self.volumes:
                 self.written[volume, number] = False
                 with contextlib.suppress(UllageError):
-                    await reach.host.write(volume, offset=number * BLOCK, data=block(volume, number))
+                    await connection.host.write(volume, offset=number * BLOCK, data=block(volume, number))
                     self.written[volume, number] = True
 
     # --- kills ---
@@ -180,16 +180,16 @@ class Storm:
         assert max(len(names - self.kept) for names in shown.values()) <= 2, "the head, and its marked parent"
 
     async def _entries(self) -> dict[str, set[str]]:
-        async with HostConnection(address_of(self.scene.socket)) as reach:
-            return {volume: set((await reach.host.engine(volume).snapshots()).entries) for volume in self.volumes}
+        async with HostConnection(address_of(self.scene.socket)) as connection:
+            return {volume: set((await connection.host.engine(volume).snapshots()).entries) for volume in self.volumes}
 
     def check_data(self) -> None:
         asyncio.run(self._check_data())
 
     async def _check_data(self) -> None:
-        async with HostConnection(address_of(self.scene.socket)) as reach:
+        async with HostConnection(address_of(self.scene.socket)) as connection:
             for (volume, number), acknowledged in self.written.items():
-                found = await reach.host.read(volume, offset=number * BLOCK, length=BLOCK)
+                found = await connection.host.read(volume, offset=number * BLOCK, length=BLOCK)
                 allowed = {block(volume, number)} if acknowledged else {block(volume, number), bytes(BLOCK)}
                 assert found in allowed, f"block {number} of {volume}"
 

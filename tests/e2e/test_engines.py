@@ -216,9 +216,9 @@ def _of_claim(up: Up, path: str) -> str:
 
 async def _exchange(socket: Path, volume: str, data: bytes, *, write: bool) -> None:
     """Writes the data, or finds what was written before. A host that has just died attaches its volumes a moment later."""
-    async with HostConnection(address_of(socket)) as reach, asyncio.timeout(60):
-        while not any(one.name == volume and one.attached for one in await reach.host.list()):  # noqa: ASYNC110  the host does not tell
+    async with HostConnection(address_of(socket)) as connection, asyncio.timeout(60):
+        while not any(one.name == volume and one.attached for one in await connection.host.list()):  # noqa: ASYNC110  the host does not tell
             await asyncio.sleep(0.1)
         if write:
-            await reach.host.write(volume, offset=4096, data=data)
-        assert await reach.host.read(volume, offset=4096, length=len(data)) == data
+            await connection.host.write(volume, offset=4096, data=data)
+        assert await connection.host.read(volume, offset=4096, length=len(data)) == data

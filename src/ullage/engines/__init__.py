@@ -1,1 +1,8 @@
-"""Every snapshot inside a volume engine is an object: Longhorn's Snapshot, at 1,000 volumes and 30,000 of them."""
+"""Engine snapshots: every snapshot inside a volume engine is an object, Longhorn's Snapshot; 1,000 volumes with 30,000 of them.
+
+`api`: Snapshot, Volume, Engine. `model`, `tickets`: the terms of decisions; `chain`: what an engine says of its snapshots.
+`handles`: Longhorn's driver, namespace and `snap://VOLUME/SNAPSHOT`. `lookup`: the caches, by volume. `settings`, `metrics`.
+`controllers/`: snapshot (take, mark, purge), engine (poll, make objects), volume (delete with its snapshots).
+`webhook/`: admission of Snapshots. `client/`: gRPC to engines over `protocol/`. `local/`: the embedded engine.
+`slice`: the composition. On one machine Longhorn's kinds are ours (`manage`); where Longhorn itself runs nothing is written.
+"""

@@ -1,4 +1,4 @@
-"""The three kinds as they are looked up: which snapshots a volume has, and which engine serves it."""
+"""The caches, read in this slice's terms: which snapshots a volume has, and which engine serves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many snapshots there are in which state, and what looking at engines costs. No label names a snapshot or a volume."""
+"""How many snapshots there are in which state, and what polling engines costs. No label names a snapshot or a volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How engine snapshots are looked after."""
+"""How often engines are polled, how often a snapshot is tried, and whether Longhorn's kinds are ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Settings:
     them is written, and no hook is asked about them."""
 
     manage: bool = False
-    interval: float = 5.0  # seconds between two looks at an engine
-    pollers: int = 32  # engines that are looked at at the same time
+    interval: float = 5.0  # seconds between two polls of an engine
+    pollers: int = 32  # engines that are polled at the same time
     tries: int = 10  # of a creation, before it has failed
     ticket_seconds: float = 3600.0  # what an attachment ticket is worth unless it is renewed

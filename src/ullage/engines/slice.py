@@ -1,4 +1,4 @@
-"""The slice as one value: Longhorn's kinds, the controllers of their snapshots, and the hooks."""
+"""The slice as one value: Longhorn's kinds, the three controllers, and the hooks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Attachment tickets: whoever needs a volume's engine for a while has the volume attached, and lets go of it again.
+"""Attachment tickets: while one is valid the volume stays attached, so that its engine can be asked.
 
-A ticket is in the Volume itself, `spec.attachmentTickets`, under an id that follows from its owner: making it twice makes one.
-It has an end, so that one which nobody looks after any more holds nothing; and the volumes' controller takes away those whose
-owner is gone, or is done, whatever way that came about. Pure functions: what they give is written as a merge patch.
+A ticket is in the Volume itself, `spec.attachmentTickets`, under an id that follows from its owner: making it twice makes
+one. It expires, so that a forgotten one holds nothing; and the volumes' controller removes those whose owner is gone or does
+not need it any more. Pure functions: what they return is written as a merge patch.
 """
 
 from __future__ import annotations

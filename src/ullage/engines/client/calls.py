@@ -1,15 +1,16 @@
-"""One call to one of an engine's servers: bounded in time, meant for one volume, and its failure one of our errors."""
+"""One gRPC call to one of an engine's services: bounded in time, about one volume, and its failure one of our errors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
-from ullage.engines.client.channels import Channels, sync_agent
+from ullage.engines.client.channels import Channels, sync_agent, target
 from ullage.engines.client.errors import Reason, error, translated
 from ullage.engines.protocol.controller_pb2_grpc import ControllerServiceStub
 from ullage.engines.protocol.host_pb2_grpc import HostServiceStub
@@ -30,6 +31,21 @@ Method = Callable[[Stub], grpc.aio.UnaryUnaryMultiCallable[Request, Response]]
 _VOLUME: Final = re.compile(r"[!-~]{0,253}")
 
 
+@dataclass(frozen=True, slots=True)
+class Service(Generic[Stub]):
+    """A gRPC service of an engine. `locate` finds it by the address of the engine's controller, replica or host."""
+
+    server: str  # who answers, as errors name it
+    stub: Callable[[grpc.aio.Channel], Stub]
+    locate: Callable[[str], str] = target
+
+
+CONTROLLER: Final[Service[ControllerServiceAsyncStub]] = Service("engine", ControllerServiceStub)
+REPLICA: Final[Service[ReplicaServiceAsyncStub]] = Service("replica", ReplicaServiceStub)
+SYNC_AGENT: Final[Service[SyncAgentServiceAsyncStub]] = Service("replica", SyncAgentServiceStub, sync_agent)
+HOST: Final[Service[HostServiceAsyncStub]] = Service("host", HostServiceStub)
+
+
 class VolumeCalls:
     """Calls about one volume."""
 
@@ -37,67 +53,24 @@ class VolumeCalls:
         self._channels = channels
         self._volume = volume
 
-    async def controller(
+    async def call(
         self,
+        service: Service[Stub],
         address: str,
-        method: Method[ControllerServiceAsyncStub, Request, Response],
+        method: Method[Stub, Request, Response],
         request: Request,
         *,
         what: str,
         seconds: float,
     ) -> Response:
-        async with self._channels.to(address) as channel:
-            call = method(ControllerServiceStub(channel))
-            return await self._called(call, request, what=f"engine {address}: {what}", seconds=seconds)
-
-    async def replica(
-        self,
-        address: str,
-        method: Method[ReplicaServiceAsyncStub, Request, Response],
-        request: Request,
-        *,
-        what: str,
-        seconds: float,
-    ) -> Response:
-        async with self._channels.to(address) as channel:
-            call = method(ReplicaServiceStub(channel))
-            return await self._called(call, request, what=f"replica {address}: {what}", seconds=seconds)
-
-    async def sync(
-        self,
-        address: str,
-        method: Method[SyncAgentServiceAsyncStub, Request, Response],
-        request: Request,
-        *,
-        what: str,
-        seconds: float,
-    ) -> Response:
-        """`address` is the replica's."""
-        async with self._channels.to(sync_agent(address)) as channel:
-            call = method(SyncAgentServiceStub(channel))
-            return await self._called(call, request, what=f"replica {address}: {what}", seconds=seconds)
-
-    async def host(
-        self,
-        address: str,
-        method: Method[HostServiceAsyncStub, Request, Response],
-        request: Request,
-        *,
-        what: str,
-        seconds: float,
-    ) -> Response:
-        async with self._channels.to(address) as channel:
-            call = method(HostServiceStub(channel))
-            return await self._called(call, request, what=f"host {address}: {what}", seconds=seconds)
-
-    async def _called(
-        self, call: grpc.aio.UnaryUnaryMultiCallable[Request, Response], request: Request, *, what: str, seconds: float
-    ) -> Response:
+        what = f"{service.server} {address}: {what}"
         if _VOLUME.fullmatch(self._volume) is None:  # else gRPC fails in a way of its own
             allowed = "visible ASCII characters are allowed, 253 at most"
             raise error(Reason.BAD_REQUEST, f"{what}: volume {self._volume[:253]!r}: {allowed}")
         try:
-            return await call(request, timeout=seconds, metadata=(("volume-name", self._volume),))
+            async with self._channels.to(service.locate(address)) as channel:
+                call = method(service.stub(channel))
+                return await call(request, timeout=seconds, metadata=(("volume-name", self._volume),))
         except grpc.aio.AioRpcError as failure:
             code, words = failure.code().name, failure.details() or ""
             if code == "DEADLINE_EXCEEDED":

@@ -1,6 +1,6 @@
-"""The engines of one host, as the controllers need them: `base.Engines`, spoken over the wire.
+"""The engines of one host, through `interface.EngineClients`: what the controllers are given.
 
-All volumes of a host share a connection. It is there as long as whoever holds the `Reach` works.
+All volumes of a host share a connection. It is open as long as whoever holds the `HostConnection` works.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def address_of(socket: Path) -> str:
 
 def connect(wiring: Wiring, address: str) -> EngineClients:
     """The engines of a host, for as long as the wiring's work goes on."""
-    reach = HostConnection(address)
-    wiring.hold(reach)
-    return reach
+    connection = HostConnection(address)
+    wiring.hold(connection)
+    return connection

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
-from ullage.engines.client.calls import VolumeCalls
+from ullage.engines.client.calls import HOST, VolumeCalls
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.longhorn import ASKING_SECONDS, CHANGING_SECONDS, LonghornClient
 from ullage.engines.protocol import host_pb2 as hosts
@@ -39,7 +39,8 @@ class HostClient:
     async def create(self, name: str, *, size: int) -> HostVolume:
         """Makes an empty volume of so many bytes, or finds the one that has this name and size."""
         request = hosts.VolumeCreateRequest(name=name, size=size)
-        made = self._wire(name).host(
+        made = self._calls(name).call(
+            HOST,
             self.address,
             lambda stub: stub.VolumeCreate,
             request,
@@ -51,12 +52,13 @@ class HostClient:
     async def delete(self, name: str) -> None:
         """With all its snapshots, attached or not. One that is not there is deleted already."""
         request = hosts.VolumeDeleteRequest(name=name)
-        await self._wire(name).host(
-            self.address, lambda stub: stub.VolumeDelete, request, what="VolumeDelete", seconds=CHANGING_SECONDS
+        await self._calls(name).call(
+            HOST, self.address, lambda stub: stub.VolumeDelete, request, what="VolumeDelete", seconds=CHANGING_SECONDS
         )
 
     async def list(self) -> tuple[HostVolume, ...]:
-        asked = self._wire("").host(
+        asked = self._calls("").call(
+            HOST,
             self.address,
             lambda stub: stub.VolumeList,
             hosts.VolumeListRequest(),
@@ -68,24 +70,24 @@ class HostClient:
     async def attach(self, name: str, *, frontend: bool = True) -> HostVolume:
         """Without a frontend nobody can write, and the volume can be reverted."""
         request = hosts.VolumeAttachRequest(name=name, frontend=frontend)
-        attached = self._wire(name).host(
-            self.address, lambda stub: stub.VolumeAttach, request, what="VolumeAttach", seconds=CHANGING_SECONDS
+        attached = self._calls(name).call(
+            HOST, self.address, lambda stub: stub.VolumeAttach, request, what="VolumeAttach", seconds=CHANGING_SECONDS
         )
         return _volume(await attached)
 
     async def detach(self, name: str) -> HostVolume:
         """Stops what works on it."""
         request = hosts.VolumeDetachRequest(name=name)
-        detached = self._wire(name).host(
-            self.address, lambda stub: stub.VolumeDetach, request, what="VolumeDetach", seconds=CHANGING_SECONDS
+        detached = self._calls(name).call(
+            HOST, self.address, lambda stub: stub.VolumeDetach, request, what="VolumeDetach", seconds=CHANGING_SECONDS
         )
         return _volume(await detached)
 
     async def poll(self, name: str) -> PollResult:
         """For the volume while it is attached: what its engine says in several calls, in one."""
         request = hosts.VolumeLookRequest(name=name)
-        asked = self._wire(name).host(
-            self.address, lambda stub: stub.VolumeLook, request, what="VolumeLook", seconds=ASKING_SECONDS
+        asked = self._calls(name).call(
+            HOST, self.address, lambda stub: stub.VolumeLook, request, what="VolumeLook", seconds=ASKING_SECONDS
         )
         return _poll_result(await asked)
 
@@ -95,7 +97,8 @@ class HostClient:
         for start in range(offset, offset + length, PIECE):
             size = min(PIECE, offset + length - start)
             request = hosts.VolumeReadRequest(name=name, offset=start, length=size)
-            asked = self._wire(name).host(
+            asked = self._calls(name).call(
+                HOST,
                 self.address,
                 lambda stub: stub.VolumeRead,
                 request,
@@ -111,7 +114,8 @@ class HostClient:
             piece = data[start : start + PIECE]
             last = start + PIECE >= len(data)
             request = hosts.VolumeWriteRequest(name=name, offset=offset + start, data=piece, sync=sync and last)
-            await self._wire(name).host(
+            await self._calls(name).call(
+                HOST,
                 self.address,
                 lambda stub: stub.VolumeWrite,
                 request,
@@ -119,7 +123,7 @@ class HostClient:
                 seconds=CHANGING_SECONDS,
             )
 
-    def _wire(self, volume: str) -> VolumeCalls:
+    def _calls(self, volume: str) -> VolumeCalls:
         return VolumeCalls(self._channels, volume=volume)
 
 

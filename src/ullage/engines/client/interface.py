@@ -1,7 +1,7 @@
-"""What is needed of a volume's engine, whatever it is and however it is reached.
+"""What the controllers need of a volume's engine, whatever it is and however it is reached.
 
-Every call is bounded in time and may be repeated, by this process or by the next one after a crash. What goes wrong is said
-with the errors of `errors.py`: whether something may have happened, and whether it is worth asking again.
+Every call is bounded in time and may be repeated, by this process or by the next one after a crash. What goes wrong is
+raised as Uncertain, NotNow or Impossible: whether something may have happened, and whether it is worth asking again.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from google.protobuf.empty_pb2 import Empty
 
 from ullage.engines.chain import PurgeProgress
 from ullage.engines.client import messages
-from ullage.engines.client.calls import Request, VolumeCalls
+from ullage.engines.client.calls import CONTROLLER, REPLICA, SYNC_AGENT, Request, VolumeCalls
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.errors import Reason, error
-from ullage.engines.client.messages import CloneProgress, ReplicaAddress, ReplicaState, VolumeState, checked_name
+from ullage.engines.client.messages import CloneProgress, ReplicaInfo, ReplicaState, VolumeState, checked_name
 from ullage.engines.protocol import controller_pb2 as controller
 from ullage.engines.protocol import replica_pb2 as replica
 from ullage.engines.protocol import syncagent_pb2 as syncagent
@@ -41,52 +41,55 @@ class LonghornClient:
     def __init__(self, channels: Channels, address: str, *, volume: str) -> None:
         self.address = address
         self.volume = volume
-        self._wire = VolumeCalls(channels, volume=volume)
+        self._calls = VolumeCalls(channels, volume=volume)
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
     async def state(self) -> VolumeState:
-        asked = self._wire.controller(
-            self.address, lambda stub: stub.VolumeGet, Empty(), what="VolumeGet", seconds=ASKING_SECONDS
+        asked = self._calls.call(
+            CONTROLLER, self.address, lambda stub: stub.VolumeGet, Empty(), what="VolumeGet", seconds=ASKING_SECONDS
         )
         return messages.volume_state(await asked)
 
-    async def replicas(self) -> tuple[ReplicaAddress, ...]:
-        asked = self._wire.controller(
-            self.address, lambda stub: stub.ReplicaList, Empty(), what="ReplicaList", seconds=ASKING_SECONDS
+    async def replicas(self) -> tuple[ReplicaInfo, ...]:
+        asked = self._calls.call(
+            CONTROLLER, self.address, lambda stub: stub.ReplicaList, Empty(), what="ReplicaList", seconds=ASKING_SECONDS
         )
-        return tuple(map(messages.replica_place, (await asked).replicas))
+        return tuple(map(messages.replica_info, (await asked).replicas))
 
     async def replica(self, address: str) -> ReplicaState:
         """One replica, with all snapshots that it has."""
-        asked = self._wire.replica(address, lambda stub: stub.ReplicaGet, Empty(), what="ReplicaGet", seconds=ASKING_SECONDS)
+        asked = self._calls.call(
+            REPLICA, address, lambda stub: stub.ReplicaGet, Empty(), what="ReplicaGet", seconds=ASKING_SECONDS
+        )
         return messages.replica_state((await asked).replica)
 
     async def snapshots(self) -> ReplicaState:
         """The snapshots of the volume: those of the readable replica that has most, since one may lag behind."""
-        places = [place for place in await self.replicas() if place.mode == "RW"]
-        if not places:
-            raise self._unfit("snapshots cannot be listed", places)
-        return max(await _all(self.replica(place.address) for place in places), key=lambda state: len(state.entries))
+        infos = [info for info in await self.replicas() if info.mode == "RW"]
+        if not infos:
+            raise self._unfit("snapshots cannot be listed", infos)
+        return max(await _all(self.replica(info.address) for info in infos), key=lambda state: len(state.entries))
 
     async def purge_status(self) -> Mapping[str, PurgeProgress]:
         """By the replica's address; those in error are left out."""
-        places = [place for place in await self.replicas() if place.mode != "ERR"]
-        found = await _all(self._purge_status(place.address) for place in places)
-        return {place.address: status for place, status in zip(places, found, strict=True)}
+        infos = [info for info in await self.replicas() if info.mode != "ERR"]
+        found = await _all(self._purge_status(info.address) for info in infos)
+        return {info.address: status for info, status in zip(infos, found, strict=True)}
 
     async def clone_status(self) -> Mapping[str, CloneProgress]:
         """By the replica's address; those in error are left out."""
-        places = [place for place in await self.replicas() if place.mode != "ERR"]
-        found = await _all(self._clone_status(place.address) for place in places)
-        return {place.address: status for place, status in zip(places, found, strict=True)}
+        infos = [info for info in await self.replicas() if info.mode != "ERR"]
+        found = await _all(self._clone_status(info.address) for info in infos)
+        return {info.address: status for info, status in zip(infos, found, strict=True)}
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     async def snapshot(self, name: str, *, labels: Mapping[str, str] | None = None) -> str:
         """Takes a snapshot of the head as it is now, and gives its name. One that has this name already is Impossible."""
         request = controller.VolumeSnapshotRequest(name=checked_name(name), labels=labels or {}, freezeFilesystem=False)
-        taken = self._wire.controller(
+        taken = self._calls.call(
+            CONTROLLER,
             self.address,
             lambda stub: stub.VolumeSnapshot,
             request,
@@ -99,9 +102,10 @@ class LonghornClient:
         """A snapshot that nobody asked for, such as a rebuild leaves: the next purge takes it away."""
         moment = created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         request = replica.ReplicaSnapshotRequest(name=checked_name(name), user_created=False, created=moment)
-        for place in await self._all_writable(f"snapshot {name} cannot be taken"):
-            await self._wire.replica(
-                place.address,
+        for info in await self._all_writable(f"snapshot {name} cannot be taken"):
+            await self._calls.call(
+                REPLICA,
+                info.address,
                 lambda stub: stub.ReplicaSnapshot,
                 request,
                 what=f"ReplicaSnapshot {name}",
@@ -113,16 +117,18 @@ class LonghornClient:
         not there is marked already."""
         marking = replica.DiskMarkAsRemovedRequest(name=checked_name(name))
         unhashing = syncagent.SnapshotHashCancelRequest(snapshot_name=name)
-        for place in await self._all_writable(f"snapshot {name} cannot be removed"):
-            await self._wire.replica(
-                place.address,
+        for info in await self._all_writable(f"snapshot {name} cannot be removed"):
+            await self._calls.call(
+                REPLICA,
+                info.address,
                 lambda stub: stub.DiskMarkAsRemoved,
                 marking,
                 what=f"DiskMarkAsRemoved {name}",
                 seconds=CHANGING_SECONDS,
             )
-            await self._wire.sync(
-                place.address,
+            await self._calls.call(
+                SYNC_AGENT,
+                info.address,
                 lambda stub: stub.SnapshotHashCancel,
                 unhashing,
                 what=f"SnapshotHashCancel {name}",
@@ -131,11 +137,11 @@ class LonghornClient:
 
     async def purge(self) -> None:
         """Starts to take away what is marked, and every system snapshot with it. `purge_status` says how far it is."""
-        places = await self._all_writable("snapshots cannot be purged")
+        infos = await self._all_writable("snapshots cannot be purged")
         busy = [address for address, status in (await self.purge_status()).items() if status.purging]
         if busy:
             raise error(Reason.PURGING, f"volume {self.volume}: {', '.join(busy)} is already purging snapshots")
-        await _all(self._purge(place.address) for place in places)
+        await _all(self._purge(info.address) for info in infos)
 
     async def revert(self, name: str) -> VolumeState:
         """The volume becomes what it was at the snapshot; what is in the head is lost. Only without a frontend."""
@@ -146,12 +152,12 @@ class LonghornClient:
         """Copies another volume's snapshot into this one, which has to be new and large enough, and reverts to it. It takes
         as long as the copying does; `clone_status` says how far it is."""
         otherwise = f"snapshot {snapshot} of volume {source.volume} cannot be cloned"
-        places = await self._all_writable(otherwise)
+        infos = await self._all_writable(otherwise)
         origins = await source.replicas()
-        origin = next((place for place in origins if place.mode == "RW"), None)
+        origin = next((info for info in origins if info.mode == "RW"), None)
         if origin is None:
             raise source._unfit(otherwise, origins)
-        await _all(self._clone(place, checked_name(snapshot), origin=origin, volume=source.volume) for place in places)
+        await _all(self._clone(info, checked_name(snapshot), origin=origin, volume=source.volume) for info in infos)
 
     # --- the volume ---------------------------------------------------------------------------------------------------
 
@@ -186,43 +192,51 @@ class LonghornClient:
     async def _changed(
         self, method: Method[ControllerServiceAsyncStub, Request, controller.Volume], request: Request, *, what: str
     ) -> VolumeState:
-        changing = self._wire.controller(self.address, method, request, what=what, seconds=CHANGING_SECONDS)
+        changing = self._calls.call(CONTROLLER, self.address, method, request, what=what, seconds=CHANGING_SECONDS)
         return messages.volume_state(await changing)
 
-    async def _all_writable(self, otherwise: str) -> tuple[ReplicaAddress, ...]:
+    async def _all_writable(self, otherwise: str) -> tuple[ReplicaInfo, ...]:
         """All replicas, if every one can be changed: one that is left out would bring back what was removed."""
-        places = await self.replicas()
-        if not places or any(place.mode != "RW" for place in places):
-            raise self._unfit(otherwise, places)
-        states = await _all(self.replica(place.address) for place in places)
-        rebuilt = [place.address for place, state in zip(places, states, strict=True) if state.rebuilding]
+        infos = await self.replicas()
+        if not infos or any(info.mode != "RW" for info in infos):
+            raise self._unfit(otherwise, infos)
+        states = await _all(self.replica(info.address) for info in infos)
+        rebuilt = [info.address for info, state in zip(infos, states, strict=True) if state.rebuilding]
         if rebuilt:
             raise error(Reason.REBUILDING, f"volume {self.volume}: {otherwise}: {', '.join(rebuilt)} is rebuilding")
-        return places
+        return infos
 
-    def _unfit(self, otherwise: str, places: Iterable[ReplicaAddress]) -> Exception:
-        modes = ", ".join(f"replica {place.address} is {place.mode}" for place in places if place.mode != "RW")
+    def _unfit(self, otherwise: str, infos: Iterable[ReplicaInfo]) -> Exception:
+        modes = ", ".join(f"replica {info.address} is {info.mode}" for info in infos if info.mode != "RW")
         return error(Reason.NO_REPLICA, f"volume {self.volume}: {otherwise}: {modes or 'there is no replica'}")
 
     async def _purge(self, address: str) -> None:
-        await self._wire.sync(address, lambda stub: stub.SnapshotPurge, Empty(), what="SnapshotPurge", seconds=CHANGING_SECONDS)
+        await self._calls.call(
+            SYNC_AGENT, address, lambda stub: stub.SnapshotPurge, Empty(), what="SnapshotPurge", seconds=CHANGING_SECONDS
+        )
 
     async def _purge_status(self, address: str) -> PurgeProgress:
-        asked = self._wire.sync(
-            address, lambda stub: stub.SnapshotPurgeStatus, Empty(), what="SnapshotPurgeStatus", seconds=ASKING_SECONDS
+        asked = self._calls.call(
+            SYNC_AGENT,
+            address,
+            lambda stub: stub.SnapshotPurgeStatus,
+            Empty(),
+            what="SnapshotPurgeStatus",
+            seconds=ASKING_SECONDS,
         )
         return messages.purge_status(await asked)
 
-    async def _clone(self, place: ReplicaAddress, snapshot: str, *, origin: ReplicaAddress, volume: str) -> None:
+    async def _clone(self, info: ReplicaInfo, snapshot: str, *, origin: ReplicaInfo, volume: str) -> None:
         request = syncagent.SnapshotCloneRequest(
             from_address=origin.address,
-            to_host=place.address.removeprefix("tcp://").rpartition(":")[0],
+            to_host=info.address.removeprefix("tcp://").rpartition(":")[0],
             snapshot_file_name=snapshot,
             from_volume_name=volume,
             file_sync_http_client_timeout=int(ASKING_SECONDS),
         )
-        await self._wire.sync(
-            place.address,
+        await self._calls.call(
+            SYNC_AGENT,
+            info.address,
             lambda stub: stub.SnapshotClone,
             request,
             what=f"SnapshotClone {snapshot} of volume {volume}",
@@ -230,8 +244,13 @@ class LonghornClient:
         )
 
     async def _clone_status(self, address: str) -> CloneProgress:
-        asked = self._wire.sync(
-            address, lambda stub: stub.SnapshotCloneStatus, Empty(), what="SnapshotCloneStatus", seconds=ASKING_SECONDS
+        asked = self._calls.call(
+            SYNC_AGENT,
+            address,
+            lambda stub: stub.SnapshotCloneStatus,
+            Empty(),
+            what="SnapshotCloneStatus",
+            seconds=ASKING_SECONDS,
         )
         return messages.clone_status(await asked)
 

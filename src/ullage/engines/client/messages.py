@@ -1,7 +1,7 @@
-"""What engines tell of a volume, as values: its state, its snapshots, and how far a purge or a clone is.
+"""The answers of engines as values: a volume's state, its snapshots, and how far a purge or a clone is.
 
 Replicas speak of files, `volume-snap-NAME.img` and `volume-head-NNN.img`; everybody else speaks of snapshots and of
-`volume-head`. The one is turned into the other here.
+`volume-head`. This module turns the one into the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class VolumeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaAddress:
+class ReplicaInfo:
     """Where a replica is, and what the controller thinks of it: RW, WO or ERR."""
 
     address: str
@@ -93,8 +93,8 @@ def volume_state(given: controller_pb2.Volume) -> VolumeState:
     )
 
 
-def replica_place(given: controller_pb2.ControllerReplica) -> ReplicaAddress:
-    return ReplicaAddress(address=given.address.address, mode=controller_pb2.ReplicaMode.Name(given.mode))
+def replica_info(given: controller_pb2.ControllerReplica) -> ReplicaInfo:
+    return ReplicaInfo(address=given.address.address, mode=controller_pb2.ReplicaMode.Name(given.mode))
 
 
 def replica_state(given: replica_pb2.Replica) -> ReplicaState:

@@ -1,1 +1,1 @@
-"""One folder for each kind whose objects are reconciled. They do not import each other."""
+"""The controllers, a folder for each kind that they reconcile. They do not import each other: `slice` connects them."""

@@ -1,1 +1,1 @@
-"""Admission of Snapshots: what is set on a new one, and what is refused."""
+"""Admission of Snapshots: `hooks` sets label, finalizer and owner on a new one; `rules` says what is refused, and why."""

@@ -1,4 +1,4 @@
-"""Admission of Snapshots: each is tied to its volume before it is stored, and what cannot be is refused with the reason.
+"""The hooks for Snapshots: each is tied to its volume before it is stored, and what cannot be is refused with the reason.
 
 Where Longhorn itself runs there are no hooks: its own are asked, and two that mutate the same objects would be in each
 other's way.

@@ -1,7 +1,7 @@
-"""One look at each running engine, again and again: what it says becomes the Engine's status, and Snapshot objects.
+"""The engine monitor: polls each running engine, writes what it says into the Engine's status, and keeps Snapshot objects.
 
-It is a controller whose keys come back by themselves: workers bound how many engines are asked at a time, and whoever has
-just had an engine do something adds its key, to have it looked at at once. A look that finds nothing new writes nothing.
+It is a controller whose keys come back by themselves: its workers bound how many engines are polled at a time. Whoever had an
+engine do something adds its key, to have it polled at once. A poll that finds nothing new writes nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of an engine between two looks; with the process it is lost, and nothing depends on it."""
+    """What is remembered of an engine between two polls; with the process it is lost, and nothing depends on it."""
 
     head_written: float = -float("inf")  # when its head's size was last written
-    absent: frozenset[str] = frozenset()  # uids of the objects that had no entry in the last look
+    absent: frozenset[str] = frozenset()  # uids of the objects that had no entry in the last poll
     refused: tuple[Limits, int] | None = None  # the limits that it did not take, and how many entries it had then
 
 
@@ -82,7 +82,7 @@ class EngineMonitor:
     def _of_volume(self, volume: Key) -> Iterable[Key]:
         return (key_of(one) for one in self._lookup.engines_of(volume))
 
-    # --- one look ---
+    # --- one poll ---
 
     async def reconcile(self, key: Key) -> Requeue | None:
         engine = self._lookup.engines.get(key)
@@ -91,18 +91,18 @@ class EngineMonitor:
             self._memory.pop(key, None)
             return None
         memory = self._memory.setdefault(key, _Memory())
-        objects = list(self._lookup.snapshots_of(volume))  # before the entries: see `rules.gap`
+        objects = list(self._lookup.snapshots_of(volume))  # before the entries: see `rules.difference`
         started = self._clock.monotonic()
         try:
             polled = await self._poll(volume, memory)
         except UllageError as error:
             self._metrics.polls.labels("failed").inc()
-            await self._write(engine, rules.unseen(engine.status, str(error)))
+            await self._write(engine, rules.failed_status(engine.status, str(error)))
             return self._later()
         self._metrics.polls.labels("done").inc()
         self._metrics.poll_seconds.observe(self._clock.monotonic() - started)
-        await self._mirror(engine, polled, memory)
-        await self._fill(volume, polled, objects, memory)
+        await self._write_poll(engine, polled, memory)
+        await self._sync_objects(volume, polled, objects, memory)
         return self._later()
 
     def _is_polled(self, engine: Engine, volume: Volume) -> bool:
@@ -128,10 +128,10 @@ class EngineMonitor:
 
     # --- the Engine ---
 
-    async def _mirror(self, engine: Engine, polled: PollResult, memory: _Memory) -> None:
+    async def _write_poll(self, engine: Engine, polled: PollResult, memory: _Memory) -> None:
         now = self._clock.monotonic()
         size = to_bytes(engine.spec.volume_size)
-        status = rules.seen(engine.status, polled, volume_size=size, since_head=now - memory.head_written)
+        status = rules.polled_status(engine.status, polled, volume_size=size, since_head=now - memory.head_written)
         await self._write(engine, status)
         if rules.head_size(status) != rules.head_size(engine.status):
             memory.head_written = now
@@ -143,30 +143,30 @@ class EngineMonitor:
 
     # --- objects ---
 
-    async def _fill(self, volume: Volume, polled: PollResult, objects: list[Snapshot], memory: _Memory) -> None:
-        """Makes what is missing, and takes away what two looks in a row had nothing for: an object's deletion would take its
-        snapshot along if that came back."""
-        found = rules.gap(polled.entries, objects)
-        taken = [name for name in found.missing if not await self._make(name, volume)]
+    async def _sync_objects(self, volume: Volume, polled: PollResult, objects: list[Snapshot], memory: _Memory) -> None:
+        """Makes missing objects, and deletes those that two polls in a row had no snapshot for: deleting an object would
+        delete its snapshot too, if that came back."""
+        found = rules.difference(polled.entries, objects)
+        taken = [name for name in found.missing if not await self._create_object(name, volume)]
         for one in found.stale:
             if one.metadata.uid in memory.absent:
-                await self._take_away(one)
+                await self._delete_object(one)
         memory.absent = frozenset(one.metadata.uid for one in found.stale)
-        await self._show(volume, taken, found.unnamable)
+        await self._write_condition(volume, taken, found.unnamable)
 
-    async def _make(self, name: str, volume: Volume) -> bool:
+    async def _create_object(self, name: str, volume: Volume) -> bool:
         """Whether the entry has its object now. The name may be another volume's."""
         there = self._lookup.snapshots.get(Key(volume.metadata.namespace, name))
         if there is None:
             try:
                 await self._client.create(SNAPSHOTS, rules.object_for(name, volume))
             except AlreadyExists:
-                return True  # made a moment ago, by us or by a user: if it is not ours, the next look knows
+                return True  # made a moment ago, by us or by a user: if it is not ours, the next poll knows
             self._metrics.objects.labels("made").inc()
             return True
         return belongs_to(there, volume)
 
-    async def _take_away(self, snapshot: Snapshot) -> None:
+    async def _delete_object(self, snapshot: Snapshot) -> None:
         meta = snapshot.metadata
         try:
             await self._client.delete(SNAPSHOTS, meta.name, meta.namespace, uid=meta.uid)
@@ -174,13 +174,13 @@ class EngineMonitor:
             return
         self._metrics.objects.labels("removed").inc()
 
-    async def _show(self, volume: Volume, taken: list[str], unnamable: Iterable[str]) -> None:
-        status = rules.shown(volume, taken=taken, unnamable=unnamable, now=self._clock.now())
+    async def _write_condition(self, volume: Volume, taken: list[str], unnamable: Iterable[str]) -> None:
+        status = rules.shown_condition(volume, taken=taken, unnamable=unnamable, now=self._clock.now())
         change = merge_patch(volume.status, status)
         if change is not None:
             await patch_seen(self._client, VOLUMES, volume, {"status": change}, subresource="status")
 
 
 def _starts_or_stops(old: Engine | None, new: Engine | None) -> bool:
-    """What it says itself, and what we wrote of it, is no reason to look at it."""
+    """What it says itself, and what we wrote of it, is no reason to poll it."""
     return old is None or new is None or old.status.current_state != new.status.current_state

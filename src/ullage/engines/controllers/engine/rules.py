@@ -1,4 +1,4 @@
-"""What a look at an engine changes: the Engine's status, the Snapshots that are missing, those that stand for nothing. Pure."""
+"""What a poll of an engine changes: the Engine's status, the Snapshot objects to make, and those to delete. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?
 # --- the Engine's status ---------------------------------------------------------------------------------------------
 
 
-def seen(old: EngineStatus, polled: PollResult, *, volume_size: int, since_head: float) -> EngineStatus:
+def polled_status(old: EngineStatus, polled: PollResult, *, volume_size: int, since_head: float) -> EngineStatus:
     """The status after a poll. Where the head's size is all that is new, and little, it is left for later: a volume that
     is written to all day would be written to the API all day. `since_head`: seconds since its size was last written."""
     snapshots = {name: info_of(entry) for name, entry in polled.entries.items()}
@@ -64,8 +64,8 @@ def head_size(status: EngineStatus) -> str:
     return head.size if head is not None else ""
 
 
-def unseen(old: EngineStatus, problem: str) -> EngineStatus:
-    """The status after a look that failed: what was seen before stands."""
+def failed_status(old: EngineStatus, problem: str) -> EngineStatus:
+    """The status after a poll that failed: what was seen before stands."""
     return replace(old, snapshots_error=problem)
 
 
@@ -73,7 +73,7 @@ def unseen(old: EngineStatus, problem: str) -> EngineStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Difference:
     """What differs between an engine's entries and the objects of its volume."""
 
     missing: tuple[str, ...] = ()  # entries without an object
@@ -81,11 +81,11 @@ class Gap:
     unnamable: tuple[str, ...] = ()  # entries whose names no object can have
 
 
-def gap(entries: Iterable[str], objects: Iterable[Snapshot]) -> Gap:
+def difference(entries: Iterable[str], objects: Iterable[Snapshot]) -> Difference:
     """`objects` are the volume's own, read before the entries were: one that was released meanwhile is not made again."""
     names, known = set(entries) - {HEAD}, {one.metadata.name: one for one in objects}
     missing = sorted(names - known.keys())
-    return Gap(
+    return Difference(
         missing=tuple(name for name in missing if is_nameable(name)),
         stale=tuple(one for name, one in known.items() if name not in names and stands_for_nothing(one)),
         unnamable=tuple(name for name in missing if not is_nameable(name)),
@@ -110,7 +110,7 @@ def object_for(name: str, volume: Volume) -> Snapshot:
     return Snapshot(metadata=stamped(meta, volume), spec=SnapshotSpec(volume=volume.metadata.name))
 
 
-def shown(volume: Volume, *, taken: Iterable[str], unnamable: Iterable[str], now: datetime) -> VolumeStatus:
+def shown_condition(volume: Volume, *, taken: Iterable[str], unnamable: Iterable[str], now: datetime) -> VolumeStatus:
     """Says on the volume which of its snapshots have no object, and why. Says nothing where there never was a problem."""
     status, taken, unnamable = volume.status, sorted(taken), sorted(unnamable)
     if not taken and not unnamable and find_condition(status.conditions, SHOWN) is None:

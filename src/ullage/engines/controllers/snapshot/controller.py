@@ -1,7 +1,8 @@
-"""Snapshots, from the request to the last trace of them: gather, decide by `steps.py`, act.
+"""The controller of Snapshots, from the request until the last trace is gone: gather, decide by `rules`, act.
 
-That an engine is about to be asked is in the API before it is asked, and it is asked what it has before it is told to do
-anything. What it has then is written by the monitor, into the Engine, and comes back here as a change of that.
+It writes to the API that it is about to ask the engine, then asks the engine what it has, and only then tells it to do
+anything: so no crash makes it take a snapshot twice. What the engine has then comes back through the Engine's status, which
+only the engine monitor writes.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, timestamp, without_finalizer
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
-LOOK_AGAIN: Final = 0.5  # seconds, after an engine was told to do something that takes a while
+RECHECK_SECONDS: Final = 0.5  # seconds, after an engine was told to do something that takes a while
 TAKING: Final = "taking"
 REMOVING: Final = "removing"
 
-PollNow = Callable[[Key], None]  # has the monitor look at an engine now
+PollNow = Callable[[Key], None]  # has the engine monitor poll an engine now
 
 
 class SnapshotController:
@@ -93,9 +94,9 @@ class SnapshotController:
         facts = self._lookup.facts(snapshot)
         decision = plan(facts, now=self._clock.now())
         try:
-            await self._hold(facts, wanted=decision.ticket)
+            await self._set_ticket(facts, wanted=decision.ticket)
             if decision.status is not None:
-                await self._say(snapshot, decision.status)
+                await self._write_status(snapshot, decision.status)
             return await self._step(facts, decision)
         except NotFound:
             return None  # it went, or its volume did: the caches will say so
@@ -115,7 +116,7 @@ class SnapshotController:
                 return await self._release(facts)
         return None
 
-    async def _hold(self, facts: SnapshotFacts, *, wanted: bool) -> None:
+    async def _set_ticket(self, facts: SnapshotFacts, *, wanted: bool) -> None:
         """Has the volume attached for the snapshot, or not any more."""
         volume, snapshot = facts.volume, facts.snapshot
         if volume is None:
@@ -138,14 +139,14 @@ class SnapshotController:
             return Requeue(wait)
         if step is Step.INTEND:
             asked = replace(snapshot.status, requested_time=timestamp(self._clock.now()), error="")
-            snapshot = await self._say(snapshot, asked)
+            snapshot = await self._write_status(snapshot, asked)
         try:
             await operations.take(self._engines.of(snapshot.spec.volume), snapshot)
         except (Retryable, Terminal) as error:
             return await self._not_taken(snapshot, error)
         self._attempts.forget(uid)
         self._taken[uid] = now
-        self._look(facts)
+        self._poll(facts)
         return Requeue(self._settling(uid, now))
 
     def _settling(self, uid: str, now: float) -> float:
@@ -155,16 +156,16 @@ class SnapshotController:
     async def _not_taken(self, snapshot: Snapshot, error: Retryable | Terminal) -> Requeue | None:
         uid = snapshot.metadata.uid
         if isinstance(error, NotNow) and error.reason == Why.DETACHED:  # its Engine will say so too: no try of it was made
-            await self._say(snapshot, statuses.troubled(snapshot.status, str(error)))
+            await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)))
             return Requeue(self._settings.interval)
         delay = self._attempts.failed(uid, TAKING, self._clock.monotonic())
         tries = self._attempts.count(uid, TAKING)
         if isinstance(error, Terminal) or tries >= self._settings.tries:
             problem = str(error) if isinstance(error, Terminal) else f"{error} (after {tries} tries)"
             reason = str(getattr(error, "reason", "")) or "EngineError"
-            await self._say(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
+            await self._write_status(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
             return None
-        await self._say(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
+        await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
         return Requeue(delay)
 
     # --- removing ---
@@ -180,7 +181,7 @@ class SnapshotController:
         except (Retryable, Terminal) as error:
             self._purged.pop(uid, None)
             delay = self._attempts.failed(uid, REMOVING, now)
-            await self._say(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
+            await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
             return Requeue(delay)
         self._attempts.forget(uid)
         return await self._removed(facts, found)
@@ -190,11 +191,11 @@ class SnapshotController:
         uid = snapshot.metadata.uid
         if entry is None and model.entry_of(engine, snapshot.metadata.name) is not None:
             # The next one of this name would be taken for what its Engine still shows.
-            self._look(facts)
-            return Requeue(min(LOOK_AGAIN, self._settings.interval))
+            self._poll(facts)
+            return Requeue(min(RECHECK_SECONDS, self._settings.interval))
         if entry is None or engine is None:
             return await self._release(facts)
-        self._look(facts)
+        self._poll(facts)
         status = statuses.mirrored(snapshot, info_of(entry), engine)
         match found.removal:
             case Removal.PARENT_OF_HEAD:
@@ -203,19 +204,19 @@ class SnapshotController:
                 status = statuses.logically_removed(snapshot, status, "NotMerged", now=self._clock.now())
             case _:
                 status = replace(status, error="")
-        await self._say(snapshot, status)
+        await self._write_status(snapshot, status)
         if found.removal is Removal.PURGE:
             self._purged[uid] = entry.children
-            return Requeue(min(LOOK_AGAIN, self._settings.interval))
+            return Requeue(min(RECHECK_SECONDS, self._settings.interval))
         return Requeue(self._settings.interval) if found.removal is Removal.PURGING else None
 
     async def _release(self, facts: SnapshotFacts) -> Requeue | None:
         """The ticket first: nobody looks for it once the snapshot is gone, but the reaper."""
         snapshot, volume = facts.snapshot, facts.volume
         if volume is None and await self._is_there(snapshot):
-            return Requeue(LOOK_AGAIN)  # the cache of volumes is behind that of snapshots
+            return Requeue(RECHECK_SECONDS)  # the cache of volumes is behind that of snapshots
         if volume is not None:
-            await self._hold(facts, wanted=False)
+            await self._set_ticket(facts, wanted=False)
         meta = snapshot.metadata
         await self._patch(snapshot, {"metadata": {"finalizers": list(without_finalizer(meta, FINALIZER).finalizers)}})
         return None
@@ -226,11 +227,11 @@ class SnapshotController:
 
     # --- writing ---
 
-    def _look(self, facts: SnapshotFacts) -> None:
+    def _poll(self, facts: SnapshotFacts) -> None:
         if facts.engine is not None:
             self._poll_now(key_of(facts.engine))
 
-    async def _say(self, snapshot: Snapshot, status: SnapshotStatus, *, trouble: bool = False) -> Snapshot:
+    async def _write_status(self, snapshot: Snapshot, status: SnapshotStatus, *, trouble: bool = False) -> Snapshot:
         """Writes a status if it says something new; the snapshot as it is then."""
         change = merge_patch(snapshot.status, status) if status != snapshot.status else None
         if change is None:

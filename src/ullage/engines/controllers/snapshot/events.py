@@ -1,6 +1,6 @@
-"""Events on Snapshots: what `kubectl describe` tells of them. How bad one is depends on the cause.
+"""Events on Snapshots, for `kubectl describe`. The cause decides whether one is a Warning.
 
-Snapshots that the system found say nothing when they are shown first: an upgrade makes 30,000 of them.
+A Snapshot that the monitor made for what an engine already had gets no Event at first: an upgrade makes 30,000 of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an engine is asked for on behalf of one snapshot: to take it, or to remove it. Each may be repeated at any time."""
+"""The operations on an engine for one snapshot: take it, remove it. Each may be repeated at any time."""
 
 from __future__ import annotations
 

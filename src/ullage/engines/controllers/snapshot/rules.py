@@ -1,6 +1,6 @@
-"""What is to be done about a Snapshot next: one step, worked out from what is seen. Pure, like `rules.py`.
+"""What the controller does next about a Snapshot: one step, decided from what it sees now. Pure.
 
-Nothing depends on what was done before: any step may be the last that a process does, and the next one goes on from there.
+No step depends on what was done before: any may be the last that a process does, and the next process goes on from there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which snapshots a change of an engine or a volume concerns: with 30,000 of them, as few as possible.
+"""Which Snapshots are reconciled when an Engine or a Volume changes: with 30,000 of them, as few as possible.
 
-An engine's status changes all the time: it grows, one snapshot comes, one goes. Only those whose own entry changed are woken;
-those that are going when a purge moves on; and all of a volume when it is attached or detached.
+An engine's status changes all the time: its head grows, a snapshot is added or removed. Only the Snapshots whose own entry
+changed are queued; those being deleted when a purge makes progress; and all of a volume when it is attached or detached.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Deletes a Volume's snapshots with it, and removes attachment tickets that nobody needs."""
+"""Deletes a Volume's Snapshots with it, and removes attachment tickets that nobody needs any more."""

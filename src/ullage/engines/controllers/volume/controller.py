@@ -1,7 +1,7 @@
-"""Volumes take their snapshots with them, and are held no longer than somebody needs them.
+"""The controller of Volumes: deletes a Volume's Snapshots with it, and removes attachment tickets that nobody needs.
 
-A Volume keeps its finalizer until no Snapshot with its uid remains. Those let go at once, in whatever state they are, since
-the volume is going: so neither waits for the other.
+A Volume keeps its finalizer until no Snapshot with its uid remains. The Snapshots' controller releases them at once, in
+whatever state they are, since the volume is being deleted: so neither waits for the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ullage.kube.errors import NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, with_finalizer, without_finalizer
 
-LOOK_AGAIN = 0.5  # seconds; the cache does not show yet what a live read did
+RECHECK_SECONDS = 0.5  # seconds; the cache does not show yet what a live read did
 
 
 class NeedsAttachment(Protocol):
@@ -96,7 +96,7 @@ class VolumeController:
             if not is_deleting(one.metadata):
                 await self._delete(one)
         if left:
-            return Requeue(LOOK_AGAIN)
+            return Requeue(RECHECK_SECONDS)
         await self._patch(volume, {"metadata": {"finalizers": list(without_finalizer(meta, FINALIZER).finalizers)}})
         return None
 

@@ -1,7 +1,8 @@
-"""What an engine's controller adds to a volume while it is attached: a frontend, turns, and jobs that go on by themselves.
+"""One attached volume: what an engine's controller adds to the stored volume: a frontend, a lock, and background jobs.
 
-All state here belongs to the event loop; the volume does its work in threads. Changes take turns, as in longhorn-engine: a
-revert must not meet a frontend that is being started. The frontend is the way to the data, `VolumeRead` and `VolumeWrite`.
+All state here belongs to the event loop; the volume does its work in threads. Changes run one at a time, as in longhorn-
+engine: a revert must not meet a frontend that is being started. The frontend is the way to the data, `VolumeRead` and
+`VolumeWrite`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class AttachedVolume:
         self.cloned = ("", "")  # the snapshot that is or was cloned from another volume, and where that was
         self._threads = threads
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._closed = False
         self._moving: set[asyncio.Future[bytes]] = set()
 
@@ -74,7 +75,7 @@ class AttachedVolume:
     async def snapshot(self, name: str, *, labels: Mapping[str, str], user_created: bool = True, created: str = "") -> str:
         """Without a name it gets one, which is given back."""
         name, created = name or str(uuid.uuid4()), created or self._now()
-        async with self._turn:
+        async with self._lock:
             await self._run(partial(self.volume.snapshot, name, created=created, user_created=user_created, labels=labels))
         return name
 
@@ -82,7 +83,7 @@ class AttachedVolume:
         await self._run(partial(self.volume.mark_removed, name))
 
     async def revert(self, name: str) -> None:
-        async with self._turn:
+        async with self._lock:
             entry = (await self.view()).entries.get(name)
             if self.frontend_up and entry is not None and not entry.removed:
                 raise Refused("volume frontend enabled, aborting snapshot revert")
@@ -91,7 +92,7 @@ class AttachedVolume:
     async def expand(self, size: int) -> None:
         if size % BLOCK:
             raise Refused(f"requested expansion size {size} not multiple of volume sector size {BLOCK}")
-        async with self._turn:
+        async with self._lock:
             await self._run(partial(self.volume.expand, size, created=self._now()))
 
     async def set_max_count(self, count: int) -> None:
@@ -127,13 +128,13 @@ class AttachedVolume:
             raise Refused("cannot start empty frontend")
         if name != FRONTEND:
             raise Refused(f"failed to find frontend: {name}; {FRONTEND} is allowed")
-        async with self._turn:
+        async with self._lock:
             self._check_open()
             self.frontend_up = True
 
     async def shut_frontend(self) -> None:
         """Returns when no read or write is under way."""
-        async with self._turn:
+        async with self._lock:
             self.frontend_up = False
             while self._moving:
                 await asyncio.wait(self._moving)

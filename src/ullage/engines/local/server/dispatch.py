@@ -1,7 +1,7 @@
-"""How a host of embedded engines answers a call: finds the volume, sees the call through, and gives a failure its code.
+"""How the server answers a call: finds the volume, lets the call finish, and gives a failure its gRPC code.
 
-What is wrong is worded where it is found. longhorn-engine has the code UNKNOWN for nearly everything, and so have we where it
-would have answered, so that nobody comes to rely on more.
+The text of a failure is written where it is found. longhorn-engine answers nearly everything with the code UNKNOWN, and so
+do we where it would have answered, so that nobody comes to rely on more.
 """
 
 from __future__ import annotations

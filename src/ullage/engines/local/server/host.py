@@ -49,7 +49,7 @@ class Host:
         self._store = store
         self._clock = clock
         self._engines: dict[str, AttachedVolume] = {}
-        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._begun: set[asyncio.Task[Any]] = set()
         calls = ThreadPoolExecutor(CALLS, thread_name_prefix="call")
         self._threads = Threads(calls=calls, jobs=ThreadPoolExecutor(JOBS, thread_name_prefix="job"))
@@ -79,7 +79,7 @@ class Host:
         found = []
         for name in await self._run(self._store.names):
             try:
-                found.append(await self._known(name))
+                found.append(await self._summary(name))
             except Damaged as damage:
                 found.append(VolumeSummary(name, 0, attached=False, frontend="", damage=str(damage)))
             except NoVolume:
@@ -87,19 +87,19 @@ class Host:
         return found
 
     async def create(self, name: str, size: int) -> VolumeSummary:
-        async with self._door(name):
+        async with self._lock(name):
             created = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
             await self._run(partial(self._store.create, name, size=size, created=created))
-            return await self._known(name)
+            return await self._summary(name)
 
     async def delete(self, name: str) -> None:
-        async with self._door(name):
+        async with self._lock(name):
             await self._close(name)
             await self._run(partial(self._store.delete, name))
 
     async def attach(self, name: str, *, frontend: bool) -> VolumeSummary:
-        async with self._door(name):
-            known = await self._known(name)  # reads it from the disk, so that damage shows now
+        async with self._lock(name):
+            known = await self._summary(name)  # reads it from the disk, so that damage shows now
             if name not in self._engines:
                 volume = self._store.volume(name)
                 self._engines[name] = AttachedVolume(volume, threads=self._threads, clock=self._clock)
@@ -110,8 +110,8 @@ class Host:
             return VolumeSummary(name, known.size, attached=True, frontend=FRONTEND if frontend else "")
 
     async def detach(self, name: str) -> VolumeSummary:
-        async with self._door(name):
-            known = await self._known(name)
+        async with self._lock(name):
+            known = await self._summary(name)
             await self._close(name)
             return VolumeSummary(name, known.size, attached=False, frontend="")
 
@@ -120,7 +120,7 @@ class Host:
         if engine is not None:
             await engine.close()
 
-    async def _known(self, name: str) -> VolumeSummary:
+    async def _summary(self, name: str) -> VolumeSummary:
         try:
             view = await self._run(lambda: self._store.volume(name).view())
         except NotFound as problem:
@@ -129,9 +129,9 @@ class Host:
         frontend = FRONTEND if engine is not None and engine.frontend_up else ""
         return VolumeSummary(name, view.size, attached=engine is not None, frontend=frontend)
 
-    def _door(self, name: str) -> asyncio.Lock:
+    def _lock(self, name: str) -> asyncio.Lock:
         """Whoever makes, deletes, attaches or detaches a volume is alone with it."""
-        return self._doors.setdefault(name, asyncio.Lock())
+        return self._locks.setdefault(name, asyncio.Lock())
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads.calls, work)

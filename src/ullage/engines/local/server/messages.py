@@ -1,4 +1,4 @@
-"""What the embedded engines answer: values as messages of the protocol, with layers named as their files are."""
+"""The server's answers: values as messages of the protocol, with snapshots named as their files are."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def host_volume(known: VolumeSummary) -> hosts.HostVolume:
     )
 
 
-def look(view: View, purge: Job, *, address: str) -> hosts.VolumeLookReply:
+def poll_result(view: View, purge: Job, *, address: str) -> hosts.VolumeLookReply:
     return hosts.VolumeLookReply(
         layers=map(_layer, view.entries.values()),
         max_count=view.max_count,

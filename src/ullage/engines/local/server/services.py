@@ -191,11 +191,11 @@ class HostService(HostServiceServicer):
         return messages.host_volume(await self._dispatcher.answer(context, self._host.detach(request.name)))
 
     async def VolumeLook(self, request: hosts.VolumeLookRequest, context: Context) -> hosts.VolumeLookReply:
-        async def look() -> hosts.VolumeLookReply:
+        async def poll() -> hosts.VolumeLookReply:
             engine = self._host.engine(request.name)
-            return messages.look(await engine.view(), engine.purge, address=self._dispatcher.address)
+            return messages.poll_result(await engine.view(), engine.purge, address=self._dispatcher.address)
 
-        return await self._dispatcher.answer(context, look())
+        return await self._dispatcher.answer(context, poll())
 
     async def VolumeRead(self, request: hosts.VolumeReadRequest, context: Context) -> hosts.VolumeReadReply:
         async def read() -> bytes:

@@ -1,8 +1,8 @@
-"""Purge: takes marked snapshots away and gives their space back, while the volume is in use.
+"""Purge: removes marked snapshots and gives their space back, while the volume is in use.
 
-A snapshot that goes hands its child what the child lacks, into the child's own file: whoever reads the child gets the same
-bytes before, during and after. Then one record leaves the snapshot out, and its file goes. A crash in between costs the work
-done twice, and nothing else. The order is `tree`'s.
+A snapshot that is removed hands its child the blocks that the child lacks, into the child's own file: whoever reads the
+child gets the same bytes before, during and after. Then a new record leaves the snapshot out, and its file is deleted. A
+crash in between costs the work done twice, and nothing else. `tree` decides the order.
 """
 
 from __future__ import annotations

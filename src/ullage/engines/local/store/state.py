@@ -1,8 +1,8 @@
-"""Where one volume is worked on: by one caller at a time, on what is known of it in memory.
+"""A volume's lock, and what is known of it in memory: one caller at a time works on it.
 
-What is known comes from the disk and is thrown away whenever a call does not end as it should: the next one reads the disk
-again, and so goes on with what really happened there. Callers take turns in the order in which they came, so a purge that
-comes back for each piece of its work holds nobody up for longer than a piece takes.
+What is known comes from the disk and is dropped whenever a call does not end as it should: the next one reads the disk
+again, and goes on with what really happened there. The lock is fair, so a purge that takes it anew for each piece of its
+work delays others by one piece at most.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class LockedState:
         self.directory = directory
         self.name = name
         self.making: set[str] = set()  # paths of layers that are not named by a record yet
-        self._turns = FairLock()
+        self._lock = FairLock()
         self._live: LiveState | None = None
         self._closed = False
 
     @contextmanager
     def locked(self) -> Iterator[LiveState]:
         """Alone with the volume. What the block changes in memory it changes after the disk."""
-        with self._turns:
+        with self._lock:
             if self._closed:
                 raise NotFound(f"volume {self.name} is not there any more")
             try:
@@ -73,7 +73,7 @@ class LockedState:
     @contextmanager
     def closing(self) -> Iterator[None]:
         """Nobody works on it any more if the block ends well."""
-        with self._turns:
+        with self._lock:
             yield
             self._closed = True
             self._live = None

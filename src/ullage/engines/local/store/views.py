@@ -1,4 +1,4 @@
-"""What a volume tells of itself: the answers to a replica's ReplicaGet, all of one moment."""
+"""What a volume shows of itself: all of one moment, as ReplicaGet answers it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def head(size: int, parent: str = "") -> Entry:
 
 
 def seen(old: EngineStatus, new: PollResult, *, size: int = GIB, since_head: float = 0.0) -> EngineStatus:
-    return rules.seen(old, new, volume_size=size, since_head=since_head)
+    return rules.polled_status(old, new, volume_size=size, since_head=since_head)
 
 
 BEFORE = seen(EngineStatus(), look(head(0)))
@@ -66,7 +66,7 @@ def test_what_went_is_taken_out() -> None:
 
 
 def test_a_look_that_failed_keeps_what_was_seen_and_the_next_clears_it() -> None:
-    failed = rules.unseen(BEFORE, "no answer")
+    failed = rules.failed_status(BEFORE, "no answer")
     assert failed.snapshots == BEFORE.snapshots
     assert merge_patch(BEFORE, failed) == {"snapshotsError": "no answer"}
     assert merge_patch(failed, seen(failed, look(head(0)))) == {"snapshotsError": None}
@@ -90,7 +90,7 @@ GOING = snapshot(name="going", create=False, going=True)
     ],
 )
 def test_gaps(entries: list[str], objects: list[Snapshot], missing: list[str], stale: list[str]) -> None:
-    found = rules.gap(entries, objects)
+    found = rules.difference(entries, objects)
     assert (list(found.missing), [one.metadata.name for one in found.stale]) == (missing, stale)
 
 
