@@ -1,4 +1,4 @@
-"""The caches that the controllers of snapshots look things up in, one set for each API, and what they find there."""
+"""Lookups in the caches: snapshots, records and classes of one API; claims, PersistentVolumes and StorageClasses for both."""
 
 from __future__ import annotations
 

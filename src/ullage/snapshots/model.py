@@ -14,10 +14,9 @@ from datetime import datetime
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from ullage.kube.kinds import Kind, Meta, Object
-from ullage.kube.objects import LABEL, name_for
+from ullage.kube.objects import LABEL, Json, name_for
 from ullage.snapshots.backends.base import Parameters
 
-Json = dict[str, Any]
 Policy = Literal["Delete", "Retain"]
 
 # On a record whose creation may have begun: until the cut is known, its deletion has to find out first.

@@ -1,4 +1,4 @@
-"""The slice as one value: both APIs, their controllers, and the hook that reads the seed's annotation.
+"""The slice as one value: both APIs, their controllers, and the hook on claims.
 
 The controllers differ by process: the main one binds all snapshots and calls the drivers that it can reach, a sidecar calls
 its own driver and nothing else.
@@ -24,10 +24,10 @@ from ullage.snapshots.controllers.claim.restore.controller import Restorer
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
-from ullage.snapshots.grants import aggregated_roles
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
+from ullage.snapshots.roles import aggregated_roles
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.volume_queue import VolumeQueues
 from ullage.snapshots.webhook import hooks

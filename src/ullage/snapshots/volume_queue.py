@@ -1,4 +1,4 @@
-"""Whose turn it is: of one volume, one snapshot is taken at a time.
+"""The queue of each volume: one snapshot of it is taken at a time, and the queue says which record is next. Pure.
 
 Whoever may have been begun goes first, since the storage system may be at work on it; then whoever has not been tried; the
 failed ones last. The order is a function of the records alone, so it is the same after a restart.

@@ -1,1 +1,4 @@
-"""The storage systems that can take snapshots, each behind `base.Backend`."""
+"""The storage systems that take snapshots, each behind `base.Backend`: `csi`, `hostpath` and `longhorn`.
+
+`base` says what a backend must be able to do and what its errors mean. One contract suite tests them all.
+"""

@@ -18,7 +18,7 @@ from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, Snapshot
 from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.snapshot import operations, statuses
-from ullage.engines.controllers.snapshot.events import EventRecorder, record_events
+from ullage.engines.controllers.snapshot.events import record_events
 from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, plan
 from ullage.engines.controllers.snapshot.triggers import engine_source, volume_source
 from ullage.engines.lookup import Lookup
@@ -33,6 +33,7 @@ from ullage.kube.controller.attempts import Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import NotFound
+from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, timestamp, without_finalizer
 

@@ -5,13 +5,13 @@ A Snapshot that the monitor made for what an engine already had gets no Event at
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final
 
 from ullage.engines.api import SNAPSHOTS, Snapshot, SnapshotStatus
 from ullage.engines.controllers.snapshot.statuses import LOST
 from ullage.engines.model import blocked_before, has_failed
 from ullage.kube.events.reason import Reason
-from ullage.kube.kinds import Kind, Object
+from ullage.kube.events.recorder import EventRecorder
 
 READY: Final = Reason("SnapshotReady")
 GONE: Final = Reason("SnapshotLost")
@@ -19,12 +19,6 @@ MARKED: Final = Reason("SnapshotMarked")
 FAILED: Final = Reason("SnapshotFailed", type="Warning")
 TROUBLED: Final = Reason("SnapshotTroubled", type="Warning")
 WAITING: Final = Reason("SnapshotWaiting")
-
-
-class EventRecorder(Protocol):
-    """What is needed of a `kube.Recorder`."""
-
-    def record(self, kind: Kind[Any], obj: Object, reason: Reason, *, note: str) -> None: ...
 
 
 def record_events(recorder: EventRecorder, snapshot: Snapshot, new: SnapshotStatus, *, trouble: bool) -> None:

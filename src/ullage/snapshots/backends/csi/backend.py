@@ -18,7 +18,7 @@ from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation
 
 from . import csi_pb2 as csi
 from .channel import CONNECT_SECONDS, Channel
-from .client import TIMEOUT_SECONDS, Client, Driver
+from .client import TIMEOUT_SECONDS, CsiClient, Driver
 from .errors import Incapable, Refused
 
 _Mode = csi.VolumeCapability.AccessMode
@@ -39,14 +39,14 @@ _FINER_MODES: Final = {
 class CsiBackend:
     """`base.Backend` over one driver's socket."""
 
-    def __init__(self, client: Client, *, driver: str) -> None:
+    def __init__(self, client: CsiClient, *, driver: str) -> None:
         self._client = client
         self._name = driver
 
     @classmethod
     def at(cls, path: Path, *, driver: str) -> Self:
         """The backend for a driver whose name is known. Nothing is asked yet, and the driver may come later."""
-        return cls(Client(Channel(path), name=driver, timeout=TIMEOUT_SECONDS), driver=driver)
+        return cls(CsiClient(Channel(path), name=driver, timeout=TIMEOUT_SECONDS), driver=driver)
 
     @classmethod
     async def open(
@@ -54,7 +54,7 @@ class CsiBackend:
     ) -> Self:
         """The backend for the driver at a socket. With a name nothing is asked yet, and the driver may come later; without
         one it has to be there, to say its own."""
-        client = Client(Channel(path, connect_timeout=connect_timeout), name=driver, timeout=timeout)
+        client = CsiClient(Channel(path, connect_timeout=connect_timeout), name=driver, timeout=timeout)
         try:
             return cls(client, driver=driver or (await client.driver()).name)
         except BaseException:
@@ -186,7 +186,7 @@ def _from_snapshot(handle: str) -> csi.VolumeContentSource:
 
 
 def _capabilities(restoration: Restoration, filesystem: str, driver: Driver) -> list[csi.VolumeCapability]:
-    modes: Mapping[str, _Mode.Mode.ValueType] = _FINER_MODES if "SINGLE_NODE_MULTI_WRITER" in driver.can else _MODES
+    modes: Mapping[str, _Mode.Mode.ValueType] = _FINER_MODES if "SINGLE_NODE_MULTI_WRITER" in driver.capabilities else _MODES
     unknown = [mode for mode in restoration.access_modes if mode not in modes]
     if unknown:
         raise Refused(f"accessModes {', '.join(unknown)}: not known; there are {', '.join(modes)}")

@@ -1,7 +1,7 @@
-"""The way to a driver: one socket on this machine, and whether anybody listens there.
+"""The connection to a driver: one Unix socket on this machine.
 
-A driver may come later than we do, be restarted, and put a new socket in the old one's place. So a call first waits a little
-until the way is open; if it stays shut, the error names the socket, which a bare gRPC error does not.
+A driver may start later than we do, be restarted, and put a new socket in the old one's place. So a call first waits a little
+for the connection; where there is none, the error names the socket, which a bare gRPC error does not.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Channel:
     def __init__(self, path: Path, *, connect_timeout: float = CONNECT_SECONDS) -> None:
         self.path = path
         self._connect_timeout = connect_timeout
-        self.changed = True  # whether somebody else may be at the other end since this was last set to False
+        self.changed = True  # whether another driver may have answered since this was last set to False
         self._channel: grpc.aio.Channel | None = None
 
     async def opened(self, *, driver: str) -> grpc.aio.Channel:
-        """The channel, with somebody at its other end. `driver` is who we hope for, for the error."""
+        """The channel, once it is connected. `driver` is the one that is expected, for the error."""
         if self._channel is None:
             self._channel = grpc.aio.insecure_channel(f"unix:{self.path}", options=_OPTIONS)
         if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:

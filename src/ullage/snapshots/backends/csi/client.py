@@ -1,7 +1,7 @@
 """The calls to a CSI driver, each bounded in time, with the driver's refusals translated into our errors.
 
-Who is at the other end and what he can do is asked once, and again after the connection broke: a restarted driver may be
-another version. Requests carry secrets, so neither they nor gRPC's own errors are ever logged or chained.
+Which driver it is and what it can do is asked once, and again after the connection broke: a restarted driver may be another
+version. Requests carry secrets, so neither they nor gRPC's own errors are ever logged or chained.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ Response = TypeVar("Response")
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Who is at the other end of the socket, and the names of what he can do: `CREATE_DELETE_SNAPSHOT`."""
+    """The driver behind the socket, and the names of its capabilities: `CREATE_DELETE_SNAPSHOT`."""
 
     name: str
     version: str
-    can: frozenset[str]
+    capabilities: frozenset[str]
 
 
-class Client:
-    """One driver's socket. `name` is the driver that has to be there; empty: whoever is."""
+class CsiClient:
+    """Calls one driver. `name` is the driver that has to be there; empty: any."""
 
     def __init__(self, channel: Channel, *, name: str = "", timeout: float = TIMEOUT_SECONDS) -> None:
         self._channel = channel
@@ -60,7 +60,7 @@ class Client:
         await self._channel.close()
 
     async def driver(self) -> Driver:
-        """Who is there. Uncertain while nobody is, or he is not ready. All who ask meanwhile wait for one answer."""
+        """The driver. Uncertain while none answers, or it is not ready. All who ask meanwhile wait for one answer."""
         await self._channel.opened(driver=self._who())
         if self._driver is not None and not self._channel.changed:
             return self._driver
@@ -72,9 +72,9 @@ class Client:
     async def needs(self, *capabilities: str) -> Driver:
         """The driver, which can do all of these."""
         driver = await self.driver()
-        missing = [capability for capability in capabilities if capability not in driver.can]
+        missing = [capability for capability in capabilities if capability not in driver.capabilities]
         if missing:
-            has = ", ".join(sorted(driver.can)) or "none"
+            has = ", ".join(sorted(driver.capabilities)) or "none"
             raise Incapable(f"driver {driver.name} {driver.version} lacks {', '.join(missing)}; its capabilities: {has}")
         return driver
 
@@ -131,7 +131,7 @@ class Client:
         plugin = await self._call(stub.GetPluginCapabilities, asked, what="GetPluginCapabilities")
         services = {capability.service.type for capability in plugin.capabilities if capability.HasField("service")}
         can = await self._capabilities() if csi.PluginCapability.Service.CONTROLLER_SERVICE in services else frozenset[str]()
-        self._name = info.name  # from now on it is this one that we hope for
+        self._name = info.name  # from now on no other driver will do
         self._driver = Driver(info.name, info.vendor_version, can)
         return self._driver
 

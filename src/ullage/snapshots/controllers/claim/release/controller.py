@@ -1,7 +1,7 @@
-"""Claims are held while a snapshot of them is being taken, and not a moment longer.
+"""Takes the finalizer off claims of which no snapshot is being taken any more.
 
-The binder holds a claim before it makes the record; only this lets go. It looks at all snapshots of the claim together, so
-that a broken one beside a good one holds nothing.
+`snapshot/bind` puts it on before it creates a record; only this controller takes it off. It looks at all snapshots of a claim
+together, so that a broken one beside a good one holds nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ullage.snapshots.source_volume import source_volume_of
 
 
 class ClaimReleaser:
-    """Lets claims go as soon as no snapshot of them is being taken, whatever became of the snapshots."""
+    """Releases a claim as soon as no snapshot of it is being taken, whatever became of the snapshots."""
 
     def __init__(self, client: Client, lookups: Iterable[SnapshotLookup], volumes: VolumeLookup, *, settings: Settings) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""From a snapshot to a volume: what is to be done next about one claim.
+"""What is to be done next about a claim that is to be filled from a snapshot.
 
 Pure. A claim is looked at as it is, every time anew. The finalizer `ullage.io/restoring` on it says that the storage system may
 have been asked for its volume: from then on the claim does not go before that volume has a PersistentVolume, or is gone too.

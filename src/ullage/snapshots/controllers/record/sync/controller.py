@@ -1,4 +1,4 @@
-"""What storage systems are asked for, record by record: gather, take one step of `rules.py`, write down what came of it.
+"""Calls drivers, record by record: gathers, takes the one step that `rules.py` names, and writes down what came of it.
 
 It runs in the controller for the drivers that are reached from there, and in a sidecar beside a CSI driver. That the driver
 is about to be asked is in the API before it is asked; what it answers is written there, or asked for again.

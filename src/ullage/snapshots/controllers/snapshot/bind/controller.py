@@ -1,4 +1,4 @@
-"""Snapshots and their records, bound to each other: gather, decide by `rules.py`, act.
+"""Binds snapshots and their records to each other: gathers, has `rules.py` make a plan, and carries it out.
 
 Nothing here talks to a storage system: `controllers/record/sync` does, perhaps in another process. Every write carries the
 version that was looked at, so a decision that something overtook is made anew.

@@ -1,4 +1,4 @@
-"""What is to be done about a snapshot, and about a record: the decisions of both APIs, as pure functions.
+"""What is to be done about a snapshot, whichever API it is of. Pure.
 
 A plan is worked out from what is seen, every time anew; nothing depends on what was done before. Each step of a plan may be
 the last that a process does, and the next one's plan goes on from there.

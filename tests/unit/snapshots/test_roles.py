@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.app.manifests import manifests
 from ullage.kube.slices import Slice
-from ullage.snapshots.grants import aggregated_roles
+from ullage.snapshots.roles import aggregated_roles
 
 GATHERED = "rbac.authorization.k8s.io/aggregate-to-"
 READ = ["get", "list", "watch"]
