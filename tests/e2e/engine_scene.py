@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from ullage.app import compose
 from ullage.app.drivers import ONE_MACHINE
-from ullage.app.install import Installer
-from ullage.app.manifests import manifests
+from ullage.app.installer.installer import Installer
+from ullage.app.installer.manifests import manifests
 from ullage.engines.client.connection import HostConnection, address_of
 from ullage.engines.client.host import HostClient
 from ullage.kube.client.client import Client

@@ -22,11 +22,11 @@ import grpc
 import ullage
 from tests.csi_driver.running import RunningDriver
 from ullage.app import compose
-from ullage.app.access import CONTROLLER, WEBHOOK, WORLD
 from ullage.app.drivers import NOTHING_CHOSEN
-from ullage.app.identities import Identities, Identity
-from ullage.app.install import Installer
-from ullage.app.manifests import manifests
+from ullage.app.installer.installer import Installer
+from ullage.app.installer.manifests import manifests
+from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD
+from ullage.app.up.identities import Identities, Identity
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.snapshots.backends.csi import csi_pb2 as csi

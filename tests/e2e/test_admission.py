@@ -24,7 +24,7 @@ import aiohttp
 import pytest
 
 from ullage import pki
-from ullage.admission.certificates import Terms, Vault, from_secret, to_secret
+from ullage.admission.certificates import CertificateSet, Terms, from_secret, to_secret
 from ullage.clock import SystemClock
 
 from .api import Answer, Api
@@ -98,7 +98,7 @@ class Replicas:
     def registration(self) -> str:
         return f"{GROUP}/validatingwebhookconfigurations/{self.name}"
 
-    def secret(self) -> Vault:
+    def secret(self) -> CertificateSet:
         found = self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/ullage-webhook-tls").obj
         return from_secret({key: base64.b64decode(value) for key, value in found["data"].items()})
 
@@ -324,12 +324,14 @@ async def test_certificates_change_under_load_without_a_failed_request(replicas:
     assert known[:-2] in ([], [(True, False)]), "a slow start may miss the beginning"
 
 
-def aging_vault() -> Vault:
+def aging_vault() -> CertificateSet:
     """An authority that is due for renewal a few seconds from now, when the load is on."""
     now = SystemClock().now()
     lifetime = Terms(hosts=()).authority_renewal + timedelta(seconds=8)
     authority = pki.make_ca("ullage-webhook", now=now, lifetime=lifetime)
-    return Vault(authority, pki.issue_serving(authority, ["127.0.0.1", "localhost"], now=now, lifetime=timedelta(days=365)))
+    return CertificateSet(
+        authority, pki.issue_serving(authority, ["127.0.0.1", "localhost"], now=now, lifetime=timedelta(days=365))
+    )
 
 
 async def rotation(session: aiohttp.ClientSession, replicas: Replicas, old: bytes) -> list[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ullage.app.manifests import manifests
+from ullage.app.installer.manifests import manifests
 from ullage.kube.builtin.rbac import CLUSTER_ROLES
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind

@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 import ullage
-from ullage.app.install import Installer
-from ullage.app.manifests import manifests
+from ullage.app.installer.installer import Installer
+from ullage.app.installer.manifests import manifests
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.standalone.world.directories import Directories

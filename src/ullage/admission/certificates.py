@@ -52,7 +52,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Vault:
+class CertificateSet:
     """What the Secret holds. It has no repr: it holds keys."""
 
     authority: Pair
@@ -75,68 +75,70 @@ class Step(Enum):
     RETIRE = "the former authority is forgotten"
 
 
-def first(terms: Terms, *, now: datetime) -> Vault:
+def first(terms: Terms, *, now: datetime) -> CertificateSet:
     """What the first replica puts into the Secret."""
     authority = pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime)
-    return Vault(authority, pki.issue_serving(authority, terms.hosts, now=now, lifetime=terms.lifetime))
+    return CertificateSet(authority, pki.issue_serving(authority, terms.hosts, now=now, lifetime=terms.lifetime))
 
 
-def next_step(vault: Vault, terms: Terms, *, now: datetime, published: bytes | None, watched: float) -> Step | None:
+def next_step(current: CertificateSet, terms: Terms, *, now: datetime, published: bytes | None, watched: float) -> Step | None:
     """What to do now, or None.
 
     `published` is the bundle of the registration as it is read, None while there is no registration, and b"" where its
-    entries differ from one another. `watched` is for how many seconds both vault and bundle have been seen as they are.
+    entries differ from one another. `watched` is for how many seconds both certificates and bundle have been seen as they are.
     """
-    if _unusable(vault, terms) or _due(vault, terms, now=now):
+    if _unusable(current, terms) or _due(current, terms, now=now):
         return Step.RENEW
     if published is None:
-        return None  # nobody calls; whoever registers publishes what the vault holds then
-    if published != vault.bundle:
+        return None  # nobody calls; whoever registers publishes what the Secret holds then
+    if published != current.bundle:
         return Step.PUBLISH
-    if vault.coming is not None:
-        expired = vault.authority.expires <= now  # nobody trusts it any more: there is nothing to wait for
+    if current.coming is not None:
+        expired = current.authority.expires <= now  # nobody trusts it any more: there is nothing to wait for
         return Step.PROMOTE if expired or watched >= terms.settle else None
-    if vault.former is not None:
+    if current.former is not None:
         return Step.RETIRE if watched >= terms.keep else None
-    return Step.INTRODUCE if vault.authority.expires_within(terms.authority_renewal, now=now) else None
+    return Step.INTRODUCE if current.authority.expires_within(terms.authority_renewal, now=now) else None
 
 
-def take(step: Step, vault: Vault, *, terms: Terms, now: datetime) -> Vault:
-    """The vault after a step. Publishing changes nothing here."""
+def take(step: Step, current: CertificateSet, *, terms: Terms, now: datetime) -> CertificateSet:
+    """The certificates after a step. Publishing changes nothing here."""
     match step:
         case Step.RENEW:
-            return replace(vault, serving=_issue(vault.authority, vault, terms=terms, now=now))
+            return replace(current, serving=_issue(current.authority, current, terms=terms, now=now))
         case Step.INTRODUCE:
-            return replace(vault, coming=pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime))
+            return replace(current, coming=pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime))
         case Step.PROMOTE:
-            if vault.coming is None:
+            if current.coming is None:
                 raise ValueError("there is no next authority to promote")
-            return Vault(vault.coming, _issue(vault.coming, vault, terms=terms, now=now), former=vault.authority.certificate)
+            return CertificateSet(
+                current.coming, _issue(current.coming, current, terms=terms, now=now), former=current.authority.certificate
+            )
         case Step.RETIRE:
-            return replace(vault, former=None)
+            return replace(current, former=None)
         case Step.PUBLISH:
-            return vault
+            return current
 
 
-def to_secret(vault: Vault) -> dict[str, bytes]:
+def to_secret(current: CertificateSet) -> dict[str, bytes]:
     found = {
-        CA_CERT: vault.authority.certificate,
-        CA_KEY: vault.authority.key,
-        TLS_CERT: vault.serving.certificate,
-        TLS_KEY: vault.serving.key,
+        CA_CERT: current.authority.certificate,
+        CA_KEY: current.authority.key,
+        TLS_CERT: current.serving.certificate,
+        TLS_KEY: current.serving.key,
     }
-    if vault.coming is not None:
-        found |= {NEXT_CERT: vault.coming.certificate, NEXT_KEY: vault.coming.key}
-    if vault.former is not None:
-        found[FORMER_CERT] = vault.former
+    if current.coming is not None:
+        found |= {NEXT_CERT: current.coming.certificate, NEXT_KEY: current.coming.key}
+    if current.former is not None:
+        found[FORMER_CERT] = current.former
     return found
 
 
-def from_secret(data: Mapping[str, bytes]) -> Vault:
+def from_secret(data: Mapping[str, bytes]) -> CertificateSet:
     """Raises BadCertificate, with the member's name, for a Secret that somebody has filled with something else."""
     coming = _pair(data, NEXT_CERT, NEXT_KEY) if NEXT_CERT in data else None
     former = data.get(FORMER_CERT)
-    return Vault(_pair(data, CA_CERT, CA_KEY), _pair(data, TLS_CERT, TLS_KEY), coming, former)
+    return CertificateSet(_pair(data, CA_CERT, CA_KEY), _pair(data, TLS_CERT, TLS_KEY), coming, former)
 
 
 def _pair(data: Mapping[str, bytes], certificate: str, key: str) -> Pair:
@@ -153,20 +155,20 @@ def _pair(data: Mapping[str, bytes], certificate: str, key: str) -> Pair:
     return pair
 
 
-def _unusable(vault: Vault, terms: Terms) -> bool:
-    return not pki.issued_by(vault.serving.certificate, vault.authority) or not set(terms.hosts) <= pki.hosts(
-        vault.serving.certificate
+def _unusable(current: CertificateSet, terms: Terms) -> bool:
+    return not pki.issued_by(current.serving.certificate, current.authority) or not set(terms.hosts) <= pki.hosts(
+        current.serving.certificate
     )
 
 
-def _due(vault: Vault, terms: Terms, *, now: datetime) -> bool:
+def _due(current: CertificateSet, terms: Terms, *, now: datetime) -> bool:
     """A certificate ends with its authority at the latest: where it does, a new one from the same authority gains nothing."""
-    longest = min(now + terms.lifetime, vault.authority.expires)
-    return vault.serving.expires_within(terms.renewal, now=now) and vault.serving.expires < longest
+    longest = min(now + terms.lifetime, current.authority.expires)
+    return current.serving.expires_within(terms.renewal, now=now) and current.serving.expires < longest
 
 
-def _issue(authority: Pair, vault: Vault, *, terms: Terms, now: datetime) -> Pair:
+def _issue(authority: Pair, current: CertificateSet, *, terms: Terms, now: datetime) -> Pair:
     """For the hosts asked for and those it had: replicas may differ in what they ask for, and none may lose its name to
     another."""
-    hosts = (*terms.hosts, *sorted(pki.hosts(vault.serving.certificate) - set(terms.hosts)))
+    hosts = (*terms.hosts, *sorted(pki.hosts(current.serving.certificate) - set(terms.hosts)))
     return pki.issue_serving(authority, hosts, now=now, lifetime=terms.lifetime)

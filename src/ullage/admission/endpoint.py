@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from prometheus_client import Counter, Histogram, generate_latest
 
-from ullage.admission import wire
-from ullage.admission.intake import Intake, Receive, Refused, declared_length
+from ullage.admission import admission_review
+from ullage.admission.bodies import BodyReader, BodyRefused, Receive, declared_length
 from ullage.admission.metrics import Metrics
 from ullage.clock import Clock
 from ullage.errors import BadInput, Retryable
@@ -34,7 +34,7 @@ TEXT: Final = b"text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Answer:
     """A whole answer."""
 
     code: int
@@ -73,7 +73,7 @@ class Endpoint:
             if path_of(hook) in self._served:
                 raise ValueError(f"two hooks are named {hook.name}")
             self._served[path_of(hook)] = Served.of(hook, metrics)
-        self._intake = Intake()
+        self._bodies = BodyReader()
         self.draining = False
         self._was_ready = False
         self._running = 0
@@ -86,32 +86,32 @@ class Endpoint:
         if served is None:
             page = self._other(scope["method"], scope["path"])
         elif scope["method"] != "POST":
-            page = Page(405, b"reviews are posted\n")
+            page = Answer(405, b"reviews are posted\n")
         else:
             page = await self._reviewed(served, scope, receive)
         await self._send(page, send)
 
-    async def _reviewed(self, served: Served, scope: Scope, receive: Receive) -> Page:
+    async def _reviewed(self, served: Served, scope: Scope, receive: Receive) -> Answer:
         began = self._clock.monotonic()
         try:
-            async with self._intake.body(receive, declared=declared_length(scope.get("headers", []))) as body:
-                return await self._answered(served, scope, wire.decode(body), began)
-        except Refused as error:
-            return Page(error.code, f"{error}\n".encode())
+            async with self._bodies.body(receive, declared=declared_length(scope.get("headers", []))) as body:
+                return await self._answered(served, scope, admission_review.decode(body), began)
+        except BodyRefused as error:
+            return Answer(error.code, f"{error}\n".encode())
         except BadInput as error:
-            return Page(400, f"{error}\n".encode())
+            return Answer(400, f"{error}\n".encode())
 
-    async def _answered(self, served: Served, scope: Scope, request: Request, began: float) -> Page:
-        budget = wire.budget(wire.asked_timeout(scope["query_string"], served.hook.timeout))
+    async def _answered(self, served: Served, scope: Scope, request: Request, began: float) -> Answer:
+        budget = admission_review.budget(admission_review.asked_timeout(scope["query_string"], served.hook.timeout))
         review = Review(request, began + budget)
         self._running += 1
         try:
             decision = await self._decide(served.hook, review, budget - (self._clock.monotonic() - began))
-            page = Page(200, wire.encode(review, decision), JSON)
+            page = Answer(200, admission_review.encode(review, decision), JSON)
         except Exception:
             served.failed.inc()
             logger.exception("review failed", extra={"hook": served.hook.name, "review": review.uid})
-            return Page(500, f"hook {served.hook.name} failed; its log says why\n".encode())
+            return Answer(500, f"hook {served.hook.name} failed; its log says why\n".encode())
         finally:
             self._running -= 1
             served.seconds.observe(self._clock.monotonic() - began)
@@ -155,24 +155,24 @@ class Endpoint:
             served.refused.inc()
             self._metrics.denied.labels(served.hook.name, decision.reason).inc()
 
-    def _other(self, method: str, path: str) -> Page:
+    def _other(self, method: str, path: str) -> Answer:
         if method not in ("GET", "HEAD"):
-            return Page(404, b"no such hook\n")
+            return Answer(404, b"no such hook\n")
         match path:
             case "/healthz":
-                return Page(200, b"ok\n")
+                return Answer(200, b"ok\n")
             case "/readyz":
                 return self._readiness()
             case "/metrics":
-                return Page(200, generate_latest(self._metrics.registry), b"text/plain; version=0.0.4; charset=utf-8")
-        return Page(404, b"not found\n")
+                return Answer(200, generate_latest(self._metrics.registry), b"text/plain; version=0.0.4; charset=utf-8")
+        return Answer(404, b"not found\n")
 
-    def _readiness(self) -> Page:
+    def _readiness(self) -> Answer:
         results = {"serving": not self.draining} | {name: check() for name, check in self._checks.items()}
         lines = [f"[{'+' if holds else '-'}] {name}" for name, holds in results.items()]
-        return Page(200 if all(results.values()) else 503, ("\n".join(lines) + "\n").encode())
+        return Answer(200 if all(results.values()) else 503, ("\n".join(lines) + "\n").encode())
 
-    async def _send(self, page: Page, send: Send) -> None:
+    async def _send(self, page: Answer, send: Send) -> None:
         headers = [(b"content-type", page.type), (b"content-length", str(len(page.body)).encode())]
         if self.draining:
             headers.append((b"connection", b"close"))  # else a next request meets a closed connection, and its write fails

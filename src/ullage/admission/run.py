@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ullage.admission.certificate_rotation import CertificateRotation, SecretName
 from ullage.admission.certificates import Terms
 from ullage.admission.endpoint import Check, Endpoint
-from ullage.admission.keeper import Keeper, Place
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import Address, ByUrl, Registration
 from ullage.admission.selftest import SelfTest, selftest_hook
@@ -63,10 +63,10 @@ async def run_webhook(
     with contextlib.closing(bind(settings.host, settings.port)) as sock:
         settings = replace(settings, port=sock.getsockname()[1])
         certificate = Certificate()
-        keeper = _keeper(hooks, client, settings=settings, certificate=certificate, metrics=metrics, clock=clock)
+        rotation = _rotation(hooks, client, settings=settings, certificate=certificate, metrics=metrics, clock=clock)
         test = SelfTest(
             client,
-            keeper,
+            rotation,
             namespace=settings.namespace,
             status=settings.status,
             nonce=lambda: secrets.token_hex(16),
@@ -75,40 +75,25 @@ async def run_webhook(
         )
         ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
         endpoint = Endpoint(_with_selftest(hooks, settings), metrics=metrics, clock=clock, checks=ready)
-        await keeper.open()
+        await rotation.open()
         async with serving(
             endpoint, certificate, sock=sock, drain=settings.drain, stop_seconds=settings.stop_seconds
         ) as server:
             if await _ready(ready, stop):
-                await keeper.register()
+                await rotation.register()
                 if serves is not None:
                     serves(settings.host, settings.port)
-                await _work([keeper.run(settings.look_every), test.run(settings.test_every)], server, stop=stop)
+                await _work([rotation.run(settings.look_every), test.run(settings.test_every)], server, stop=stop)
 
 
-async def readdress(hooks: Sequence[Hook], client: Client, settings: Settings, *, clock: Clock | None = None) -> None:
-    """Points the hooks that are registered at the address where they will be served, with the bundle of the Secret.
-
-    For whoever starts everything on one machine: hooks of an earlier run, with a port that is gone, would refuse the very
-    writes that starting needs. Nothing is registered that was not.
-    """
-    if settings.address is None and not settings.port:
-        raise ValueError("an address is needed: nobody knows yet which port will be free")
-    keeper = _keeper(
-        hooks, client, settings=settings, certificate=Certificate(), metrics=Metrics(), clock=clock or SystemClock()
-    )
-    await keeper.open()
-    await keeper.register(anew=False)
-
-
-def _keeper(
+def _rotation(
     hooks: Sequence[Hook], client: Client, *, settings: Settings, certificate: Certificate, metrics: Metrics, clock: Clock
-) -> Keeper:
+) -> CertificateRotation:
     address = settings.address or ByUrl(f"https://{_literal(settings.host)}:{settings.port}")
-    return Keeper(
+    return CertificateRotation(
         client,
         certificate,
-        place=Place(settings.namespace, settings.secret),
+        secret_name=SecretName(settings.namespace, settings.secret),
         terms=replace(settings.terms, hosts=tuple(dict.fromkeys((*address.hosts, *settings.terms.hosts)))),
         registered=Registration(settings.name, _with_selftest(hooks, settings), address),
         metrics=metrics,

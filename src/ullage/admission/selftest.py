@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from ullage.admission.keeper import Keeper
+from ullage.admission.certificate_rotation import CertificateRotation
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import MANAGER, OURS
 from ullage.clock import Clock
@@ -64,7 +64,7 @@ class SelfTest:
     def __init__(
         self,
         client: Client,
-        keeper: Keeper,
+        rotation: CertificateRotation,
         *,
         namespace: str,
         status: str,
@@ -73,7 +73,7 @@ class SelfTest:
         clock: Clock,
     ) -> None:
         self._client = client
-        self._keeper = keeper
+        self._rotation = rotation
         self._namespace = namespace
         self._status = status
         self._nonce = nonce
@@ -130,7 +130,7 @@ class SelfTest:
 
     def _arrived(self) -> tuple[bool | None, str, str]:
         """The self-test's own entry works. The others are called the same way, if they are there."""
-        missing = self._keeper.published.missing if self._keeper.published else ()
+        missing = self._rotation.published.missing if self._rotation.published else ()
         if missing:
             return False, "NotRegistered", f"Entries were taken out of the registration: {', '.join(missing)}."
         return True, "Called", "The API server calls this webhook."

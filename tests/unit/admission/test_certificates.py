@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import pki
-from ullage.admission.certificates import Step, Terms, Vault, first, from_secret, next_step, take, to_secret
+from ullage.admission.certificates import CertificateSet, Step, Terms, first, from_secret, next_step, take, to_secret
 from ullage.pki import BadCertificate, Pair
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,12 +22,14 @@ API_SERVER_LAG = 50.0  # seconds until an API server uses a bundle that was publ
 REPLICA_LAG = 500.0  # seconds until a replica serves a certificate that is in the Secret: less than `keep`
 
 
-def vault(*, authority_days: float = 3650, days: float = 365, hosts: tuple[str, ...] = ("127.0.0.1",)) -> Vault:
+def made(*, authority_days: float = 3650, days: float = 365, hosts: tuple[str, ...] = ("127.0.0.1",)) -> CertificateSet:
     authority = pki.make_ca("ullage-webhook", now=START, lifetime=authority_days * DAY)
-    return Vault(authority, pki.issue_serving(authority, hosts, now=START, lifetime=days * DAY))
+    return CertificateSet(authority, pki.issue_serving(authority, hosts, now=START, lifetime=days * DAY))
 
 
-def step_of(found: Vault, *, published: bytes | None = b"same", watched: float = 0.0, terms: Terms = TERMS) -> Step | None:
+def step_of(
+    found: CertificateSet, *, published: bytes | None = b"same", watched: float = 0.0, terms: Terms = TERMS
+) -> Step | None:
     shown = found.bundle if published == b"same" else published
     return next_step(found, terms, now=START, published=shown, watched=watched)
 
@@ -35,21 +37,25 @@ def step_of(found: Vault, *, published: bytes | None = b"same", watched: float =
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        pytest.param(step_of(vault()), None, id="fresh certificates need nothing"),
-        pytest.param(step_of(vault(days=89)), Step.RENEW, id="a certificate near its end is renewed"),
-        pytest.param(step_of(vault(hosts=("other",))), Step.RENEW, id="a certificate for another host is renewed"),
+        pytest.param(step_of(made()), None, id="fresh certificates need nothing"),
+        pytest.param(step_of(made(days=89)), Step.RENEW, id="a certificate near its end is renewed"),
+        pytest.param(step_of(made(hosts=("other",))), Step.RENEW, id="a certificate for another host is renewed"),
         pytest.param(
-            step_of(Vault(vault().authority, vault().serving)), Step.RENEW, id="a certificate of another authority is renewed"
+            step_of(CertificateSet(made().authority, made().serving)),
+            Step.RENEW,
+            id="a certificate of another authority is renewed",
         ),
-        pytest.param(step_of(vault(), published=b"old"), Step.PUBLISH, id="a bundle that differs is published"),
-        pytest.param(step_of(vault(), published=b""), Step.PUBLISH, id="a bundle that is not the same everywhere is published"),
-        pytest.param(step_of(vault(), published=None), None, id="what is not registered is not published"),
-        pytest.param(step_of(vault(authority_days=364)), Step.INTRODUCE, id="an authority near its end gets a successor"),
+        pytest.param(step_of(made(), published=b"old"), Step.PUBLISH, id="a bundle that differs is published"),
+        pytest.param(step_of(made(), published=b""), Step.PUBLISH, id="a bundle that is not the same everywhere is published"),
+        pytest.param(step_of(made(), published=None), None, id="what is not registered is not published"),
+        pytest.param(step_of(made(authority_days=364)), Step.INTRODUCE, id="an authority near its end gets a successor"),
         pytest.param(
-            step_of(vault(authority_days=364), published=None), None, id="nothing is introduced while nobody is told of it"
+            step_of(made(authority_days=364), published=None),
+            None,
+            id="nothing is introduced while nobody is told of it",
         ),
         pytest.param(
-            step_of(vault(authority_days=80, days=80)),
+            step_of(made(authority_days=80, days=80)),
             Step.INTRODUCE,
             id="a certificate that ends with its authority is not renewed for ever",
         ),
@@ -60,7 +66,7 @@ def test_the_next_step(step: Step | None, expected: Step | None) -> None:
 
 
 def test_a_certificate_is_renewed_for_the_hosts_that_it_had_too() -> None:
-    renewed = take(Step.RENEW, vault(hosts=("a.svc",)), terms=TERMS, now=START)
+    renewed = take(Step.RENEW, made(hosts=("a.svc",)), terms=TERMS, now=START)
 
     assert pki.hosts(renewed.serving.certificate) == {"127.0.0.1", "a.svc"}
     assert step_of(renewed) is None
@@ -68,23 +74,23 @@ def test_a_certificate_is_renewed_for_the_hosts_that_it_had_too() -> None:
 
 
 def test_a_promotion_does_not_change_what_is_trusted() -> None:
-    both = take(Step.INTRODUCE, vault(), terms=TERMS, now=START)
+    both = take(Step.INTRODUCE, made(), terms=TERMS, now=START)
 
     assert take(Step.PROMOTE, both, terms=TERMS, now=START).bundle == both.bundle
 
 
 def test_an_authority_that_has_ended_is_replaced_without_waiting() -> None:
-    both = take(Step.INTRODUCE, vault(authority_days=1, days=1), terms=TERMS, now=START + 2 * DAY)
+    both = take(Step.INTRODUCE, made(authority_days=1, days=1), terms=TERMS, now=START + 2 * DAY)
 
     assert next_step(both, TERMS, now=START + 2 * DAY, published=both.bundle, watched=0.0) is Step.PROMOTE
     assert next_step(both, TERMS, now=START, published=both.bundle, watched=0.0) is None
 
 
 def test_a_secret_holds_the_vault_at_every_stage() -> None:
-    both = take(Step.INTRODUCE, vault(), terms=TERMS, now=START)
+    both = take(Step.INTRODUCE, made(), terms=TERMS, now=START)
     after = take(Step.PROMOTE, both, terms=TERMS, now=START)
 
-    for found in (vault(), both, after, take(Step.RETIRE, after, terms=TERMS, now=START)):
+    for found in (made(), both, after, take(Step.RETIRE, after, terms=TERMS, now=START)):
         assert from_secret(to_secret(found)) == found
 
 
@@ -98,7 +104,7 @@ def test_a_secret_holds_the_vault_at_every_stage() -> None:
     ],
 )
 def test_a_spoilt_secret_is_named_member_by_member(change: Callable[[dict[str, bytes]], object], problem: str) -> None:
-    data = to_secret(vault())
+    data = to_secret(made())
     change(data)
 
     with pytest.raises(BadCertificate, match=problem):
@@ -106,7 +112,7 @@ def test_a_spoilt_secret_is_named_member_by_member(change: Callable[[dict[str, b
 
 
 def test_keys_are_not_shown() -> None:
-    assert "PRIVATE" not in repr(vault())
+    assert "PRIVATE" not in repr(made())
 
 
 def test_terms_under_which_everything_is_always_due_are_refused() -> None:
@@ -118,11 +124,11 @@ def test_terms_under_which_everything_is_always_due_are_refused() -> None:
 class World:
     """A Secret, a registration, API servers and replicas that lag, and the clock that all of them live by."""
 
-    secret: Vault
+    secret: CertificateSet
     published: bytes
     terms: Terms = TERMS
     clock: float = 0.0
-    secrets: list[tuple[float, Vault]] = field(default_factory=list)
+    secrets: list[tuple[float, CertificateSet]] = field(default_factory=list)
     bundles: list[tuple[float, bytes]] = field(default_factory=list)
     issuers: dict[bytes, bytes] = field(default_factory=dict)
 
@@ -134,7 +140,7 @@ class World:
     def now(self) -> datetime:
         return START + timedelta(seconds=self.clock)
 
-    def swap(self, seen: Vault, new: Vault) -> bool:
+    def swap(self, seen: CertificateSet, new: CertificateSet) -> bool:
         if self.secret is not seen:
             return False
         self.secret = new
@@ -174,11 +180,11 @@ def _recent(history: list[tuple[float, T]], since: float) -> list[T]:
 
 @dataclass
 class Replica:
-    """What the keeper does, without the network: look, in this order, at registration and Secret; later, perhaps, act."""
+    """What the rotation does, without the network: look, in this order, at registration and Secret; later, perhaps, act."""
 
     world: World
-    seen: tuple[bytes, Vault] | None = None
-    watching: tuple[bytes, Vault] | None = None
+    seen: tuple[bytes, CertificateSet] | None = None
+    watching: tuple[bytes, CertificateSet] | None = None
     since: float = 0.0
 
     def look(self) -> None:
@@ -202,7 +208,7 @@ class Replica:
 
 
 def aging_world(terms: Terms = TERMS) -> World:
-    old = vault(authority_days=360, days=360)
+    old = made(authority_days=360, days=360)
     return World(old, old.bundle, terms)
 
 

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from tests.unit.admission.builders import review_body, review_json
+from ullage.admission import admission_review
+from ullage.admission import bodies as intake
 from ullage.admission import endpoint as module
-from ullage.admission import intake, wire
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.clock import SystemClock
@@ -292,9 +293,9 @@ def test_two_hooks_of_one_name_are_a_mistake() -> None:
     ],
 )
 def test_the_timeout_is_the_one_in_the_url(query: bytes, seconds: int) -> None:
-    assert wire.asked_timeout(query, 7) == seconds
+    assert admission_review.asked_timeout(query, 7) == seconds
 
 
 @pytest.mark.parametrize("timeout", range(1, 31))
 def test_the_budget_is_always_shorter_than_the_timeout(timeout: int) -> None:
-    assert 0 < wire.budget(timeout) <= timeout - 0.2
+    assert 0 < admission_review.budget(timeout) <= timeout - 0.2

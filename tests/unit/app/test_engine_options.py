@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ullage.app.commands import compose
+from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, chosen, engines_of
-from ullage.app.manifests import manifests
-from ullage.app.system import ENGINE_SOCKET, system
+from ullage.app.installer.manifests import manifests
+from ullage.app.up.components import ENGINE_SOCKET, system
 from ullage.kube.slices import Slice
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.slice import world
@@ -57,7 +57,7 @@ def test_a_socket_says_where_engines_are_and_that_they_are_ours() -> None:
 
 
 def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:
-    beside = system(lambda: (), program=["ullage"], options=[]).companions
+    beside = system(lambda: (), program=["ullage"], options=[]).components
     assert [one.role.name for one in beside] == ["engine", "webhook", "controller", "world"]
     directory = Path("/data")
     socket = str(directory / ENGINE_SOCKET)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.app.manifests import manifests
+from ullage.app.installer.manifests import manifests
 from ullage.kube.slices import Slice
 from ullage.snapshots.roles import aggregated_roles
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 async def find(candidates: Sequence[str] | None = None) -> str | None:
@@ -35,7 +35,7 @@ async def _answers(candidate: str) -> bool:
     except OSError:
         return False
     try:
-        return await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        return await asyncio.wait_for(process.wait(), TIMEOUT) == 0
     except TimeoutError:
         return False
     finally:

@@ -13,33 +13,34 @@ from pathlib import Path
 
 from ullage import __version__
 from ullage.clock import Clock, SystemClock
-from ullage.standalone.up import kubectl, narration
-from ullage.standalone.up.datadir import claim, claim_temporary
-from ullage.standalone.up.fleet import Fleet, System
-from ullage.standalone.up.server import Ready
+from ullage.standalone.up import kubectl
+from ullage.standalone.up.components import ComponentGroup, System
+from ullage.standalone.up.data_directory import lock, lock_temporary
+from ullage.standalone.up.output import Output, standard_output
+from ullage.standalone.up.process import Ready
 from ullage.standalone.up.settings import HOST, Settings
-from ullage.standalone.up.supervisor import Patience, Supervisor
+from ullage.standalone.up.supervisor import Supervisor, Timeouts
 
 SERVER = (sys.executable, "-m", "ullage.standalone.apiserver")
 
 
 def run(
-    settings: Settings, *, server: Sequence[str] = SERVER, patience: Patience | None = None, system: System | None = None
+    settings: Settings, *, server: Sequence[str] = SERVER, timeouts: Timeouts | None = None, system: System | None = None
 ) -> int:
     """Runs in the foreground until a signal comes; returns the exit code. Without a `system` the API server runs alone."""
     clock = SystemClock()
-    narrator = narration.narrator()
+    output = standard_output()
     with _directory(settings, clock) as directory:
-        narrator.say(f"Ullage {__version__}")
-        narrator.done(f"data in {directory}" + (" (removed at the end)" if settings.ephemeral else ""))
+        output.say(f"Ullage {__version__}")
+        output.done(f"data in {directory}" + (" (removed at the end)" if settings.ephemeral else ""))
         if settings.port_fallback:
-            narrator.warn(f"port {settings.port_fallback} is taken by another program: taking a free one")
-        up = _Up(settings, directory, server=server, narrator=narrator, clock=clock, patience=patience, system=system)
+            output.warn(f"port {settings.port_fallback} is taken by another program: taking a free one")
+        up = _Up(settings, directory, server=server, output=output, clock=clock, timeouts=timeouts, system=system)
         return asyncio.run(up.run())
 
 
 def _directory(settings: Settings, clock: Clock) -> AbstractContextManager[Path]:
-    return claim_temporary(clock) if settings.data_dir is None else claim(settings.data_dir, clock)
+    return lock_temporary(clock) if settings.data_dir is None else lock(settings.data_dir, clock)
 
 
 class _Up:
@@ -49,21 +50,21 @@ class _Up:
         directory: Path,
         *,
         server: Sequence[str],
-        narrator: narration.Narrator,
+        output: Output,
         clock: Clock,
-        patience: Patience | None,
+        timeouts: Timeouts | None,
         system: System | None,
     ) -> None:
         self._settings = settings
         self._directory = directory
         self._server = server
-        self._narrator = narrator
+        self._output = output
         self._clock = clock
-        self._keeper = Supervisor(
-            self._command, directory, port=settings.port, narrator=narrator, clock=clock, patience=patience
+        self._supervisor = Supervisor(
+            self._command, directory, port=settings.port, output=output, clock=clock, timeouts=timeouts
         )
-        self._fleet = Fleet(system, directory, narrator=narrator, clock=clock, patience=patience) if system else None
-        self._tasks: list[asyncio.Task[None]] = []  # the start of the fleet, and its end
+        self._components = ComponentGroup(system, directory, output=output, clock=clock, timeouts=timeouts) if system else None
+        self._tasks: list[asyncio.Task[None]] = []  # the start of the components, and its end
         self._stopping = False
         self._fault: Exception | None = None
         self._began = clock.monotonic()
@@ -78,7 +79,7 @@ class _Up:
                 asyncio.get_running_loop().add_signal_handler(number, self._stop)
         self._finding = asyncio.create_task(kubectl.find())  # takes a moment, as the server does: both at once
         try:
-            code = await self._keeper.run(self._announce)
+            code = await self._supervisor.run(self._announce)
         finally:
             for task in (self._finding, *self._tasks):
                 task.cancel()
@@ -88,15 +89,15 @@ class _Up:
 
     async def _announce(self, ready: Ready) -> None:
         elapsed = self._clock.monotonic() - self._began
-        self._narrator.done(f"Kubernetes API server on https://{HOST}:{ready.port} ({elapsed:.1f} s)")
-        if self._fleet is None:
+        self._output.done(f"Kubernetes API server on https://{HOST}:{ready.port} ({elapsed:.1f} s)")
+        if self._components is None:
             await self._tell_what_next()
         else:  # not awaited: the API server may die meanwhile, and must be started again
-            self._tasks.append(asyncio.create_task(self._start(self._fleet)))
+            self._tasks.append(asyncio.create_task(self._start(self._components)))
 
-    async def _start(self, fleet: Fleet) -> None:
+    async def _start(self, components: ComponentGroup) -> None:
         try:
-            await fleet.start()
+            await components.start()
             await self._tell_what_next()
         except Exception as error:  # a fault of ours: everything is stopped in order, and then it is shown
             self._fault = error
@@ -104,27 +105,27 @@ class _Up:
 
     async def _tell_what_next(self) -> None:
         for line in what_next(self._directory / "kubeconfig", await self._finding):
-            self._narrator.say(line)
+            self._output.say(line)
 
     def _stop(self) -> None:
         """Once to stop, again to kill. What uses the API server goes before it."""
-        if self._fleet is None:
-            self._keeper.stop()
+        if self._components is None:
+            self._supervisor.stop()
         elif not self._stopping:
             self._stopping = True
             starting = list(self._tasks)
-            self._tasks.append(asyncio.create_task(self._end(self._fleet, starting)))
+            self._tasks.append(asyncio.create_task(self._end(self._components, starting)))
         else:
-            self._fleet.hurry()
-            self._keeper.stop()
-            self._keeper.stop()
+            self._components.kill()
+            self._supervisor.stop()
+            self._supervisor.stop()
 
-    async def _end(self, fleet: Fleet, starting: Sequence[asyncio.Task[None]]) -> None:
+    async def _end(self, components: ComponentGroup, starting: Sequence[asyncio.Task[None]]) -> None:
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        await fleet.stop()
-        self._keeper.stop()
+        await components.stop()
+        self._supervisor.stop()
 
 
 def what_next(kubeconfig: Path, kubectl_path: str | None) -> list[str]:

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from ullage.clock import Clock
 from ullage.errors import Terminal
-from ullage.standalone.up.datadir import SERVER_LOCK, Held, Holder
-from ullage.standalone.up.narration import Narrator
-from ullage.standalone.up.server import Gone, Ready, Server, last_lines
+from ullage.standalone.up.data_directory import SERVER_LOCK, DirectoryLocked, LockHolder
+from ullage.standalone.up.output import Output
+from ullage.standalone.up.process import Exited, Process, Ready, last_lines
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class ServerFailed(Terminal):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long to wait for what, in seconds."""
 
     start: float = 120.0  # a large store takes a while to read
@@ -42,7 +42,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class ProcessRole:
     """What a process is, and is called. The first start of an essential one must succeed."""
 
     name: str  # `webhook`: its log is `webhook.log`
@@ -51,7 +51,7 @@ class Role:
     essential: bool = False
 
 
-API_SERVER = Role("apiserver", title="Kubernetes API server", short="API server", essential=True)
+API_SERVER = ProcessRole("apiserver", title="Kubernetes API server", short="API server", essential=True)
 
 
 class Supervisor:
@@ -63,10 +63,10 @@ class Supervisor:
         directory: Path,
         *,
         port: int,
-        narrator: Narrator,
+        output: Output,
         clock: Clock,
-        patience: Patience | None = None,
-        role: Role = API_SERVER,
+        timeouts: Timeouts | None = None,
+        role: ProcessRole = API_SERVER,
     ) -> None:
         self._command = command
         self._directory = directory
@@ -74,26 +74,26 @@ class Supervisor:
         self._log = directory / f"{role.name}.log"
         self._port = self._first_port = port
         self.tried = asyncio.Event()  # it was ready once, or has failed once
-        self._narrator = narrator
+        self._output = output
         self._clock = clock
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
         self._stopping = asyncio.Event()
-        self._hurrying = asyncio.Event()
+        self._killing = asyncio.Event()
 
     def stop(self) -> None:
-        (self._hurrying if self._stopping.is_set() else self._stopping).set()
+        (self._killing if self._stopping.is_set() else self._stopping).set()
 
     async def run(self, announce: Callable[[Ready], Awaitable[None]]) -> int:
         """Until stopped. `announce` is called when the server is ready for the first time."""
         served = False
-        pause = self._patience.first_pause
+        pause = self._timeouts.first_pause
         while True:
             began = self._clock.monotonic()
             server, first = await self._start(began if self._role.essential and not served else None)
             if isinstance(first, Ready):
                 self._port = first.port  # clients know it now: the next run must take the same
                 if served:
-                    self._narrator.done(f"{self._role.title} is back on port {first.port}")
+                    self._output.done(f"{self._role.title} is back on port {first.port}")
                 else:
                     await announce(first)
                 served = True
@@ -103,52 +103,50 @@ class Supervisor:
                 self._port = self._first_port  # it may have been taken meanwhile, and nobody's file names it
             if first is None:
                 return await self._end(server)
-            await server.stop(self._patience.stop)  # already gone: lets go of what we held for it
+            await server.stop(self._timeouts.stop)  # already gone: lets go of what we held for it
             self.tried.set()
-            if self._clock.monotonic() - began > self._patience.well:
-                pause = self._patience.first_pause
-            self._narrator.warn(f"the {self._role.short} {first}; starting it again in {pause:g} s (log: {self._log})")
+            if self._clock.monotonic() - began > self._timeouts.well:
+                pause = self._timeouts.first_pause
+            self._output.warn(f"the {self._role.short} {first}; starting it again in {pause:g} s (log: {self._log})")
             await self._or_stopping(asyncio.sleep(pause))
             if self._stopping.is_set():
                 return 0
-            pause = min(pause * 2, self._patience.longest_pause)
+            pause = min(pause * 2, self._timeouts.longest_pause)
 
-    async def _start(self, first_since: float | None) -> tuple[Server, Ready | Gone | None]:
+    async def _start(self, first_since: float | None) -> tuple[Process, Ready | Exited | None]:
         """A started server and what became of it: ready, dead, or None when we are told to stop meanwhile."""
         while True:
-            self._narrator.begin(f"starting the {self._role.title}")
-            server = await Server.start(self._command(self._port), log=self._log)
+            self._output.begin(f"starting the {self._role.title}")
+            server = await Process.start(self._command(self._port), log=self._log)
             try:
-                outcome = await self._or_stopping(asyncio.wait_for(server.ready(), self._patience.start))
+                outcome = await self._or_stopping(asyncio.wait_for(server.ready(), self._timeouts.start))
             except TimeoutError:
                 outcome = await server.kill()
-            if first_since is None or not isinstance(outcome, Gone):
+            if first_since is None or not isinstance(outcome, Exited):
                 return server, outcome
-            await server.stop(self._patience.stop)
+            await server.stop(self._timeouts.stop)
             if outcome.code != DIRECTORY_HELD:
                 raise ServerFailed("\n".join([f"the {self._role.short} {outcome}; its log ends:", *last_lines(self._log, 20)]))
-            if self._clock.monotonic() - first_since > self._patience.handover:
-                raise Held(self._directory, Holder.read(self._directory / SERVER_LOCK))
-            await self._or_stopping(asyncio.sleep(self._patience.handover / 10))
+            if self._clock.monotonic() - first_since > self._timeouts.handover:
+                raise DirectoryLocked(self._directory, LockHolder.read(self._directory / SERVER_LOCK))
+            await self._or_stopping(asyncio.sleep(self._timeouts.handover / 10))
 
-    async def _end(self, server: Server) -> int:
+    async def _end(self, server: Process) -> int:
         if self._role.essential:
-            self._narrator.begin("stopping")
-        stopping = asyncio.ensure_future(server.stop(self._patience.stop))
-        hurrying = asyncio.ensure_future(self._hurrying.wait())
-        await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
-        hurrying.cancel()
+            self._output.begin("stopping")
+        stopping = asyncio.ensure_future(server.stop(self._timeouts.stop))
+        killing = asyncio.ensure_future(self._killing.wait())
+        await asyncio.wait({stopping, killing}, return_when=asyncio.FIRST_COMPLETED)
+        killing.cancel()
         if not stopping.done():
             await server.kill()
             await stopping
-            self._narrator.warn(
-                f"{'' if self._role.essential else f'{self._role.title} '}killed; what was acknowledged is safe"
-            )
+            self._output.warn(f"{'' if self._role.essential else f'{self._role.title} '}killed; what was acknowledged is safe")
             return KILLED
         if stopping.result().code != 0:
-            self._narrator.warn(f"the {self._role.short} {stopping.result()}; what was acknowledged is safe")
+            self._output.warn(f"the {self._role.short} {stopping.result()}; what was acknowledged is safe")
         if self._role.essential:
-            self._narrator.done("stopped")
+            self._output.done("stopped")
         return 0
 
     async def _or_stopping(self, work: Awaitable[T]) -> T | None:

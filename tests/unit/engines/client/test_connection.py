@@ -75,7 +75,7 @@ async def test_a_host_that_is_not_there_may_have_done_anything(tmp_path: Path) -
 
 
 async def test_the_wiring_closes_the_connection_when_the_work_ends(tmp_path: Path) -> None:
-    config = Path(__file__).parents[2] / "app" / "kubeconfig.yaml"
+    config = Path(__file__).parents[2] / "app" / "commands" / "kubeconfig.yaml"
     async with scene_in(tmp_path) as scene, Client(Config.load(config, environ={})) as client:
         wiring = Wiring(client)
         engines: EngineClients = connect(wiring, scene.host.address)

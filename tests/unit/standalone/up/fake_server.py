@@ -1,4 +1,4 @@
-"""A stand-in for the API server's process: keeps the same contract with its keeper, and misbehaves on request."""
+"""A stand-in for the API server's process: keeps the same contract with its supervisor, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main() -> None:
         (args.data_dir / "kubeconfig").touch(0o600)
         os.write(args.ready_fd, json.dumps({"port": args.port or 12345, "pid": os.getpid()}).encode() + b"\n")
         (args.data_dir / "served").touch()
-    select.select([args.parent_fd], [], [])  # nothing is ever written: readable means that the keeper is gone
+    select.select([args.parent_fd], [], [])  # nothing is ever written: readable means that the supervisor is gone
     sys.exit(0)
 
 

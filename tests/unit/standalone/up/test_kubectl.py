@@ -33,7 +33,7 @@ async def test_which_kubectl_counts(program: Path, content: str | None, mode: in
 
 
 async def test_one_that_hangs_is_left_behind(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubectl, "PATIENCE", 0.1)
+    monkeypatch.setattr(kubectl, "TIMEOUT", 0.1)
     make(program, "#!/bin/sh\nexec sleep 600\n", 0o755)
     assert await kubectl.find([str(program)]) is None
 

@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 import ullage
-from ullage.standalone.up.datadir import Holder
+from ullage.standalone.up.data_directory import LockHolder
 from ullage.standalone.up.run import what_next
 
 DRIVER = Path(__file__).with_name("drive.py")
@@ -103,12 +103,12 @@ def test_a_second_one_says_who_holds_the_directory_and_the_first_goes_on(tmp_pat
 def test_the_server_does_not_outlive_a_killed_keeper_and_the_next_one_takes_over(tmp_path: Path, start: type[Running]) -> None:
     first = start(tmp_path, behaviour="deaf")
     first.read_until(END)
-    server = Holder.read(tmp_path / "lock").pid
+    server = LockHolder.read(tmp_path / "lock").pid
     first.process.kill()
     wait_until_gone(tmp_path)
     second = start(tmp_path)
     second.read_until(END)
-    assert Holder.read(tmp_path / "lock").pid != server
+    assert LockHolder.read(tmp_path / "lock").pid != server
 
 
 def test_an_ephemeral_directory_is_gone_afterwards(start: type[Running]) -> None:
@@ -128,7 +128,7 @@ def test_a_reader_that_goes_away_does_not_take_the_server_with_it(tmp_path: Path
     running.process.stdout.close()
     running.process.stdout = None
     eventually(lambda: (tmp_path / "served").exists())
-    os.kill(Holder.read(tmp_path / "lock").pid or 0, signal.SIGKILL)
+    os.kill(LockHolder.read(tmp_path / "lock").pid or 0, signal.SIGKILL)
     eventually(lambda: (tmp_path / "starts").read_text().count("\n") == 2)  # it lived on to start the server again
     running.process.send_signal(signal.SIGTERM)
     assert running.finish() == (0, "", "")
@@ -157,7 +157,7 @@ def test_on_a_terminal_the_steps_are_checked_off_long_paths_stay_whole_and_ctrl_
         assert "✓ Kubernetes API server on" in shown
         assert f"--kubeconfig '{directory}/kubeconfig' get namespaces" in shown
         terminal.write(b"\x03")
-        assert "! " not in read_terminal(terminal, "✓ stopped"), "the keeper alone heard it, and stopped the server in order"
+        assert "! " not in read_terminal(terminal, "✓ stopped"), "it alone heard it, and stopped the server in order"
         assert process.wait(60) == 0
 
 

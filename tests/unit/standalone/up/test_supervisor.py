@@ -1,4 +1,4 @@
-"""The keeper of the API server, with a stand-in for the server that can misbehave."""
+"""The supervisor of the API server, with a stand-in for the server that can misbehave."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from ullage.clock import SystemClock
-from ullage.standalone.up.datadir import Held, Holder
-from ullage.standalone.up.server import Gone, Ready, last_lines, open_log
-from ullage.standalone.up.supervisor import KILLED, Patience, ServerFailed, Supervisor
+from ullage.standalone.up.data_directory import DirectoryLocked, LockHolder
+from ullage.standalone.up.process import Exited, Ready, last_lines, open_log
+from ullage.standalone.up.supervisor import KILLED, ServerFailed, Supervisor, Timeouts
 
 FAKE = Path(__file__).with_name("fake_server.py")
-QUICK = Patience(start=20, stop=20, handover=0.2, first_pause=0.01, longest_pause=0.04)
+QUICK = Timeouts(start=20, stop=20, handover=0.2, first_pause=0.01, longest_pause=0.04)
 
 
 class Recorder:
-    """A narrator that remembers, and wakes whoever waits for a line."""
+    """A output that remembers, and wakes whoever waits for a line."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -42,20 +42,20 @@ class Recorder:
 class Stage:
     """A supervisor over a stand-in, and what it has announced."""
 
-    def __init__(self, directory: Path, behaviour: str, *, port: int = 0, patience: Patience = QUICK) -> None:
-        self.narrator = Recorder()
+    def __init__(self, directory: Path, behaviour: str, *, port: int = 0, timeouts: Timeouts = QUICK) -> None:
+        self.output = Recorder()
         self.ready: asyncio.Queue[Ready] = asyncio.Queue()
         self.directory = directory
-        self.keeper = Supervisor(
-            self._command(behaviour), directory, port=port, narrator=self.narrator, clock=SystemClock(), patience=patience
+        self.supervisor = Supervisor(
+            self._command(behaviour), directory, port=port, output=self.output, clock=SystemClock(), timeouts=timeouts
         )
-        self.run = asyncio.ensure_future(self.keeper.run(self.ready.put))
+        self.run = asyncio.ensure_future(self.supervisor.run(self.ready.put))
 
     def _command(self, behaviour: str) -> Callable[[int], Sequence[str]]:
         return lambda port: [sys.executable, str(FAKE), behaviour, "--data-dir", str(self.directory), "--port", str(port)]
 
     def pid(self) -> int:
-        pid = Holder.read(self.directory / "lock").pid
+        pid = LockHolder.read(self.directory / "lock").pid
         assert pid is not None
         return pid
 
@@ -67,20 +67,20 @@ async def test_it_announces_the_server_once_it_serves_and_stops_it_when_told(tmp
     stage = Stage(tmp_path, "good")
     ready = await stage.ready.get()
     assert ready.port == 12345
-    stage.keeper.stop()
+    stage.supervisor.stop()
     assert await stage.run == 0
     with pytest.raises(ProcessLookupError):
         os.kill(ready.pid, 0)
-    assert stage.narrator.lines[-1] == "stopped"
+    assert stage.output.lines[-1] == "stopped"
 
 
 async def test_a_server_that_dies_is_started_again_on_the_same_port_and_told_of(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "good")
     ready = await stage.ready.get()
     os.kill(ready.pid, signal.SIGKILL)
-    await stage.narrator.saw("is back on port 12345")
-    assert any("was killed by SIGKILL; starting it again in 0.01 s" in line for line in stage.narrator.lines)
-    stage.keeper.stop()
+    await stage.output.saw("is back on port 12345")
+    assert any("was killed by SIGKILL; starting it again in 0.01 s" in line for line in stage.output.lines)
+    stage.supervisor.stop()
     assert await stage.run == 0
     assert stage.starts() == ["0 False", "12345 False"], "a free port at first, then the one that clients know"
     assert stage.ready.empty(), "announced once"
@@ -91,10 +91,10 @@ async def test_the_pause_before_a_restart_doubles_up_to_its_limit(tmp_path: Path
     await stage.ready.get()
     for count in range(1, 5):
         os.kill(stage.pid(), signal.SIGKILL)
-        await stage.narrator.saw("is back", count)
-    stage.keeper.stop()
+        await stage.output.saw("is back", count)
+    stage.supervisor.stop()
     await stage.run
-    pauses = [line.split("again in ")[1].split(" s")[0] for line in stage.narrator.lines if "again in" in line]
+    pauses = [line.split("again in ")[1].split(" s")[0] for line in stage.output.lines if "again in" in line]
     assert pauses == ["0.01", "0.02", "0.04", "0.04"]
 
 
@@ -108,54 +108,54 @@ async def test_a_server_that_never_served_is_not_started_again_and_its_log_is_sh
 
 async def test_a_directory_that_another_server_holds_is_given_up_after_a_while(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "held")
-    with pytest.raises(Held, match="is held by process 4711, since 2026-01-01T00:00:00Z"):
+    with pytest.raises(DirectoryLocked, match="is held by process 4711, since 2026-01-01T00:00:00Z"):
         await stage.run
     assert len(stage.starts()) > 1, "tried again: the holder may have been on its way out"
 
 
 async def test_a_server_that_is_on_its_way_out_is_waited_for(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "held-once", patience=Patience(handover=20))
+    stage = Stage(tmp_path, "held-once", timeouts=Timeouts(handover=20))
     await stage.ready.get()
-    stage.keeper.stop()
+    stage.supervisor.stop()
     assert await stage.run == 0
 
 
 async def test_a_server_that_ignores_the_request_to_stop_is_killed_in_time(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "deaf", patience=Patience(stop=0.1))
+    stage = Stage(tmp_path, "deaf", timeouts=Timeouts(stop=0.1))
     await stage.ready.get()
-    stage.keeper.stop()
+    stage.supervisor.stop()
     assert await stage.run == 0
-    assert any("was killed by SIGKILL; what was acknowledged is safe" in line for line in stage.narrator.lines)
+    assert any("was killed by SIGKILL; what was acknowledged is safe" in line for line in stage.output.lines)
 
 
 async def test_a_second_request_to_stop_kills(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "deaf", patience=Patience(stop=60))
+    stage = Stage(tmp_path, "deaf", timeouts=Timeouts(stop=60))
     await stage.ready.get()
-    stage.keeper.stop()
-    await stage.narrator.saw("stopping")
-    stage.keeper.stop()
+    stage.supervisor.stop()
+    await stage.output.saw("stopping")
+    stage.supervisor.stop()
     assert await stage.run == KILLED
 
 
 async def test_a_request_to_stop_is_heard_while_the_server_starts(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "mute")
-    await stage.narrator.saw("starting")
-    stage.keeper.stop()
+    await stage.output.saw("starting")
+    stage.supervisor.stop()
     assert await stage.run == 0
 
 
 async def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "mute", patience=Patience(start=0.5))
+    stage = Stage(tmp_path, "mute", timeouts=Timeouts(start=0.5))
     with pytest.raises(ServerFailed, match="was killed by SIGKILL"):
         await stage.run
 
 
 async def test_a_request_to_stop_is_heard_in_the_pause_before_a_restart(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "good", patience=Patience(first_pause=600))
+    stage = Stage(tmp_path, "good", timeouts=Timeouts(first_pause=600))
     ready = await stage.ready.get()
     os.kill(ready.pid, signal.SIGKILL)
-    await stage.narrator.saw("again in 600 s")
-    stage.keeper.stop()
+    await stage.output.saw("again in 600 s")
+    stage.supervisor.stop()
     assert await stage.run == 0
 
 
@@ -168,11 +168,11 @@ async def test_a_request_to_stop_is_heard_in_the_pause_before_a_restart(tmp_path
     ],
 )
 def test_how_an_end_is_worded(code: int, text: str) -> None:
-    assert str(Gone(code)) == text
+    assert str(Exited(code)) == text
 
 
 def test_a_large_log_is_put_aside_and_a_small_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ullage.standalone.up.server.LOG_LIMIT", 10)
+    monkeypatch.setattr("ullage.standalone.up.process.LOG_LIMIT", 10)
     path = tmp_path / "apiserver.log"
     for text in (b"short\n", b"and longer\n", b"new\n"):
         with open_log(path) as log:

@@ -1,0 +1,160 @@
+"""Keeps the certificates: carries out the steps of `certificates.py` on the Secret, the registration and the live TLS
+context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import logging
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from ullage.admission import certificates, registration
+from ullage.admission.certificates import CertificateSet, Step, Terms
+from ullage.admission.metrics import Metrics
+from ullage.admission.registration import OURS, Published, Registration
+from ullage.admission.server import Certificate
+from ullage.clock import Clock
+from ullage.errors import UllageError
+from ullage.kube.builtin.core import SECRETS, Secret, secret_data
+from ullage.kube.client.client import Client
+from ullage.kube.errors import AlreadyExists, Conflict
+from ullage.kube.kinds import Meta
+from ullage.pki import BadCertificate
+
+logger = logging.getLogger(__name__)
+
+CONFLICT_PAUSE: Final = 0.2  # seconds; whoever wrote first has moved things on
+
+
+OWN_SECRET: Final = replace(SECRETS, whole=True)  # only this code writes it, so it has no field that the type does not name
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    """Where the Secret is."""
+
+    namespace: str
+    name: str
+
+
+class CertificateRotation:
+    """One per replica; all of them work on the same Secret, and whoever is second finds the step done."""
+
+    def __init__(
+        self,
+        client: Client,
+        certificate: Certificate,
+        *,
+        secret_name: SecretName,
+        terms: Terms,
+        registered: Registration,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._certificate = certificate
+        self._secret_name = secret_name
+        self._terms = terms
+        self._registration = registered
+        self._metrics = metrics
+        self._clock = clock
+        self._current: CertificateSet | None = None
+        self._seen: tuple[CertificateSet, bytes | None] | None = None
+        self._since = 0.0
+        self.published: Published | None = None  # as read last
+
+    async def open(self) -> None:
+        """Makes the certificate that is to be served: from the Secret, which the first replica creates."""
+        nothing = Published({}, frozenset(), ())  # registered or not, a certificate comes first
+        step: Step | None = Step.RENEW
+        while step is not None:
+            try:
+                step = await self.round(nothing)
+            except Conflict:
+                await asyncio.sleep(CONFLICT_PAUSE)
+
+    async def register(self) -> None:
+        """Registers the hooks with the bundle that the Secret has now."""
+        while True:
+            seen = await registration.read(self._client, self._registration)
+            secret = await self._read()  # after the registration: see registration.register
+            current = self._load(secret)
+            try:
+                await registration.register(self._client, self._registration, bundle=current.bundle, seen=seen)
+            except Conflict:
+                await asyncio.sleep(CONFLICT_PAUSE)
+                continue
+            return
+
+    async def run(self, every: float) -> None:
+        """Rounds for ever. An API server that is away, or a Secret that was spoilt, leaves the certificate in use as it is."""
+        while True:
+            try:
+                seen = await registration.read(self._client, self._registration)
+                if await self.round(seen) is not None:
+                    continue
+            except Conflict:
+                await asyncio.sleep(CONFLICT_PAUSE)
+                continue
+            except UllageError as error:
+                logger.warning("certificates not looked after", extra={"error": str(error)})
+            except Exception:
+                logger.exception("certificates not looked after")
+            await asyncio.sleep(every)
+
+    async def round(self, seen: Published) -> Step | None:
+        """One look and at most one step. `seen` must have been read before this is called: see `registration.register`."""
+        secret = await self._read()
+        current = self._load(secret)
+        self.published = seen
+        watched = self._watched(current, seen.bundle)
+        now = self._clock.now()
+        step = certificates.next_step(current, self._terms, now=now, published=seen.bundle, watched=watched)
+        if step is None:
+            return None
+        if step is Step.PUBLISH:
+            await registration.republish(self._client, self._registration, bundle=current.bundle, seen=seen)
+        else:
+            changed = certificates.to_secret(certificates.take(step, current, terms=self._terms, now=now))
+            await self._client.update(OWN_SECRET, msgspec.structs.replace(secret, data=secret_data(changed)))
+        logger.info("certificates: %s", step.value, extra={"step": step.name})
+        return step
+
+    async def _read(self) -> Secret:
+        found = await self._client.find(OWN_SECRET, self._secret_name.name, self._secret_name.namespace)
+        if found is not None:
+            return found
+        # If somebody has deleted it, what is trusted everywhere is better than something new.
+        current = self._current or certificates.first(self._terms, now=self._clock.now())
+        meta = Meta(name=self._secret_name.name, namespace=self._secret_name.namespace, labels=OURS)
+        wanted = Secret(metadata=meta, type="kubernetes.io/tls", data=secret_data(certificates.to_secret(current)))
+        try:
+            return await self._client.create(OWN_SECRET, wanted)
+        except AlreadyExists:
+            return await self._client.get(OWN_SECRET, self._secret_name.name, self._secret_name.namespace)
+
+    def _load(self, secret: Secret) -> CertificateSet:
+        current = certificates.from_secret(_values(secret))
+        if current.serving != self._certificate.pair:
+            self._certificate.switch(current.serving)
+            self._metrics.expires.set(current.serving.expires.timestamp())
+            logger.info("certificate in use", extra={"expires": current.serving.expires.isoformat()})
+        self._current = current
+        return current
+
+    def _watched(self, current: CertificateSet, bundle: bytes | None) -> float:
+        now = self._clock.monotonic()
+        if self._seen != (current, bundle):
+            self._seen, self._since = (current, bundle), now
+        return now - self._since
+
+
+def _values(secret: Secret) -> dict[str, bytes]:
+    try:
+        return {key: secret.value(key) for key in secret.data}
+    except binascii.Error as error:
+        raise BadCertificate("the secret holds what is no base64") from error

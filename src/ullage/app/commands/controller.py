@@ -1,0 +1,64 @@
+"""`ullage controller`: the controllers, against any cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ullage.app import drivers
+from ullage.app.commands import options
+from ullage.app.composition import Composition
+
+
+def controller(
+    context: typer.Context,
+    kubeconfig: options.Kubeconfig = None,
+    kube_context: options.Context = None,
+    leader_elect: Annotated[bool, typer.Option(help="Work only while holding the lease, so that several may run.")] = True,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="N", help="Where /metrics, /healthz and /readyz are served. 0 takes any free port.")
+    ] = 9402,
+    metrics_bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address for these.")] = "127.0.0.1",
+    driver: drivers.Drivers = None,
+    provision: drivers.Provisions = None,
+    only_snapshotter: drivers.OnlySnapshotter = False,
+    hostpath_volumes: drivers.Volumes = None,
+    hostpath_snapshots: drivers.Snapshots = None,
+    longhorn: drivers.Longhorn = False,
+    node: drivers.Node = None,
+    engines: drivers.Engines = None,
+    log_format: options.LogFormat = "text",
+    log_level: options.LogLevel = "info",
+    ready_fd: options.ReadyFd = None,
+    parent_fd: options.ParentFd = None,
+) -> None:
+    """Run the controllers, against any cluster."""
+    from ullage import logs
+
+    logs.configure("controller", format=log_format, level=log_level)
+    from ullage.app.processes.controller import ControllerSettings, run_controller
+    from ullage.app.processes.lifecycle import run_until_stopped
+    from ullage.kube.client.config import Config
+
+    composition: Composition = context.obj
+    config = Config.load(kubeconfig, kube_context)
+    settings = ControllerSettings(
+        leader_elect=leader_elect, host=metrics_bind, port=options.port("--metrics-port", metrics_port)
+    )
+    what = drivers.chosen(
+        driver,
+        provisions=provision,
+        volumes=hostpath_volumes,
+        snapshots=hostpath_snapshots,
+        node=node,
+        alone=only_snapshotter,
+        longhorn=longhorn,
+        engines=engines,
+    )
+    slices = composition.slices(what)
+    run_until_stopped(
+        lambda stop, serves: run_controller(slices, config, settings, stop=stop, serves=serves),
+        ready_fd=ready_fd,
+        parent_fd=parent_fd,
+    )

@@ -1,0 +1,50 @@
+"""The options that several commands share, and what they mean, checked."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ullage.cli.common.options import Context as Context
+from ullage.cli.common.options import Kubeconfig as Kubeconfig
+from ullage.errors import BadInput
+
+if TYPE_CHECKING:
+    from ullage.admission.registration import Address
+
+LogFormat = Annotated[str, typer.Option(metavar="text|json", help="How the log is written, on standard error.")]
+LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
+# Between `ullage up` and what it starts; see standalone/up/process.py.
+ReadyFd = Annotated[int | None, typer.Option("--ready-fd", hidden=True)]
+ParentFd = Annotated[int | None, typer.Option("--parent-fd", hidden=True)]
+
+_SERVICE = re.compile(r"([a-z0-9-]+)/([a-z0-9-]+)(?::([0-9]{1,5}))?")
+
+
+def address(url: str | None, service: str | None) -> Address | None:
+    """How API servers reach the webhook; None: at the socket's own address."""
+    from urllib.parse import urlsplit
+
+    from ullage.admission.registration import ByService, ByUrl
+
+    if url and service:
+        raise BadInput("--url", url, "not allowed with --service; an API server calls one of them")
+    if url:
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
+            raise BadInput("--url", url, "something like https://host:9443 is allowed")
+        return ByUrl(url)
+    if service:
+        found = _SERVICE.fullmatch(service)
+        if found is None:
+            raise BadInput("--service", service, "NAMESPACE/NAME or NAMESPACE/NAME:PORT is allowed")
+        return ByService(found[1], found[2], int(found[3] or 443))
+    return None
+
+
+def port(option: str, given: int) -> int:
+    if not 0 <= given <= 65535:
+        raise BadInput(option, given, "a whole number from 0 to 65535 is allowed, 0 takes any free port")
+    return given

@@ -1,0 +1,35 @@
+"""The command `ullage` with all its subcommands, in the order in which `--help` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ullage.app import drivers
+from ullage.app.commands import controller, csi_sidecar, engine, install, up, webhook, world
+from ullage.app.composition import PROGRAM, Composition, compose
+from ullage.cli.common import shell
+from ullage.cli.ledger import command as ledger
+from ullage.cli.snapshot import command as snapshot
+from ullage.cli.volume import command as volume
+from ullage.cli.volume import tree
+
+if TYPE_CHECKING:
+    from ullage.kube.slices import Slice
+
+shell.app.add_typer(ledger.app, name="ledger")
+shell.app.add_typer(snapshot.app, name="snapshot")
+shell.app.add_typer(volume.app, name="volume")
+shell.app.command()(tree.tree)
+shell.app.command(help=up.HELP)(up.up)
+shell.app.command()(controller.controller)
+shell.app.command(hidden=True)(world.world)
+shell.app.command()(webhook.webhook)
+shell.app.command(help=install.INSTALL)(install.install)
+shell.app.command(help=install.UNINSTALL)(install.uninstall)
+shell.app.command(name="engine", hidden=True, help=engine.HELP)(engine.engine)
+shell.app.command(name="csi-sidecar", help=csi_sidecar.HELP)(csi_sidecar.csi_sidecar)
+
+
+def main(slices: Callable[[drivers.Chosen], Sequence[Slice]] = compose, *, program: Sequence[str] = PROGRAM) -> None:
+    shell.run(Composition(slices, program))

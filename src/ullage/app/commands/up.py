@@ -1,0 +1,59 @@
+"""`ullage up`: a Kubernetes API on this machine, and what runs beside it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ullage.app import drivers
+from ullage.app.commands import options
+from ullage.app.composition import Composition
+
+HELP = """Serve a Kubernetes API on this machine, in the foreground.
+
+Starts the embedded API server, and webhook, controllers and a small world of volumes and pods next to it, prints the path \
+of a kubeconfig and a kubectl command to try, and keeps them running until Ctrl-C.
+
+What was written survives a restart, a crash and a loss of power, unless you asked for --ephemeral.
+"""
+
+
+def up(
+    context: typer.Context,
+    data_dir: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Where the data lives.", show_default="$XDG_DATA_HOME/ullage, or ~/.local/share/ullage"
+        ),
+    ] = None,
+    port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="The port to listen on, on 127.0.0.1. 0 takes any free one.",
+            show_default="7443, or a free one if that is taken",
+        ),
+    ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Keep the data in a temporary directory, and remove it at the end.")
+    ] = False,
+    no_demo: Annotated[
+        bool, typer.Option("--no-demo", help="Start without the demonstration objects. (There are none yet.)")
+    ] = False,
+    log_format: options.LogFormat = "text",
+    log_level: options.LogLevel = "info",
+) -> None:
+    import os
+
+    from ullage import logs
+    from ullage.app.up.components import system
+    from ullage.standalone.up import run, settings
+
+    parsed = settings.parse(data_dir=data_dir, port=port, ephemeral=ephemeral, environ=os.environ)
+    logs.configure("up", format=log_format, level=log_level)
+    composition: Composition = context.obj
+    passed = ["--log-format", log_format, "--log-level", log_level]
+    beside = system(lambda: composition.slices(drivers.ONE_MACHINE), program=composition.program, options=passed)
+    sys.exit(run.run(parsed, system=beside))

@@ -1,0 +1,52 @@
+"""`ullage webhook`: the admission webhooks, with any cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ullage.app import drivers
+from ullage.app.commands import options
+from ullage.app.composition import Composition
+
+
+def webhook(
+    context: typer.Context,
+    kubeconfig: options.Kubeconfig = None,
+    kube_context: options.Context = None,
+    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on. 0 takes any free one.")] = 9443,
+    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where API servers find it.", show_default="the address and port")
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option(metavar="NAMESPACE/NAME[:PORT]", help="Or the Service through which they do, in a cluster.")
+    ] = None,
+    drain: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
+    ] = 5.0,
+    manage_engines: drivers.ManageEngines = False,
+    log_format: options.LogFormat = "text",
+    log_level: options.LogLevel = "info",
+    ready_fd: options.ReadyFd = None,
+    parent_fd: options.ParentFd = None,
+) -> None:
+    """Serve the admission webhooks, and register them, with any cluster."""
+    from ullage import logs
+
+    logs.configure("webhook", format=log_format, level=log_level)
+    from ullage.app.processes.lifecycle import run_until_stopped
+    from ullage.app.processes.webhook import run_webhook, webhook_settings
+    from ullage.kube.client.config import Config
+
+    composition: Composition = context.obj
+    address = options.address(url, service)
+    settings = webhook_settings(host=bind, port=options.port("--port", port), address=address, drain=drain)
+    config = Config.load(kubeconfig, kube_context)
+    slices = composition.slices(drivers.ONE_MACHINE if manage_engines else drivers.NOTHING_CHOSEN)
+    run_until_stopped(
+        lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
+        ready_fd=ready_fd,
+        parent_fd=parent_fd,
+    )

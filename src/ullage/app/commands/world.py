@@ -1,0 +1,49 @@
+"""`ullage world`: what a cluster's own controllers and Longhorn would do. `ullage up` starts it; a person has no reason to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.app import drivers
+from ullage.app.commands import options
+
+
+def world(
+    volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
+    engines: drivers.Engines = None,
+    kubeconfig: options.Kubeconfig = None,
+    kube_context: options.Context = None,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="N", help="Where /metrics, /healthz and /readyz are served. 0 takes any free port.")
+    ] = 0,
+    log_format: options.LogFormat = "text",
+    log_level: options.LogLevel = "info",
+    ready_fd: options.ReadyFd = None,
+    parent_fd: options.ParentFd = None,
+) -> None:
+    """Play a cluster's own controllers and its node, as `ullage up` has it: claims bind, pods run, jobs copy."""
+    import asyncio
+
+    from ullage import logs
+
+    logs.configure("world", format=log_format, level=log_level)
+    from ullage.app.processes.controller import ControllerSettings, run_controller
+    from ullage.app.processes.lifecycle import Serves, run_until_stopped
+    from ullage.engines.client.connection import address_of
+    from ullage.kube.client.config import Config
+    from ullage.standalone.world.slice import opened
+    from ullage.standalone.world.slice import world as slice_of
+
+    config = Config.load(kubeconfig, kube_context)
+    port = options.port("--metrics-port", metrics_port)
+    settings = ControllerSettings(component="world", leader_elect=False, port=port)
+
+    async def run(stop: asyncio.Event, serves: Serves) -> None:
+        async with opened(volumes) as directories:
+            part = slice_of(directories, engines=None if engines is None else address_of(engines))
+            await run_controller((part,), config, settings, stop=stop, serves=serves)
+
+    run_until_stopped(run, ready_fd=ready_fd, parent_fd=parent_fd)

@@ -1,0 +1,154 @@
+"""What `ullage install` applies, as values: definitions, a namespace, identities, roles, a priority level of our own.
+
+Pure: slices in, objects out, the same ones for the same slices. Each carries our label, which says that we may change and
+remove it, and a digest of what was applied, so that an install with nothing to do makes no write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
+from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.core import NAMESPACES, SERVICE_ACCOUNTS
+from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
+from ullage.kube.builtin.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
+from ullage.kube.kinds import Kind
+from ullage.kube.slices import Slice
+
+Json = dict[str, Any]
+
+NAMESPACE: Final = "ullage-system"
+SIDECAR: Final = "ullage:csi-sidecar"
+DIGEST: Final = "ullage.io/applied"
+LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}
+PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts stand at 900), after nodes and leader election
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object to apply. `brought` is False for a definition that belongs to another product and is only looked at."""
+
+    kind: Kind[Any]
+    body: Json
+    brought: bool = True
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.body["metadata"].get("namespace", ""))
+
+
+def manifests(slices: Sequence[Slice], *, foreign: bool = False, world: Slice | None = None) -> list[Manifest]:
+    """In the order in which they are applied. With `foreign`, the kinds of other products are brought along too: on one
+    machine, where those products are not. There the `world` has an identity as well."""
+    accounts = (CONTROLLER, WEBHOOK, *((WORLD,) if world else ()))
+    return [
+        _manifest(NAMESPACES, NAMESPACE),
+        *definitions(slices, foreign=foreign),
+        *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
+        *_roles(slices, world),
+        *_grants(slices),
+        *_sidecars(slices),
+        *_priority(),
+    ]
+
+
+def definitions(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manifest]:
+    """One for each resource, whoever names it. Of several versions the first is the stored one."""
+    brought = [kind for part in slices for kind in part.kinds]
+    others = [kind for part in slices for kind in part.foreign]
+    own = {kind.name for kind in brought} | ({kind.name for kind in others} if foreign else set())
+    made = []
+    for name, versions in _by_name((*brought, *others)).items():
+        made.append(_stamped(Manifest(DEFINITIONS, crd_of(versions[0], others=versions[1:]), brought=name in own)))
+    return made
+
+
+def _by_name(kinds: Iterable[Kind[Any]]) -> dict[str, list[Kind[Any]]]:
+    found: dict[str, dict[str, Kind[Any]]] = {}
+    for kind in kinds:
+        found.setdefault(kind.name, {}).setdefault(kind.version, kind)
+    return {name: list(versions.values()) for name, versions in found.items()}
+
+
+def _manifest(kind: Kind[Any], name: str, namespace: str = "", *, labels: Json | None = None, **rest: Any) -> Manifest:
+    place = {"namespace": namespace} if namespace else {}
+    metadata: Json = {"name": name, **place, "labels": {**LABELS, **(labels or {})}}
+    return _stamped(Manifest(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}))
+
+
+def _stamped(manifest: Manifest) -> Manifest:
+    body = manifest.body
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
+    annotations = {**body["metadata"].get("annotations", {}), DIGEST: digest}
+    return Manifest(manifest.kind, {**body, "metadata": {**body["metadata"], "annotations": annotations}}, manifest.brought)
+
+
+def _roles(slices: Sequence[Slice], world: Slice | None) -> list[Manifest]:
+    made = []
+    for role in roles(slices, world=world):
+        where = NAMESPACE if role.here else ""
+        kind, binding = (ROLES, ROLE_BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}
+        made.append(_manifest(kind, role.name, where, rules=[rule.as_json() for rule in role.rules]))
+        made.append(_manifest(binding, role.name, where, roleRef=reference, subjects=[_subject(role.account)]))
+    return made
+
+
+def _grants(slices: Sequence[Slice]) -> list[Manifest]:
+    """Roles that nobody is bound to: by these labels the cluster's own roles gather them."""
+    return [
+        _manifest(
+            CLUSTER_ROLES,
+            f"ullage:{one.name}:{grant.name}",
+            labels={f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in grant.roles},
+            rules=[rule.as_json() for rule in granted(grant)],
+        )
+        for one in slices
+        for grant in one.grants
+    ]
+
+
+def _sidecars(slices: Sequence[Slice]) -> list[Manifest]:
+    """Roles for administrators to give to the pods that a sidecar of ours runs in."""
+    return [
+        _manifest(CLUSTER_ROLES, SIDECAR, rules=[rule.as_json() for rule in rules_of(one.sidecar)])
+        for one in slices
+        if one.sidecar is not None
+    ]
+
+
+def _subject(account: str) -> Json:
+    return {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+
+
+def _priority() -> list[Manifest]:
+    """A level of its own for both identities: a booking must not queue behind the tenants' requests that wait for it."""
+    level = {
+        "type": "Limited",
+        "limited": {
+            "nominalConcurrencyShares": 30,
+            "lendablePercent": 50,
+            "limitResponse": {"type": "Queue", "queuing": {"queues": 16, "handSize": 4, "queueLengthLimit": 100}},
+        },
+    }
+    subjects = [
+        {"kind": "ServiceAccount", "serviceAccount": {"name": name, "namespace": NAMESPACE}} for name in (CONTROLLER, WEBHOOK)
+    ]
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    flow = {
+        "priorityLevelConfiguration": {"name": "ullage"},
+        "matchingPrecedence": PRECEDENCE,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [{"subjects": subjects, "resourceRules": [everything]}],
+    }
+    return [_manifest(PRIORITY_LEVELS, "ullage", spec=level), _manifest(FLOW_SCHEMAS, "ullage", spec=flow)]

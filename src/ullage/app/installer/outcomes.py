@@ -1,0 +1,35 @@
+"""What was done to each object, and why not where nothing was: lines for a person, an exit code for a script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Verb = Literal["created", "changed", "unchanged", "deleted", "left alone", "absent", "waiting", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verb: Verb
+    what: str  # the kind, in lower case, as kubectl names it
+    name: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb:<10}  {f'{self.what}/{self.name}'}{f'  ({self.why})' if self.why else ''}"
+
+
+Report = Callable[[Outcome], None]
+
+
+def summary(outcomes: Iterable[Outcome], *, dry_run: bool = False) -> str:
+    """`3 created, 12 unchanged, 1 problem`"""
+    counted = Counter(outcome.verb for outcome in outcomes if outcome.verb != "waiting")
+    told = ", ".join(f"{count} {verb}{'s' if verb == 'problem' and count > 1 else ''}" for verb, count in counted.items())
+    return f"{told or 'nothing to do'}{' (dry run: nothing was written)' if dry_run else ''}"
+
+
+def failed(outcomes: Iterable[Outcome]) -> bool:
+    return any(outcome.verb == "problem" for outcome in outcomes)

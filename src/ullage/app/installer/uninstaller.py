@@ -1,0 +1,207 @@
+"""`ullage uninstall`: takes away what `ullage install` brought, in an order in which nothing gets stuck.
+
+Hooks first: an entry without a server refuses everything that it matches. Data next, only when asked for, and while the
+controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities last.
+Only what carries our label is ever deleted, and the controllers' lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ullage.app.installer import manifests as ours
+from ullage.app.installer.outcomes import Outcome, Report, Verb
+from ullage.app.installer.roles import CERTIFICATE, CONDITION, LEASE
+from ullage.clock import Clock, SystemClock
+from ullage.kube.builtin import core, flowcontrol, rbac
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.coordination import LEASES
+from ullage.kube.client.client import Client
+from ullage.kube.crds.definitions import MANAGED_BY, OURS
+from ullage.kube.errors import ApiError, Conflict, NotFound
+from ullage.kube.kinds import Kind, Meta, Object
+
+SELECTOR: Final = f"{MANAGED_BY}={OURS}"
+POLL_SECONDS: Final = 1.0
+AT_ONCE: Final = 16
+SHOWN: Final = 10  # objects that keep us waiting, by name
+
+
+HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
+_LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = ((core.SECRETS, CERTIFICATE), (core.CONFIG_MAPS, CONDITION))
+_IDENTITIES: Final = (
+    rbac.CLUSTER_ROLE_BINDINGS,
+    rbac.ROLE_BINDINGS,
+    rbac.CLUSTER_ROLES,
+    rbac.ROLES,
+    core.SERVICE_ACCOUNTS,
+    flowcontrol.FLOW_SCHEMAS,
+    flowcontrol.PRIORITY_LEVELS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundObject:
+    """An object that is to go."""
+
+    kind: Kind[Any]
+    meta: Meta
+
+    def __str__(self) -> str:
+        place = f"{self.meta.namespace}/" if self.meta.namespace else ""
+        return f"{self.kind.name} {place}{self.meta.name}"
+
+
+class Uninstaller:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        tell: Report,
+        dry_run: bool = False,
+        timeout: float = 120.0,
+        clock: Clock | None = None,
+        poll: float = POLL_SECONDS,
+    ) -> None:
+        self._client = client
+        self._tell = tell
+        self._dry_run = dry_run
+        self._timeout = timeout
+        self._clock = clock or SystemClock()
+        self._poll = poll
+        self._outcomes: list[Outcome] = []
+
+    async def uninstall(self, *, purge: bool) -> list[Outcome]:
+        """Everything but kinds and data; with `purge`, these too. Where objects do not go, it ends there and says why."""
+        for kind in HOOKS:
+            await self._delete_all(await self._labelled(kind))
+        definitions = (await self._client.list(DEFINITIONS, labels=SELECTOR)).items
+        if purge:
+            if not await self._drain([definition.kind() for definition in definitions]):
+                return self._outcomes
+            await self._delete_all([FoundObject(DEFINITIONS, definition.metadata) for definition in definitions], wait=True)
+        else:
+            for definition in definitions:
+                self._note(
+                    "left alone", FoundObject(DEFINITIONS, definition.metadata), "with its objects; --purge deletes both"
+                )
+        for kind in _IDENTITIES:
+            await self._delete_all(await self._labelled(kind))
+        await self._delete_all([found async for found in self._left_behind()])
+        await self._namespace(purge=purge)
+        return self._outcomes
+
+    # --- data --------------------------------------------------------------------------------------------------------
+
+    async def _drain(self, kinds: list[Kind[Object]]) -> bool:
+        """Deletes all objects of the kinds, and those that appear meanwhile, until none is left."""
+        deadline = self._clock.monotonic() + self._timeout
+        asked: set[str] = set()
+        told = False
+        while True:
+            left = [FoundObject(kind, meta) for kind in kinds for meta in await self._metas(kind)]
+            await self._ask([one for one in left if one.meta.uid not in asked and not one.meta.deletion_timestamp], asked)
+            if not left or self._dry_run:
+                return True
+            if self._clock.monotonic() > deadline:
+                await self._stuck(left)
+                return False
+            if not told and all(one.meta.deletion_timestamp for one in left):
+                told = True
+                self._note("waiting", left[0], f"{len(left)} to be let go by their finalizers")
+            await asyncio.sleep(self._poll)
+
+    async def _ask(self, found: list[FoundObject], asked: set[str]) -> None:
+        asked.update(one.meta.uid for one in found)
+        await self._delete_all(found)
+
+    async def _stuck(self, left: list[FoundObject]) -> None:
+        lease = await self._client.find(LEASES, LEASE, ours.NAMESPACE)
+        holder = lease.spec.holder_identity if lease else ""
+        who = f"the controllers run as {holder}" if holder else "no controller runs: start one, it gives back what they hold"
+        for one in left[:SHOWN]:
+            held = ", ".join(one.meta.finalizers) or "nothing that it says"
+            self._note("problem", one, f"not gone after {self._timeout:.0f} s, held by {held}; {who}")
+        if len(left) > SHOWN:
+            self._note("problem", left[SHOWN], f"and {len(left) - SHOWN - 1} more objects")
+
+    async def _metas(self, kind: Kind[Object]) -> list[Meta]:
+        try:
+            return [obj.metadata for obj in (await self._client.list(kind)).items]
+        except NotFound:  # the definition is not served, or no longer
+            return []
+
+    # --- everything else ---------------------------------------------------------------------------------------------
+
+    async def _labelled(self, kind: Kind[Any]) -> list[FoundObject]:
+        try:
+            listing = await self._client.list(kind, ours.NAMESPACE if kind.namespaced else "", labels=SELECTOR)
+        except NotFound:
+            return []
+        return [FoundObject(kind, obj.metadata) for obj in listing.items]
+
+    async def _left_behind(self) -> AsyncIterator[FoundObject]:
+        """What the processes make for themselves. The lease has no label; its name is ours alone."""
+        for kind, name in _LEFT_BEHIND:
+            found = await self._client.find(kind, name, ours.NAMESPACE)
+            if found is not None and found.metadata.labels.get(MANAGED_BY) == OURS:
+                yield FoundObject(kind, found.metadata)
+        lease = await self._client.find(LEASES, LEASE, ours.NAMESPACE)
+        if lease is not None:
+            yield FoundObject(LEASES, lease.metadata)
+
+    async def _namespace(self, *, purge: bool) -> None:
+        found = await self._client.find(core.NAMESPACES, ours.NAMESPACE)
+        if found is None:
+            return
+        namespace = FoundObject(core.NAMESPACES, found.metadata)
+        if found.metadata.labels.get(MANAGED_BY) != OURS:
+            self._note("left alone", namespace, "not ours")
+        elif purge:
+            await self._delete_all([namespace])
+        else:
+            self._note("left alone", namespace, "it may hold data; --purge deletes it")
+
+    async def _delete_all(self, found: Iterable[FoundObject], *, wait: bool = False) -> None:
+        """A few at a time; `wait` until they are gone. What is gone already is as good."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def delete(one: FoundObject) -> None:
+            async with gate:
+                await self._delete(one)
+
+        async with asyncio.TaskGroup() as group:
+            for one in (found := list(found)):
+                group.create_task(delete(one))
+        deadline = self._clock.monotonic() + self._timeout
+        while wait and not self._dry_run:
+            left = [one for one in found if await self._client.find(one.kind, one.meta.name, one.meta.namespace)]
+            if not left:
+                return
+            if self._clock.monotonic() > deadline:
+                self._note("problem", left[0], f"not gone after {self._timeout:.0f} s")
+                return
+            await asyncio.sleep(self._poll)
+
+    async def _delete(self, one: FoundObject) -> None:
+        try:
+            if not self._dry_run:
+                await self._client.delete(
+                    one.kind, one.meta.name, one.meta.namespace, uid=one.meta.uid, propagation="Background"
+                )
+        except (NotFound, Conflict):
+            return
+        except ApiError as error:
+            self._note("problem", one, error.message)
+            return
+        self._note("deleted", one)
+
+    def _note(self, verb: Verb, one: FoundObject, why: str = "") -> None:
+        place = f"{one.meta.namespace}/" if one.meta.namespace else ""
+        outcome = Outcome(verb, one.kind.kind.lower(), f"{place}{one.meta.name}", why)
+        self._outcomes.append(outcome)
+        self._tell(outcome)

@@ -1,0 +1,139 @@
+"""The controllers' process: the slices' controllers, behind a lease.
+
+It is composed of slices and nothing else, and can be killed at any time. Each time that it becomes the leader it makes new
+caches and controllers: nothing that was known before the lease was lost is believed after it is won again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from ullage.app.installer.manifests import NAMESPACE
+from ullage.app.installer.roles import LEASE
+from ullage.app.processes import health
+from ullage.app.processes.lifecycle import Serves, user_agent
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller import controller
+from ullage.kube.controller.candidate import Timing
+from ullage.kube.controller.lease import Elector, own_identity
+from ullage.kube.metrics import Metrics
+from ullage.kube.slices import Slice, Wiring
+
+logger = logging.getLogger(__name__)
+
+GRACE_SECONDS: Final = 8.0  # for what is being reconciled when the stop comes; under the 10 of a supervisor
+READY_POLL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    component: str = "controller"  # what it calls itself
+    leader_elect: bool = True
+    lease: str = LEASE
+    lease_namespace: str = NAMESPACE
+    host: str = "127.0.0.1"
+    port: int = 0  # of /metrics, /healthz and /readyz; 0 takes any free one
+    timing: Timing | None = None
+    grace: float = GRACE_SECONDS
+
+
+async def run_controller(
+    slices: Sequence[Slice], config: Config, settings: ControllerSettings, *, stop: asyncio.Event, serves: Serves | None = None
+) -> None:
+    """Runs the slices' controllers, while leading, until `stop` is set."""
+    async with Client(config, user_agent=user_agent(settings.component)) as client:
+        process = _ControllerProcess(slices, client, settings, stop=stop)
+        async with health.serving(
+            health.Health(process.checks, process.registries), host=settings.host, port=settings.port
+        ) as port:
+            logger.info("metrics are served", extra={"host": settings.host, "port": port})
+            async with _reporting(process.checks, lambda: serves(port) if serves else None):
+                await process.run()
+
+
+class _ControllerProcess:
+    """What the controllers work in: at most one set of controllers at a time."""
+
+    def __init__(self, slices: Sequence[Slice], client: Client, settings: ControllerSettings, *, stop: asyncio.Event) -> None:
+        self._slices = slices
+        self._client = client
+        self._settings = settings
+        self._stop = stop
+        self._identity = own_identity()
+        self._wiring: Wiring | None = None
+        self._registry = CollectorRegistry()
+        Gauge("ullage_leading", "1 while this process leads", registry=self._registry).set_function(
+            lambda: float(self._wiring is not None)
+        )
+        count = Counter("ullage_lease", "What happened to the lease", ["event"], registry=self._registry)
+        self._elector = Elector(
+            client,
+            settings.lease,
+            namespace=settings.lease_namespace,
+            identity=self._identity,
+            timing=settings.timing,
+            observe=lambda event: count.labels(event).inc(),
+        )
+
+    def checks(self) -> dict[str, bool]:
+        """Ready is who works on synced caches, or stands by while another leads."""
+        if self._wiring is not None:
+            return {f"cache {cache.kind.name}": cache.synced.is_set() for cache in self._wiring.caches}
+        return {"lease": self._settings.leader_elect and self._elector.holder != ""}
+
+    def registries(self) -> list[CollectorRegistry]:
+        return [self._registry, *([self._wiring.metrics.registry] if self._wiring else [])]
+
+    async def run(self) -> None:
+        if not self._settings.leader_elect:
+            await self._lead(self._client)
+            return
+        leading = self._client.guarded(self._elector.guard)
+        running = asyncio.ensure_future(self._elector.run(lambda: self._lead(leading)))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done() and self._wiring is None:
+                running.cancel()  # it stands by: there is nothing to finish
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+        finally:
+            stopping.cancel()
+            running.cancel()
+
+    async def _lead(self, client: Client) -> None:
+        wiring = Wiring(client, instance=self._identity, metrics=Metrics())
+        controllers = [made for one in self._slices if one.controllers for made in wiring.made(one.controllers)]
+        self._wiring = wiring
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                for held in wiring.held:
+                    await stack.enter_async_context(held)
+                await controller.run(wiring.caches, controllers, stop=self._stop, grace=self._settings.grace)
+        finally:
+            self._wiring = None
+
+
+@contextlib.asynccontextmanager
+async def _reporting(checks: Callable[[], Mapping[str, bool]], ready: Callable[[], None]) -> AsyncIterator[None]:
+    """Calls `ready` once, as soon as all checks hold."""
+
+    async def wait() -> None:
+        while not all(checks().values()):  # noqa: ASYNC110  caches and leases are asked, they do not tell
+            await asyncio.sleep(READY_POLL)
+        ready()
+
+    waiting = asyncio.create_task(wait())
+    try:
+        yield
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)

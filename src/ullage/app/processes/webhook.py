@@ -1,0 +1,107 @@
+"""The webhook's process: the slices' hooks, served and registered. It can be killed at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+
+from ullage.admission import metrics as admission_metrics
+from ullage.admission import run as admission
+from ullage.app.installer.manifests import NAMESPACE
+from ullage.app.installer.roles import CERTIFICATE, CONDITION, REGISTRATION
+from ullage.app.processes.lifecycle import Serves, user_agent
+from ullage.errors import Terminal
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.controller.lease import own_identity
+from ullage.kube.errors import Forbidden, NotFound
+from ullage.kube.metrics import Metrics
+from ullage.kube.review import Hook
+from ullage.kube.slices import Slice, Wiring
+
+# What the processes write before hooks can be answered. A hook on these in our own namespace would wait for itself.
+_NEEDED: Final = frozenset(
+    {
+        ("", "secrets"),
+        ("", "configmaps"),
+        ("", "serviceaccounts"),
+        ("", "serviceaccounts/token"),
+        ("coordination.k8s.io", "leases"),
+    }
+)
+
+
+class NotInstalled(Terminal):
+    """The cluster lacks something that `ullage install` brings."""
+
+
+async def run_webhook(
+    slices: Sequence[Slice], config: Config, settings: admission.Settings, *, stop: asyncio.Event, serves: Serves | None = None
+) -> None:
+    """Serves the slices' hooks until `stop` is set."""
+    registry = CollectorRegistry()
+    async with Client(config, user_agent=user_agent("webhook")) as client, contextlib.AsyncExitStack() as stack:
+        wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry))
+        hooks = [hook for one in slices if one.hooks for hook in wiring.made(one.hooks)]
+        refuse_self_locking(hooks)
+        for held in wiring.held:
+            await stack.enter_async_context(held)
+        serve = admission.run_webhook(
+            hooks,
+            client,
+            settings,
+            stop=stop,
+            checks=_cache_checks(wiring.caches),
+            metrics=admission_metrics.Metrics(registry),
+            serves=lambda host, port: serves(port) if serves else None,
+        )
+        try:
+            await _beside(wiring.caches, serve)
+        except (NotFound, Forbidden) as error:
+            raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
+
+
+def webhook_settings(**given: Any) -> admission.Settings:
+    """The settings with the names that the roles allow."""
+    return admission.Settings(namespace=NAMESPACE, name=REGISTRATION, secret=CERTIFICATE, status=CONDITION, **given)
+
+
+def refuse_self_locking(hooks: Iterable[Hook]) -> None:
+    """Raises ValueError for a hook that would have to answer before it can be served: after a restart of everything, nobody
+    could get it back up."""
+    for hook in hooks:
+        excluded = NAMESPACE in hook.not_in or (hook.only_in and NAMESPACE not in hook.only_in)
+        if hook.failure_policy == "Ignore" or excluded:
+            continue
+        for target in hook.targets:
+            for group, resource in sorted(_NEEDED):
+                names = (resource, resource.partition("/")[0] + "/*" if "/" in resource else resource, "*", "*/*")
+                if {group, "*"} & set(target.groups) and set(names) & set(target.resources):
+                    raise ValueError(
+                        f"hook {hook.name}: {resource} in {NAMESPACE} are needed to serve it; exclude that namespace"
+                    )
+
+
+def _cache_checks(caches: Iterable[Cache[Any]]) -> Mapping[str, Callable[[], bool]]:
+    return {f"cache {cache.kind.name}": cache.synced.is_set for cache in caches}
+
+
+async def _beside(caches: Sequence[Cache[Any]], work: Coroutine[Any, Any, None]) -> None:
+    """Runs caches as long as the work runs. A cache never ends by itself: if one does, its error is raised."""
+    working = asyncio.ensure_future(work)
+    reading = [asyncio.create_task(cache.run(), name=f"cache {cache.kind.name}") for cache in caches]
+    try:
+        await asyncio.wait((working, *reading), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, *reading):
+            if task is not working or not working.done():
+                task.cancel()
+        results = await asyncio.gather(working, *reading, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result

@@ -1,0 +1,254 @@
+"""The certificates' rotation and the self-test on an API in memory: races, deletions, spoilt Secrets, silence."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.builders import FakeApi
+from ullage import pki
+from ullage.admission import certificates, registration
+from ullage.admission.certificate_rotation import CertificateRotation, SecretName
+from ullage.admission.certificates import CertificateSet, Step, Terms, to_secret
+from ullage.admission.metrics import Metrics
+from ullage.admission.registration import ByUrl, Published, Registration
+from ullage.admission.selftest import SelfTest, selftest_hook
+from ullage.admission.server import Certificate
+from ullage.clock import FakeClock
+from ullage.kube.builtin.admissionregistration import VALIDATING_WEBHOOKS
+from ullage.kube.builtin.core import SECRETS, Secret, secret_data
+from ullage.kube.errors import AlreadyExists, ApiError, Forbidden, Unavailable
+from ullage.kube.kinds import Kind, Meta
+from ullage.pki import BadCertificate
+
+TERMS = Terms(hosts=("127.0.0.1",), settle=60.0, keep=600.0)
+
+
+class Replica:
+    """A rotation with all that it works on."""
+
+    def __init__(self, api: FakeApi, clock: FakeClock) -> None:
+        self.api = api
+        self.clock = clock
+        self.metrics = Metrics()
+        self.certificate = Certificate()
+        self.registration = Registration("ullage", (selftest_hook("system"),), ByUrl("https://127.0.0.1:1"))
+        self.rotation = CertificateRotation(
+            api.client,
+            self.certificate,
+            secret_name=SecretName("system", "tls"),
+            terms=TERMS,
+            registered=self.registration,
+            metrics=self.metrics,
+            clock=clock,
+        )
+        self.nonces = iter(f"n{number}" for number in range(100))
+        self.test = SelfTest(
+            api.client,
+            self.rotation,
+            namespace="system",
+            status="status",
+            nonce=lambda: next(self.nonces),
+            metrics=self.metrics,
+            clock=clock,
+        )
+
+    async def round(self) -> Step | None:
+        return await self.rotation.round(await registration.read(self.api.client, self.registration))
+
+    async def settle(self) -> list[Step]:
+        """Rounds until there is nothing to do right now."""
+        steps = []
+        while (step := await self.round()) is not None:
+            steps.append(step)
+        return steps
+
+    async def bundle(self) -> bytes | None:
+        return (await registration.read(self.api.client, self.registration)).bundle
+
+    @property
+    def stored(self) -> CertificateSet:
+        data = self.api.objects["Secret", "tls"]["data"]
+        return certificates.from_secret({key: base64.b64decode(value) for key, value in data.items()})
+
+    def arriving(self) -> float | None:
+        return self.metrics.registry.get_sample_value("ullage_webhook_arriving")
+
+    def condition(self) -> tuple[str, str, str]:
+        [found] = json.loads(self.api.objects["ConfigMap", "status"]["data"]["conditions"])
+        return found["status"], found["reason"], found["lastTransitionTime"]
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+async def test_replicas_that_start_together_serve_one_certificate(api: FakeApi, clock: FakeClock) -> None:
+    replicas = [Replica(api, clock) for _ in range(3)]
+    real_find = api.find
+    waiting = asyncio.Barrier(3)
+
+    async def find(kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        found = await real_find(kind, name, namespace)
+        if found is None:
+            await waiting.wait()  # nobody creates before all have seen that there is none
+        return found
+
+    api.find = find  # type: ignore[method-assign]
+    await asyncio.gather(*(replica.rotation.open() for replica in replicas))
+
+    assert len({replica.certificate.pair for replica in replicas}) == 1
+    assert api.writes == ["create Secret tls"]
+
+
+async def test_a_deleted_secret_comes_back_as_it_was(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    await replica.rotation.open()
+    before = replica.stored
+    await api.delete(SECRETS, "tls")
+
+    assert await replica.settle() == []
+    assert replica.stored == before
+
+
+async def test_a_spoilt_secret_leaves_the_certificate_in_use(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    await replica.rotation.open()
+    pair = replica.certificate.pair
+    secret = await api.get(SECRETS, "tls", "system")
+    await api.update(SECRETS, Secret(metadata=secret.metadata, type=secret.type, data=secret_data({"tls.crt": b"rubbish"})))
+
+    with pytest.raises(BadCertificate, match=r"no ca.crt"):
+        await replica.round()
+    running = asyncio.create_task(replica.rotation.run(0.0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert replica.certificate.pair is pair
+    assert not running.done(), "it goes on looking"
+    running.cancel()
+
+
+async def test_an_api_server_that_is_away_ends_nothing(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    await replica.rotation.open()
+    api.fail = Unavailable("connection refused")
+    running = asyncio.create_task(replica.rotation.run(0.0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert api.fail is None, "it was met"
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_rotation_is_published_waited_for_promoted_and_cleaned_up(api: FakeApi, clock: FakeClock) -> None:
+    await _aging_secret(api, clock)
+    replica, other = Replica(api, clock), Replica(api, clock)
+    await replica.rotation.open()
+    await replica.rotation.register()
+    old = replica.stored
+
+    assert await replica.settle() == [Step.INTRODUCE, Step.PUBLISH]
+    assert await other.settle() == []
+    assert replica.stored.coming is not None
+    assert await replica.bundle() == replica.stored.bundle
+    assert replica.certificate.pair == old.serving, "nothing new is shown before it is trusted"
+
+    clock.advance(59.0)
+    assert await replica.settle() == []
+    clock.advance(1.0)
+    assert await replica.settle() == [Step.PROMOTE]
+    assert await other.settle() == [], "the second finds it done, and serves it"
+    assert replica.certificate.pair == other.certificate.pair == replica.stored.serving
+    assert replica.certificate.pair != old.serving
+
+    clock.advance(600.0)
+    assert await other.settle() == [Step.RETIRE, Step.PUBLISH]
+    assert await replica.bundle() == replica.stored.authority.certificate
+    expires = replica.metrics.registry.get_sample_value("ullage_webhook_certificate_expires_timestamp_seconds")
+    assert expires == replica.stored.serving.expires.timestamp()
+
+
+async def _aging_secret(api: FakeApi, clock: FakeClock) -> None:
+    authority = pki.make_ca("ullage-webhook", now=clock.now(), lifetime=timedelta(days=100))
+    serving = pki.issue_serving(authority, TERMS.hosts, now=clock.now(), lifetime=timedelta(days=100))
+    await api.create(
+        SECRETS, Secret(metadata=Meta(name="tls"), data=secret_data(to_secret(CertificateSet(authority, serving))))
+    )
+
+
+async def test_the_self_test_believes_only_its_own_nonce(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+
+    api.create_answer = Forbidden('admission webhook "x" denied the request: self-test n0 arrived', code=403)
+    assert (await replica.test.once()).status == "True"
+    assert replica.arriving() == 1.0
+
+    api.create_answer = Forbidden('admission webhook "x" denied the request: self-test n0 arrived', code=403)
+    condition = await replica.test.once()
+    assert (condition.status, condition.reason) == ("Unknown", "CannotAsk"), "that was the nonce of another time"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(None, ("False", "NotCalled", 0.0), id="the object would have been made"),
+        pytest.param(AlreadyExists("taken", code=409), ("False", "NotCalled", 0.0), id="only its name was in the way"),
+        pytest.param(Forbidden("no right to create", code=403), ("Unknown", "CannotAsk", None), id="we have no right to ask"),
+        pytest.param(Unavailable("refused"), ("Unknown", "CannotAsk", None), id="the API server is away"),
+    ],
+)
+async def test_the_self_test_says_what_it_knows(
+    api: FakeApi, clock: FakeClock, answer: ApiError | None, expected: tuple[str, str, float | None]
+) -> None:
+    replica = Replica(api, clock)
+    api.create_answer = answer
+
+    condition = await replica.test.once()
+
+    arriving = replica.arriving()
+    shown = None if arriving is None or arriving != arriving else arriving
+    assert (condition.status, condition.reason, shown) == expected
+    assert replica.condition()[:2] == expected[:2]
+
+
+async def test_an_entry_that_was_taken_out_is_noticed(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    replica.rotation.published = Published({VALIDATING_WEBHOOKS.kind: "1"}, frozenset(), ("quota.webhook.ullage.io",))
+    api.create_answer = Forbidden("self-test n0 arrived", code=403)
+
+    condition = await replica.test.once()
+
+    assert (condition.status, condition.reason) == ("False", "NotRegistered")
+    assert "quota.webhook.ullage.io" in condition.message
+
+
+async def test_a_condition_is_written_only_when_it_changes(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    await replica.test.once()
+    since = replica.condition()[2]
+    clock.advance(60.0)
+    await replica.test.once()
+    assert api.writes == ["apply ConfigMap status"]
+
+    again = Replica(api, clock)  # a new process reads what the old one wrote
+    await again.test.once()
+    assert api.writes == ["apply ConfigMap status"]
+
+    api.create_answer = Forbidden("self-test n1 arrived", code=403)
+    await again.test.once()
+    assert api.writes == ["apply ConfigMap status"] * 2
+    assert again.condition()[:2] == ("True", "Called")
+    assert again.condition()[2] != since

@@ -1,0 +1,64 @@
+"""The product as it is composed: what its identities may do, and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.app.composition import compose
+from ullage.app.drivers import NOTHING_CHOSEN
+from ullage.app.installer.manifests import manifests
+
+
+def rules_of(role: str) -> list[dict[str, Any]]:
+    found = [one.body for one in manifests(compose(NOTHING_CHOSEN)) if one.name == role and one.kind.kind == "ClusterRole"]
+    assert len(found) == 1, role
+    return list(found[0]["rules"])
+
+
+def verbs(role: str, group: str, resource: str) -> set[str]:
+    return {
+        verb
+        for rule in rules_of(role)
+        if group in rule["apiGroups"] and resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+GA, PROTOTYPE = "snapshot.storage.k8s.io", "volumesnapshot.external-storage.k8s.io"
+
+
+def test_a_sidecar_writes_records_and_nothing_that_users_own() -> None:
+    role = "ullage:csi-sidecar"
+    assert verbs(role, GA, "volumesnapshotcontents/status") == {"patch"}
+    assert verbs(role, GA, "volumesnapshotcontents") == {"get", "list", "watch", "patch"}
+    for group in (GA, PROTOTYPE):
+        assert verbs(role, group, "volumesnapshots") == {"get", "list", "watch"}
+        assert verbs(role, group, "volumesnapshots/status") == set()
+
+
+def test_the_controller_makes_and_deletes_records_but_no_snapshots() -> None:
+    role = "ullage:controller:snapshots"
+    assert {"create", "delete"} <= verbs(role, GA, "volumesnapshotcontents")
+    assert {"create", "delete"} <= verbs(role, PROTOTYPE, "volumesnapshotdatas")
+    assert not {"create", "delete"} & verbs(role, GA, "volumesnapshots")
+    assert verbs(role, "", "secrets") == {"get"}
+
+
+def test_the_controller_takes_and_clones_longhorns_volumes_and_a_sidecar_never_meets_them() -> None:
+    role = "ullage:controller:snapshots"
+    for resource in ("snapshots", "volumes"):
+        assert verbs(role, "longhorn.io", resource) == {"get", "list", "watch", "create", "delete"}
+        assert verbs("ullage:csi-sidecar", "longhorn.io", resource) == set()
+    assert verbs(role, "longhorn.io", "engines") == {"get", "list", "watch"}
+
+
+def test_the_webhook_needs_nothing_of_the_api_to_read_an_annotation() -> None:
+    names = [one.name for one in manifests(compose(NOTHING_CHOSEN))]
+    assert "ullage:webhook:snapshots" not in names
+
+
+def test_users_never_reach_records() -> None:
+    for role in ("ullage:snapshots:edit", "ullage:snapshots:view"):
+        assert verbs(role, GA, "volumesnapshotcontents") == set()
+        assert verbs(role, PROTOTYPE, "volumesnapshotdatas") == set()
+        assert "get" in verbs(role, GA, "volumesnapshots")

@@ -1,0 +1,83 @@
+"""Tokens on one machine: written privately, renewed in time, also after a failure and a long sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from ullage.app.up import identities
+from ullage.app.up.identities import RENEW_AFTER, Identities, Identity
+from ullage.clock import FakeClock
+from ullage.errors import Retryable
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+
+
+class Server:
+    """Issues tokens with numbers; fails when told to."""
+
+    def __init__(self) -> None:
+        self.config = Config(server="https://127.0.0.1:7443", ca=b"a certificate", token="the administrator's")
+        self.issued = 0
+        self.failures = 0
+
+    async def request(self, method: str, path: str, *, body: bytes, query: Mapping[str, str] | None = None) -> bytes:
+        assert (method, path) == ("POST", "/api/v1/namespaces/ullage-system/serviceaccounts/controller/token")
+        assert b'"expirationSeconds":3600' in body
+        if self.failures:
+            self.failures -= 1
+            raise Retryable("away")
+        self.issued += 1
+        return f'{{"status": {{"token": "number-{self.issued}", "expirationTimestamp": null}}}}'.encode()
+
+
+def setup(directory: Path) -> tuple[Server, FakeClock, Identity, Identities]:
+    server, clock, identity = Server(), FakeClock(), Identity("controller", directory)
+    return server, clock, identity, Identities(cast(Client, server), [identity], clock=clock)
+
+
+async def written(identity: Identity, token: str) -> None:
+    while identity.token.read_text() != token:  # noqa: ASYNC110  a file tells nobody that it changed
+        await asyncio.sleep(0.001)
+
+
+async def test_the_kubeconfig_names_a_private_token_file_and_nothing_of_the_administrator(tmp_path: Path) -> None:
+    _, _, identity, kept = setup(tmp_path)
+    await kept.issue()
+    config = Config.load(identity.kubeconfig, environ={})
+    assert (config.server, config.ca, config.token) == ("https://127.0.0.1:7443", b"a certificate", "")
+    assert config.token_file == str(identity.token)
+    assert identity.token.read_text() == "number-1"
+    assert "administrator" not in identity.kubeconfig.read_text()
+    for path in (identity.kubeconfig, identity.token):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_tokens_are_renewed_when_they_are_due_and_not_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identities, "LOOK_SECONDS", 0.001)
+    server, clock, identity, kept = setup(tmp_path)
+    await kept.issue()
+    keeping = asyncio.create_task(kept.keep())
+    clock.advance(RENEW_AFTER - 1)
+    await asyncio.sleep(0.02)
+    assert server.issued == 1
+    clock.advance(1)
+    await written(identity, "number-2")
+    keeping.cancel()
+
+
+async def test_a_renewal_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identities, "LOOK_SECONDS", 0.001)
+    server, clock, identity, kept = setup(tmp_path)
+    await kept.issue()
+    server.failures = 2
+    keeping = asyncio.create_task(kept.keep())
+    clock.advance(10 * RENEW_AFTER)  # the machine slept
+    await written(identity, "number-2")
+    assert server.failures == 0
+    keeping.cancel()

@@ -1,0 +1,46 @@
+"""Slices: what shares a cache, and what was not declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.sample_app import BARRELS, CASKS, SLICE
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.kube.slices import Part, Wiring
+
+
+def wiring() -> Wiring:
+    return Wiring(Client(Config(server="https://127.0.0.1:1")))
+
+
+async def test_parts_that_watch_the_same_share_a_cache() -> None:
+    found = wiring()
+
+    def make(given: Wiring) -> list[Cache[Any]]:
+        return [given.cache(BARRELS), given.cache(BARRELS), given.cache(BARRELS, namespace="a")]
+
+    part: Part[Cache[Any]] = Part(make=make, watches=(BARRELS,))
+    whole, again, one = found.made(part)
+    assert whole is again
+    assert whole is not one
+    assert found.made(part)[0] is whole
+    assert found.caches == [whole, one]
+
+
+async def test_a_cache_of_a_kind_that_was_not_declared_is_refused() -> None:
+    part: Part[Cache[Any]] = Part(make=lambda given: [given.cache(CASKS)], watches=(BARRELS,))
+    with pytest.raises(LookupError, match=r"casks\.other\.example\.com"):
+        wiring().made(part)
+
+
+async def test_the_sample_slice_asks_only_for_what_it_declares() -> None:
+    found = wiring()
+    assert SLICE.controllers is not None
+    assert SLICE.hooks is not None
+    assert [made.name for made in found.made(SLICE.controllers)] == ["barrels"]
+    assert [made.name for made in found.made(SLICE.hooks)] == ["barrels"]
+    assert len(found.held) == 1, "the recorder of events"
