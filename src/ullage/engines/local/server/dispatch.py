@@ -42,11 +42,11 @@ class Dispatcher:
         self.host = host
         self.address = address
 
-    async def engine(self, context: Context, work: Callable[[AttachedVolume], Awaitable[Answer]]) -> Answer:
+    async def attached(self, context: Context, work: Callable[[AttachedVolume], Awaitable[Answer]]) -> Answer:
         """A call about the attached volume that its metadata names."""
 
         async def call() -> Answer:
-            return await work(self.host.engine(_volume(context)))
+            return await work(self.host.attached(_volume(context)))
 
         return await self.answer(context, call())
 

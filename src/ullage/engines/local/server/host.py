@@ -48,15 +48,15 @@ class Host:
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._engines: dict[str, AttachedVolume] = {}
+        self._attached: dict[str, AttachedVolume] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._begun: set[asyncio.Task[Any]] = set()
         calls = ThreadPoolExecutor(CALLS, thread_name_prefix="call")
         self._threads = Threads(calls=calls, jobs=ThreadPoolExecutor(JOBS, thread_name_prefix="job"))
 
     async def close(self) -> None:
-        while self._begun or self._engines:
-            await asyncio.gather(*self._begun, *map(self._close, list(self._engines)), return_exceptions=True)
+        while self._begun or self._attached:
+            await asyncio.gather(*self._begun, *map(self._close, list(self._attached)), return_exceptions=True)
         self._threads.calls.shutdown()
         self._threads.jobs.shutdown()
 
@@ -67,12 +67,12 @@ class Host:
         task.add_done_callback(self._begun.discard)
         return await asyncio.shield(task)
 
-    def engine(self, name: str) -> AttachedVolume:
+    def attached(self, name: str) -> AttachedVolume:
         """That of an attached volume."""
-        engine = self._engines.get(name)
-        if engine is None:
+        attached = self._attached.get(name)
+        if attached is None:
             raise Detached(f"volume {name} is not attached")
-        return engine
+        return attached
 
     async def volumes(self) -> list[VolumeSummary]:
         """All, even such as cannot be read."""
@@ -100,13 +100,13 @@ class Host:
     async def attach(self, name: str, *, frontend: bool) -> VolumeSummary:
         async with self._lock(name):
             known = await self._summary(name)  # reads it from the disk, so that damage shows now
-            if name not in self._engines:
+            if name not in self._attached:
                 volume = self._store.volume(name)
-                self._engines[name] = AttachedVolume(volume, threads=self._threads, clock=self._clock)
+                self._attached[name] = AttachedVolume(volume, threads=self._threads, clock=self._clock)
             if frontend:
-                await self._engines[name].start_frontend(FRONTEND)
+                await self._attached[name].start_frontend(FRONTEND)
             else:
-                await self._engines[name].shut_frontend()
+                await self._attached[name].shut_frontend()
             return VolumeSummary(name, known.size, attached=True, frontend=FRONTEND if frontend else "")
 
     async def detach(self, name: str) -> VolumeSummary:
@@ -116,18 +116,18 @@ class Host:
             return VolumeSummary(name, known.size, attached=False, frontend="")
 
     async def _close(self, name: str) -> None:
-        engine = self._engines.pop(name, None)
-        if engine is not None:
-            await engine.close()
+        attached = self._attached.pop(name, None)
+        if attached is not None:
+            await attached.close()
 
     async def _summary(self, name: str) -> VolumeSummary:
         try:
             view = await self._run(lambda: self._store.volume(name).view())
         except NotFound as problem:
             raise NoVolume(str(problem)) from problem
-        engine = self._engines.get(name)
-        frontend = FRONTEND if engine is not None and engine.frontend_up else ""
-        return VolumeSummary(name, view.size, attached=engine is not None, frontend=frontend)
+        attached = self._attached.get(name)
+        frontend = FRONTEND if attached is not None and attached.frontend_up else ""
+        return VolumeSummary(name, view.size, attached=attached is not None, frontend=frontend)
 
     def _lock(self, name: str) -> asyncio.Lock:
         """Whoever makes, deletes, attaches or detaches a volume is alone with it."""

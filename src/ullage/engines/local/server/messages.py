@@ -14,14 +14,14 @@ from ullage.engines.protocol import replica_pb2 as replicas
 from ullage.engines.protocol import syncagent_pb2 as syncagent
 
 
-def volume(engine: AttachedVolume, view: View, *, address: str) -> controller.Volume:
+def volume(attached: AttachedVolume, view: View, *, address: str) -> controller.Volume:
     return controller.Volume(
         name=view.name,
         size=view.size,
         replicaCount=1,
-        endpoint=address if engine.frontend_up else "",
+        endpoint=address if attached.frontend_up else "",
         frontend=FRONTEND,
-        frontendState="up" if engine.frontend_up else "down",
+        frontendState="up" if attached.frontend_up else "down",
         snapshot_max_count=view.max_count,
         snapshot_max_size=view.max_size,
     )
@@ -58,8 +58,8 @@ def purge_status(job: Job) -> syncagent.SnapshotPurgeStatusResponse:
     )
 
 
-def clone_status(engine: AttachedVolume) -> syncagent.SnapshotCloneStatusResponse:
-    job, (snapshot, origin) = engine.clone, engine.cloned
+def clone_status(attached: AttachedVolume) -> syncagent.SnapshotCloneStatusResponse:
+    job, (snapshot, origin) = attached.clone, attached.cloned
     return syncagent.SnapshotCloneStatusResponse(
         is_cloning=job.running,
         error=job.error,

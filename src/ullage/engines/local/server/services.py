@@ -23,72 +23,72 @@ class ControllerService(ControllerServiceServicer):
         self._dispatcher = dispatcher
 
     async def VolumeGet(self, request: Empty, context: Context) -> controller.Volume:
-        return await self._dispatcher.engine(context, self._volume)
+        return await self._dispatcher.attached(context, self._volume)
 
     async def VolumeSnapshot(
         self, request: controller.VolumeSnapshotRequest, context: Context
     ) -> controller.VolumeSnapshotReply:
-        async def work(engine: AttachedVolume) -> controller.VolumeSnapshotReply:
+        async def work(volume: AttachedVolume) -> controller.VolumeSnapshotReply:
             if request.freezeFilesystem:
                 raise BadInput("freezeFilesystem", "true", "false is allowed: there is no file system to freeze")
-            return controller.VolumeSnapshotReply(name=await engine.snapshot(request.name, labels=dict(request.labels)))
+            return controller.VolumeSnapshotReply(name=await volume.snapshot(request.name, labels=dict(request.labels)))
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def VolumeRevert(self, request: controller.VolumeRevertRequest, context: Context) -> controller.Volume:
-        async def work(engine: AttachedVolume) -> controller.Volume:
-            await engine.revert(request.name)
-            return await self._volume(engine)
+        async def work(volume: AttachedVolume) -> controller.Volume:
+            await volume.revert(request.name)
+            return await self._volume(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def VolumeExpand(self, request: controller.VolumeExpandRequest, context: Context) -> controller.Volume:
-        async def work(engine: AttachedVolume) -> controller.Volume:
-            await engine.expand(request.size)
-            return await self._volume(engine)
+        async def work(volume: AttachedVolume) -> controller.Volume:
+            await volume.expand(request.size)
+            return await self._volume(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def VolumeFrontendStart(self, request: controller.VolumeFrontendStartRequest, context: Context) -> controller.Volume:
-        async def work(engine: AttachedVolume) -> controller.Volume:
-            await engine.start_frontend(request.frontend)
-            return await self._volume(engine)
+        async def work(volume: AttachedVolume) -> controller.Volume:
+            await volume.start_frontend(request.frontend)
+            return await self._volume(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def VolumeFrontendShutdown(self, request: Empty, context: Context) -> controller.Volume:
-        async def work(engine: AttachedVolume) -> controller.Volume:
-            await engine.shut_frontend()
-            return await self._volume(engine)
+        async def work(volume: AttachedVolume) -> controller.Volume:
+            await volume.shut_frontend()
+            return await self._volume(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def VolumeSnapshotMaxCountSet(
         self, request: controller.VolumeSnapshotMaxCountSetRequest, context: Context
     ) -> controller.Volume:
-        async def work(engine: AttachedVolume) -> controller.Volume:
-            await engine.set_max_count(request.count)
-            return await self._volume(engine)
+        async def work(volume: AttachedVolume) -> controller.Volume:
+            await volume.set_max_count(request.count)
+            return await self._volume(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def VolumeSnapshotMaxSizeSet(
         self, request: controller.VolumeSnapshotMaxSizeSetRequest, context: Context
     ) -> controller.Volume:
-        async def work(engine: AttachedVolume) -> controller.Volume:
-            await engine.set_max_size(request.size)
-            return await self._volume(engine)
+        async def work(volume: AttachedVolume) -> controller.Volume:
+            await volume.set_max_size(request.size)
+            return await self._volume(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def ReplicaList(self, request: Empty, context: Context) -> controller.ReplicaListReply:
-        async def work(engine: AttachedVolume) -> controller.ReplicaListReply:
+        async def work(volume: AttachedVolume) -> controller.ReplicaListReply:
             return messages.replica_list(self._dispatcher.address)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
-    async def _volume(self, engine: AttachedVolume) -> controller.Volume:
-        return messages.volume(engine, await engine.view(), address=self._dispatcher.address)
+    async def _volume(self, volume: AttachedVolume) -> controller.Volume:
+        return messages.volume(volume, await volume.view(), address=self._dispatcher.address)
 
 
 class ReplicaService(ReplicaServiceServicer):
@@ -96,32 +96,32 @@ class ReplicaService(ReplicaServiceServicer):
         self._dispatcher = dispatcher
 
     async def ReplicaGet(self, request: Empty, context: Context) -> replicas.ReplicaGetResponse:
-        async def work(engine: AttachedVolume) -> replicas.ReplicaGetResponse:
-            return replicas.ReplicaGetResponse(replica=messages.replica(await engine.view()))
+        async def work(volume: AttachedVolume) -> replicas.ReplicaGetResponse:
+            return replicas.ReplicaGetResponse(replica=messages.replica(await volume.view()))
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def ReplicaSnapshot(
         self, request: replicas.ReplicaSnapshotRequest, context: Context
     ) -> replicas.ReplicaSnapshotResponse:
-        async def work(engine: AttachedVolume) -> replicas.ReplicaSnapshotResponse:
+        async def work(volume: AttachedVolume) -> replicas.ReplicaSnapshotResponse:
             if not request.name or not request.created:
                 raise BadInput("ReplicaSnapshot", f"{request.name!r}, {request.created!r}", "name and created have to be set")
-            await engine.snapshot(
+            await volume.snapshot(
                 request.name, labels=dict(request.labels), user_created=request.user_created, created=request.created
             )
-            return replicas.ReplicaSnapshotResponse(replica=messages.replica(await engine.view()))
+            return replicas.ReplicaSnapshotResponse(replica=messages.replica(await volume.view()))
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def DiskMarkAsRemoved(
         self, request: replicas.DiskMarkAsRemovedRequest, context: Context
     ) -> replicas.DiskMarkAsRemovedResponse:
-        async def work(engine: AttachedVolume) -> replicas.DiskMarkAsRemovedResponse:
-            await engine.mark_removed(request.name)
-            return replicas.DiskMarkAsRemovedResponse(replica=messages.replica(await engine.view()))
+        async def work(volume: AttachedVolume) -> replicas.DiskMarkAsRemovedResponse:
+            await volume.mark_removed(request.name)
+            return replicas.DiskMarkAsRemovedResponse(replica=messages.replica(await volume.view()))
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
 
 class SyncAgentService(SyncAgentServiceServicer):
@@ -129,42 +129,42 @@ class SyncAgentService(SyncAgentServiceServicer):
         self._dispatcher = dispatcher
 
     async def SnapshotPurge(self, request: Empty, context: Context) -> Empty:
-        async def work(engine: AttachedVolume) -> Empty:
-            engine.start_purge()
+        async def work(volume: AttachedVolume) -> Empty:
+            volume.start_purge()
             return Empty()
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def SnapshotPurgeStatus(self, request: Empty, context: Context) -> syncagent.SnapshotPurgeStatusResponse:
-        async def work(engine: AttachedVolume) -> syncagent.SnapshotPurgeStatusResponse:
-            return messages.purge_status(engine.purge)
+        async def work(volume: AttachedVolume) -> syncagent.SnapshotPurgeStatusResponse:
+            return messages.purge_status(volume.purge)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def SnapshotClone(self, request: syncagent.SnapshotCloneRequest, context: Context) -> Empty:
-        async def work(engine: AttachedVolume) -> Empty:
+        async def work(volume: AttachedVolume) -> Empty:
             here = self._dispatcher.address
             if request.from_address != here:
                 raise BadInput("from_address", request.from_address, f"volumes of this host are allowed: {here}")
-            source = self._dispatcher.host.engine(request.from_volume_name)
-            await engine.clone_from(source.volume, request.snapshot_file_name, address=here)
+            source = self._dispatcher.host.attached(request.from_volume_name)
+            await volume.clone_from(source.volume, request.snapshot_file_name, address=here)
             return Empty()
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def SnapshotCloneStatus(self, request: Empty, context: Context) -> syncagent.SnapshotCloneStatusResponse:
-        async def work(engine: AttachedVolume) -> syncagent.SnapshotCloneStatusResponse:
-            return messages.clone_status(engine)
+        async def work(volume: AttachedVolume) -> syncagent.SnapshotCloneStatusResponse:
+            return messages.clone_status(volume)
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
     async def SnapshotHashCancel(self, request: syncagent.SnapshotHashCancelRequest, context: Context) -> Empty:
         """Nothing is ever hashed here."""
 
-        async def work(engine: AttachedVolume) -> Empty:
+        async def work(volume: AttachedVolume) -> Empty:
             return Empty()
 
-        return await self._dispatcher.engine(context, work)
+        return await self._dispatcher.attached(context, work)
 
 
 class HostService(HostServiceServicer):
@@ -192,20 +192,20 @@ class HostService(HostServiceServicer):
 
     async def VolumeLook(self, request: hosts.VolumeLookRequest, context: Context) -> hosts.VolumeLookReply:
         async def poll() -> hosts.VolumeLookReply:
-            engine = self._host.engine(request.name)
-            return messages.poll_result(await engine.view(), engine.purge, address=self._dispatcher.address)
+            volume = self._host.attached(request.name)
+            return messages.poll_result(await volume.view(), volume.purge, address=self._dispatcher.address)
 
         return await self._dispatcher.answer(context, poll())
 
     async def VolumeRead(self, request: hosts.VolumeReadRequest, context: Context) -> hosts.VolumeReadReply:
         async def read() -> bytes:
-            return await self._host.engine(request.name).read(request.offset, request.length)
+            return await self._host.attached(request.name).read(request.offset, request.length)
 
         return hosts.VolumeReadReply(data=await self._dispatcher.answer(context, read()))
 
     async def VolumeWrite(self, request: hosts.VolumeWriteRequest, context: Context) -> hosts.VolumeWriteReply:
         async def write() -> None:
-            await self._host.engine(request.name).write(request.offset, request.data, sync=request.sync)
+            await self._host.attached(request.name).write(request.offset, request.data, sync=request.sync)
 
         await self._dispatcher.answer(context, write())
         return hosts.VolumeWriteReply()
