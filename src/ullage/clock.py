@@ -57,8 +57,3 @@ class FakeClock:
             raise ValueError(f"a clock cannot be advanced by {seconds} s")
         self._now += timedelta(seconds=seconds)
         self._monotonic += seconds
-
-
-def rfc3339(moment: datetime) -> str:
-    """A timestamp as the Kubernetes API writes them: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

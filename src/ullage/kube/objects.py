@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference, Value, listed_by
+from ullage.times import timestamp
 
 Json = dict[str, Any]
 
@@ -50,25 +51,6 @@ class Condition(Value, omit_defaults=False):
 
 
 Conditions = Annotated[tuple[Condition, ...], listed_by("type")]
-
-
-def timestamp(moment: datetime) -> str:
-    """A moment as the API writes it, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def read_time(text: str) -> datetime | None:
-    """A moment from RFC 3339 text; without an offset it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def micro_timestamp(moment: datetime) -> str:
-    """A moment as Lease and Event write it, to the microsecond."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def find_condition(conditions: tuple[Condition, ...], type: str) -> Condition | None:

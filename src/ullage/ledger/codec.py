@@ -10,12 +10,13 @@ from collections.abc import Set
 from datetime import UTC, datetime, timedelta
 
 from ullage.errors import Terminal
-from ullage.kube.objects import Conditions, micro_timestamp, set_condition, timestamp
+from ullage.kube.objects import Conditions, set_condition
 from ullage.ledger.amounts import Cell, Takings, parse_limits, spell
 from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
 from ullage.ledger.book import Book, Observed, passed, waiting, with_limits
 from ullage.ledger.pending import decode, encode
 from ullage.ledger.refusals import over_text
+from ullage.times import micro_timestamp, timestamp
 
 READY = "Ready"
 WITHIN_LIMITS = "WithinLimits"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ullage.kube.objects import timestamp
 from ullage.ledger.amounts import spell
 from ullage.ledger.book import Crowd, Over, Refusal
+from ullage.times import timestamp
 
 
 def refusal_text(refusal: Refusal, *, next_step: str = "") -> str:

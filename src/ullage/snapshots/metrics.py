@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ullage.clock import Clock
-from ullage.kube.objects import read_time
 from ullage.snapshots.model import Snapshot, State
+from ullage.times import read_time
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 

@@ -14,9 +14,9 @@ from ullage.cli.snapshot.text import NONE, age, ago, aligned, moment, plain, pro
 from ullage.kube.builtin import core
 from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
-from ullage.kube.objects import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import VOLUME_LABEL, Record
+from ullage.times import read_time
 
 _WIDTH: Final = 12
 Line = tuple[str, str]

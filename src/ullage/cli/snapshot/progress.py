@@ -7,9 +7,9 @@ from enum import Enum, auto
 from typing import Final
 
 from ullage.cli.snapshot.text import moment, plain, problem, size
-from ullage.kube.objects import read_time
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot, State
+from ullage.times import read_time
 
 # Problems that pass by themselves: the controller goes on trying, or something else has to happen first. One without a
 # reason is from another snapshotter, which tries again whatever it was.

@@ -15,11 +15,11 @@ import msgspec
 import yaml
 
 from ullage.cli.snapshot.found import Found
-from ullage.kube.objects import read_time, timestamp
 from ullage.ledger.amounts import spell
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot
+from ullage.times import read_time, timestamp
 
 Json = dict[str, Any]
 NONE: Final = "-"

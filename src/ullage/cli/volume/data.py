@@ -26,7 +26,7 @@ from ullage.engines.client.host import PIECE, HostClient
 from ullage.errors import Retryable
 from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound
-from ullage.kube.objects import timestamp
+from ullage.times import timestamp
 
 HELD: Final = timedelta(minutes=5)  # how long a ticket is good for, unless it is renewed
 PATIENCE_SECONDS: Final = 30.0

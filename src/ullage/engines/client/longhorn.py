@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.protobuf.empty_pb2 import Empty
@@ -23,6 +23,7 @@ from ullage.engines.client.messages import CloneProgress, ReplicaInfo, ReplicaSt
 from ullage.engines.protocol import controller_pb2 as controller
 from ullage.engines.protocol import replica_pb2 as replica
 from ullage.engines.protocol import syncagent_pb2 as syncagent
+from ullage.times import timestamp
 
 if TYPE_CHECKING:
     from ullage.engines.client.calls import Method
@@ -100,8 +101,7 @@ class LonghornClient:
 
     async def system_snapshot(self, name: str, *, created: datetime) -> None:
         """A snapshot that nobody asked for, such as a rebuild leaves: the next purge takes it away."""
-        moment = created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        request = replica.ReplicaSnapshotRequest(name=checked_name(name), user_created=False, created=moment)
+        request = replica.ReplicaSnapshotRequest(name=checked_name(name), user_created=False, created=timestamp(created))
         for info in await self._all_writable(f"snapshot {name} cannot be taken"):
             await self._calls.call(
                 REPLICA,

@@ -27,7 +27,7 @@ from ullage.kube.builtin.coordination import LEASES, Lease, LeaseSpec
 from ullage.kube.controller.candidate import Candidate, Claim, Record, Timing, Wait
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import micro_timestamp
+from ullage.times import micro_timestamp
 
 if TYPE_CHECKING:
     from ullage.kube.client.client import Client

@@ -23,7 +23,7 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import NAME_LIMIT, Reason
 from ullage.kube.events.series import Limits, Series, SeriesBook
 from ullage.kube.kinds import Kind, Meta, Object
-from ullage.kube.objects import micro_timestamp
+from ullage.times import micro_timestamp
 
 if TYPE_CHECKING:
     from ullage.kube.client.client import Client

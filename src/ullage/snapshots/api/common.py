@@ -13,9 +13,10 @@ from typing import Annotated, Final
 import msgspec
 
 from ullage.kube.kinds import QUANTITY, Meta, Value
-from ullage.kube.objects import MESSAGE_LIMIT, Json, merge_patch, read_time, timestamp
+from ullage.kube.objects import MESSAGE_LIMIT, Json, merge_patch
 from ullage.quantity import Format, Quantity, QuantityError
 from ullage.snapshots.model import Ref
+from ullage.times import read_time, timestamp
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from ullage import pki
-from ullage.clock import Clock, SystemClock, rfc3339
+from ullage.clock import Clock, SystemClock
 from ullage.standalone.apiserver.about.discovery import Discovery
 from ullage.standalone.apiserver.about.health import Health
 from ullage.standalone.apiserver.about.openapi.documents import OpenApi
@@ -62,6 +62,7 @@ from ullage.standalone.apiserver.storage.database import Database
 from ullage.standalone.apiserver.storage.event_expiry import EventExpiry
 from ullage.standalone.apiserver.storage.maintenance import Maintenance
 from ullage.standalone.apiserver.storage.store import Store
+from ullage.times import timestamp
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ def hold(settings: Settings) -> Iterator[None]:
     descriptor = os.open(settings.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        started = rfc3339(SystemClock().now())
+        started = timestamp(SystemClock().now())
         text = json.dumps({"pid": os.getpid(), "started": started}).encode()
         # Over the old text in one write, blanks over its rest: whoever reads it meanwhile finds one or the other, whole.
         os.pwrite(descriptor, text.ljust(os.fstat(descriptor).st_size), 0)

@@ -14,12 +14,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import BadInput, Terminal
+from ullage.times import timestamp
 
 LOCK = "up.lock"
 SERVER_LOCK = "lock"
@@ -84,10 +85,6 @@ def lock_temporary(clock: Clock) -> Iterator[Path]:
             yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def timestamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _open_lock(directory: Path) -> int:

@@ -26,7 +26,6 @@ from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists
 from ullage.kube.events.recorder import Recorder
-from ullage.kube.objects import timestamp
 from ullage.kube.slices import Part, Wiring
 from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
@@ -34,6 +33,7 @@ from ullage.standalone.world.controllers.persistent_volume.hostpath.controller i
 from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
+from ullage.times import timestamp
 
 UID = "11111111-2222-3333-4444-555555555555"
 NAME = f"pvc-{UID}"

@@ -35,7 +35,8 @@ from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import NotFound
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import is_deleting, merge_patch, timestamp, without_finalizer
+from ullage.kube.objects import is_deleting, merge_patch, without_finalizer
+from ullage.times import timestamp
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 RECHECK_SECONDS: Final = 0.5  # seconds, after an engine was told to do something that takes a while

@@ -22,6 +22,7 @@ from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.views import View
 from ullage.engines.local.store.volume import StoredVolume
 from ullage.errors import BadInput, Retryable
+from ullage.times import timestamp
 
 FRONTEND: Final = "grpc"
 MOST_DATA: Final = 4 << 20  # bytes in one call
@@ -169,4 +170,4 @@ class AttachedVolume:
         return await asyncio.get_running_loop().run_in_executor(self._threads.calls, work)
 
     def _now(self) -> str:
-        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self._clock.now())

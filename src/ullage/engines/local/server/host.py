@@ -20,6 +20,7 @@ from ullage.engines.local.server.attached import FRONTEND, AttachedVolume, Detac
 from ullage.engines.local.store.errors import Damaged, NotFound
 from ullage.engines.local.store.store import Store
 from ullage.errors import Terminal
+from ullage.times import timestamp
 
 CALLS: Final = 8  # threads: they wait for the disk most of the time
 JOBS: Final = 4  # purges and clones at the same time
@@ -88,7 +89,7 @@ class Host:
 
     async def create(self, name: str, size: int) -> VolumeSummary:
         async with self._lock(name):
-            created = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            created = timestamp(self._clock.now())
             await self._run(partial(self._store.create, name, size=size, created=created))
             return await self._summary(name)
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ullage.kube.kinds import Value
-from ullage.kube.objects import Json, merge_patch, read_time, timestamp
+from ullage.kube.objects import Json, merge_patch
 from ullage.snapshots.api.common import (
     bound_to,
     clipped,
@@ -40,6 +40,7 @@ from ullage.snapshots.api.ga.types import (
     VolumeSnapshotContent,
 )
 from ullage.snapshots.model import NODE, VOLUME_LABEL, Change, Problem, Record, Ref, Snapshot, SnapshotClass, State
+from ullage.times import read_time, timestamp
 
 _PREFIX: Final = "snapshot.storage.kubernetes.io"
 DEFAULT_CLASS: Final = f"{_PREFIX}/is-default-class"

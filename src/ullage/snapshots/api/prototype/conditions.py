@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final, Literal
 
-from ullage.kube.objects import timestamp
 from ullage.snapshots.api.common import clipped
 from ullage.snapshots.api.prototype.types import Condition, Phase
 from ullage.snapshots.model import Problem, State
+from ullage.times import timestamp
 
 CREATING: Final = "Creating"
 UPLOADING: Final = "Uploading"

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UnsetType
 
 from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
-from ullage.kube.objects import Json, merge_patch, read_time
+from ullage.kube.objects import Json, merge_patch
 from ullage.snapshots.api.common import (
     bound_to,
     new_metadata,
@@ -50,6 +50,7 @@ from ullage.snapshots.api.prototype.types import (
 )
 from ullage.snapshots.model import NODE, SOURCE, Change, Problem, Record, Ref, Snapshot, SnapshotClass, State
 from ullage.snapshots.settings import EBS, HOSTPATH
+from ullage.times import read_time
 
 SECRET_NAME: Final = "ullage.io/deletion-secret-name"
 SECRET_NAMESPACE: Final = "ullage.io/deletion-secret-namespace"

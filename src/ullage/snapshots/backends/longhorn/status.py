@@ -14,8 +14,9 @@ from ullage.engines.handles import SnapshotHandle
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.errors import ApiError, BadRequest, Invalid, Unavailable, Undecodable
-from ullage.kube.objects import find_condition, is_deleting, read_time
+from ullage.kube.objects import find_condition, is_deleting
 from ullage.snapshots.backends.base import BackendSnapshot, Restoration
+from ullage.times import read_time
 
 COMPLETED: Final = "completed"
 FAILED_CLONE: Final = "failed"

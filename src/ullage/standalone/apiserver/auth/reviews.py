@@ -11,13 +11,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.rbac import Authorizer, missing_roles
 from ullage.standalone.apiserver.auth.rules import AccessAttributes, PolicyRule
 from ullage.standalone.apiserver.auth.tokens import TokenRefused, Tokens
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import FieldError, bad_request, forbidden_field, invalid, invalid_value, required
+from ullage.times import timestamp
 
 _AUTHORIZATION = "authorization.k8s.io"
 _AUTHENTICATION = "authentication.k8s.io"
@@ -98,7 +98,7 @@ def token_review(obj: Json, asked: Asked) -> Json:
 
 def self_subject_review(obj: Json, asked: Asked) -> Json:
     """Who am I: what `kubectl auth whoami` shows. Whatever was posted counts for nothing."""
-    metadata = {"creationTimestamp": rfc3339(asked.now)}
+    metadata = {"creationTimestamp": timestamp(asked.now)}
     return _answer(_AUTHENTICATION, "SelfSubjectReview", metadata=metadata, status={"userInfo": asked.user.info()})
 
 

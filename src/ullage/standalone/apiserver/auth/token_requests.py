@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.tokens import BOUND_KINDS, ISSUER, PRIVATE_CLAIM, Lookup, SigningKey
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.status import FieldError, bad_request, conflict, invalid, invalid_value, json_string, not_found
+from ullage.times import timestamp
 
 _GROUP = "authentication.k8s.io"
 _KIND = "TokenRequest"
@@ -53,9 +53,9 @@ def answer(request: Json, *, namespace: str, name: str, key: SigningKey, lookup:
     return {
         "kind": _KIND,
         "apiVersion": f"{_GROUP}/v1",
-        "metadata": {**metadata, **given, "creationTimestamp": rfc3339(issuing.now)},
+        "metadata": {**metadata, **given, "creationTimestamp": timestamp(issuing.now)},
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": reference},
-        "status": {"token": key.sign(claims), "expirationTimestamp": rfc3339(expires)},
+        "status": {"token": key.sign(claims), "expirationTimestamp": timestamp(expires)},
     }
 
 

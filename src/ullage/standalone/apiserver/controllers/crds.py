@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import msgspec
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
 from ullage.standalone.apiserver.crd.names import Reserved, is_own_group, storage_of
@@ -23,6 +22,7 @@ from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Entry, Event
 from ullage.standalone.apiserver.storage.store import Store
+from ullage.times import timestamp
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class CrdController:
         if name in builtin_storages():  # left by a release that took such names: it is not served, and may be deleted
             return
         others = [other.obj() for other in self._kin(name) if other.key[1] != name]
-        now = rfc3339(self._source.now())
+        now = timestamp(self._source.now())
 
         def change(live: Json) -> Json:
             """From the newest state: a change of the spec that came in between has a say in the status."""

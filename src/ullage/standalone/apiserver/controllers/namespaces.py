@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.bootstrap import default_service_account
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
@@ -17,6 +16,7 @@ from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Event
 from ullage.standalone.apiserver.storage.store import Store
+from ullage.times import timestamp
 
 NAMESPACES = "namespaces"
 ACCOUNTS = "serviceaccounts"
@@ -122,7 +122,7 @@ class NamespaceController:
                 for finalizer in finalizers:
                     counts[finalizer] = counts.get(finalizer, 0) + 1
         holders = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(counts.items()))
-        now = rfc3339(self._source.now())
+        now = timestamp(self._source.now())
         remain = f"Some resources are remaining: {kinds}" if kinds else ""
         wait = f"Some content in the namespace has finalizers remaining: {holders}" if holders else ""
         conditions = [

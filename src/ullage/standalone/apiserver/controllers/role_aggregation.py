@@ -6,7 +6,6 @@ aggregated role stands for are written into it, by apply, whenever a ClusterRole
 
 from __future__ import annotations
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.rbac import GROUP, aggregate
 from ullage.standalone.apiserver.auth.users import MASTERS, User
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
@@ -20,6 +19,7 @@ from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Event
 from ullage.standalone.apiserver.storage.store import Store
+from ullage.times import timestamp
 
 PLURAL = "clusterroles"
 STORAGE = f"{PLURAL}.{GROUP}"
@@ -69,7 +69,7 @@ class RoleAggregation:
                 manager=MANAGER,
                 force=True,
                 shape=shape_of(resource),
-                time=rfc3339(self._source.now()),
+                time=timestamp(self._source.now()),
                 subresource="",
                 api_version=resource.api_version,
                 reset=reset_fields(resource, ""),

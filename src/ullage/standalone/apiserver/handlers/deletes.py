@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
@@ -39,6 +38,7 @@ from ullage.standalone.apiserver.status import (
 )
 from ullage.standalone.apiserver.storage.entries import Entry, Key
 from ullage.standalone.apiserver.storage.store import Stale, Store
+from ullage.times import timestamp
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class Deleter:
         meta["finalizers"] = self._finalizers(resource, live, options.policy)
         if not meta["finalizers"]:
             del meta["finalizers"]
-        self._kinds.begin_delete(resource, live, rfc3339(self._source.now()))
+        self._kinds.begin_delete(resource, live, timestamp(self._source.now()))
         grace = self._grace(resource, live, options)
         pod = resource.group_resource == "pods"
         # A pod's own grace period is what this delete may shorten: it holds only if the new one does.
@@ -245,7 +245,7 @@ class Deleter:
         now = self._source.now()
         if "generation" in meta and "deletionTimestamp" not in meta:
             meta["generation"] += 1
-        meta["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace))
+        meta["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
         if resource.group_resource == "namespaces":
             live.setdefault("status", {})["phase"] = "Terminating"
         else:

@@ -8,7 +8,6 @@ from functools import partial
 
 import msgspec
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.auth.rbac import Authorizer, denied
 from ullage.standalone.apiserver.auth.rules import AccessAttributes
 from ullage.standalone.apiserver.auth.users import User
@@ -47,6 +46,7 @@ from ullage.standalone.apiserver.status import (
     unsupported_media_type,
 )
 from ullage.standalone.apiserver.storage.store import Store
+from ullage.times import timestamp
 
 # A PUT to a name that does not exist creates it.
 _CREATED_BY_UPDATE = frozenset(
@@ -204,7 +204,7 @@ class Editor:
                 manager=options.manager,
                 force=bool(options.force),
                 shape=shape_of(resource),
-                time=rfc3339(self._source.now()),
+                time=timestamp(self._source.now()),
                 subresource=target.subresource,
                 api_version=resource.api_version,
                 reset=reset_fields(resource, target.subresource),

@@ -13,7 +13,6 @@ from functools import partial
 
 import msgspec
 
-from ullage.clock import rfc3339
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
@@ -48,6 +47,7 @@ from ullage.standalone.apiserver.status import (
 )
 from ullage.standalone.apiserver.storage.entries import Entry, Key
 from ullage.standalone.apiserver.storage.store import Stale, Store
+from ullage.times import timestamp
 
 RETRIES = 5  # of a patch whose object changed under it, as on kube-apiserver
 NAME_TRIES = 8  # of a generated name that is taken
@@ -154,7 +154,7 @@ class Writer:
         for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
             meta.pop(key, None)
         meta["uid"] = self._source.new_uid()
-        meta["creationTimestamp"] = rfc3339(self._source.now())
+        meta["creationTimestamp"] = timestamp(self._source.now())
         if strategy_generation:
             meta["generation"] = 1
         else:
@@ -282,7 +282,7 @@ class Writer:
             manager=call.options.manager,
             subresource=call.subresource,
             api_version=resource.api_version,
-            time=rfc3339(self._source.now()),
+            time=timestamp(self._source.now()),
             shape=shape_of(resource),
             reset=reset_fields(resource, call.subresource),
         )

@@ -23,7 +23,6 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import read_time
 from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot
 from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
@@ -32,6 +31,7 @@ from ullage.snapshots.model import Problem, Record, Snapshot, State
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import SourceVolume, find_source_volume
 from ullage.snapshots.volume_queue import VolumeQueues, may_proceed, queue_name, queue_of
+from ullage.times import read_time
 
 CREATING_EVENT: Final = Reason("CreatingSnapshot")
 READY_EVENT: Final = Reason("SnapshotReady")

@@ -7,10 +7,10 @@ from ullage.kube.builtin.core import NODES, Node
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, own
-from ullage.kube.objects import timestamp
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.model import HOSTNAME, NODE, Json
+from ullage.times import timestamp
 
 KEY = Key("", NODE)
 NOT_READY = "node.kubernetes.io/not-ready"  # kube-apiserver puts it on every new node

@@ -9,8 +9,9 @@ from typing import Final
 
 from ullage.kube.builtin.batch import JOBS
 from ullage.kube.builtin.core import Container, Pod
-from ullage.kube.objects import controller_of, is_deleting, timestamp
+from ullage.kube.objects import controller_of, is_deleting
 from ullage.standalone.world.model import NODE, Json
+from ullage.times import timestamp
 
 SCHEDULER: Final = "default-scheduler"
 CANNOT_RUN: Final = 127  # what a shell says of a command that it does not find

@@ -11,7 +11,8 @@ from ullage.kube.builtin.apps import DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS
 from ullage.kube.builtin.batch import CRON_JOBS
 from ullage.kube.builtin.core import REPLICATION_CONTROLLERS, Workload, WorkloadStatus
 from ullage.kube.kinds import Kind
-from ullage.kube.objects import is_deleting, timestamp
+from ullage.kube.objects import is_deleting
+from ullage.times import timestamp
 
 REASON: Final = "NotSupported"
 
