@@ -34,14 +34,14 @@ async def ready(backend: Backend, creation: Creation) -> BackendSnapshot:
     """Creates, and asks again until the snapshot can be used."""
     async with asyncio.timeout(30):
         while True:
-            shot = await certain(lambda: backend.create(creation))
-            if shot.ready:
-                return shot
+            snapshot = await certain(lambda: backend.create(creation))
+            if snapshot.ready:
+                return snapshot
             await asyncio.sleep(0.02)
 
 
 async def listed(backend: Backend, volume: str = "") -> list[str]:
-    return [shot.handle async for shot in backend.list(volume)]
+    return [snapshot.handle async for snapshot in backend.list(volume)]
 
 
 async def later(call: Callable[[], Awaitable[T]]) -> T:
@@ -58,18 +58,18 @@ def creation(volume: VolumeHandle, name: str = "snapshot-1") -> Creation:
     return Creation(name=name, volume=volume)
 
 
-def restoration(shot: BackendSnapshot, name: str = "pvc-1", *, size: int = 16 * MI) -> Restoration:
-    return Restoration(name=name, snapshot=shot.handle, size=size)
+def restoration(snapshot: BackendSnapshot, name: str = "pvc-1", *, size: int = 16 * MI) -> Restoration:
+    return Restoration(name=name, snapshot=snapshot.handle, size=size)
 
 
 async def test_a_snapshot_is_of_its_volume_and_cut_while_it_was_taken(system: System) -> None:
     volume = await system.volume("a", BEFORE)
     begun = datetime.now(UTC)
-    shot = await ready(system.backend, creation(volume))
-    assert shot.volume == volume.handle
+    snapshot = await ready(system.backend, creation(volume))
+    assert snapshot.volume == volume.handle
     # A storage system may tell whole seconds only.
-    assert begun - timedelta(seconds=1) <= shot.cut <= datetime.now(UTC)
-    assert shot.cut.utcoffset() == timedelta(0)
+    assert begun - timedelta(seconds=1) <= snapshot.cut <= datetime.now(UTC)
+    assert snapshot.cut.utcoffset() == timedelta(0)
 
 
 async def test_creating_again_gives_back_the_same_snapshot_although_the_volume_has_changed(system: System) -> None:
@@ -91,8 +91,8 @@ async def test_one_name_for_two_volumes_is_impossible_and_harms_nothing(system: 
 
 async def test_concurrent_creations_of_one_name_make_one_snapshot(system: System) -> None:
     volume = await system.volume("a", BEFORE)
-    shots = await asyncio.gather(*(ready(system.backend, creation(volume)) for _ in range(5)))
-    assert len({(shot.handle, shot.cut) for shot in shots}) == 1
+    snapshots = await asyncio.gather(*(ready(system.backend, creation(volume)) for _ in range(5)))
+    assert len({(snapshot.handle, snapshot.cut) for snapshot in snapshots}) == 1
     assert await system.snapshots() == 1
 
 
@@ -106,34 +106,34 @@ async def test_a_volume_that_is_not_there_cannot_have_a_snapshot(system: System)
 
 async def test_restored_data_is_what_it_was_at_the_cut_byte_by_byte(system: System) -> None:
     volume = await system.volume("a", BEFORE)
-    shot = await ready(system.backend, creation(volume))
+    snapshot = await ready(system.backend, creation(volume))
     await system.write(volume, AFTER)
-    restored = await system.backend.restore(restoration(shot))
+    restored = await system.backend.restore(restoration(snapshot))
     assert await system.read(restored) == BEFORE
     assert restored.size >= 16 * MI
     assert restored.handle != volume.handle
 
 
 async def test_restoring_again_gives_back_the_same_volume_with_what_was_written_to_it(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    first = await system.backend.restore(restoration(shot))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    first = await system.backend.restore(restoration(snapshot))
     await system.write(VolumeHandle(handle=first.handle, node=first.node), {"written": b"by the application"})
-    assert await system.backend.restore(restoration(shot)) == first
+    assert await system.backend.restore(restoration(snapshot)) == first
     assert (await system.read(first))["written"] == b"by the application"
     assert await system.volumes() == 2
 
 
 async def test_concurrent_restorations_of_one_name_make_one_volume(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    made = await asyncio.gather(*(certain(lambda: system.backend.restore(restoration(shot))) for _ in range(5)))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    made = await asyncio.gather(*(certain(lambda: system.backend.restore(restoration(snapshot))) for _ in range(5)))
     assert len({one.handle for one in made}) == 1
     assert await system.read(made[0]) == BEFORE
     assert await system.volumes() == 2
 
 
 async def test_two_volumes_from_one_snapshot_are_apart(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    one, other = [await system.backend.restore(restoration(shot, name)) for name in ("pvc-1", "pvc-2")]
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    one, other = [await system.backend.restore(restoration(snapshot, name)) for name in ("pvc-1", "pvc-2")]
     await system.write(VolumeHandle(handle=one.handle, node=one.node), AFTER)
     assert await system.read(other) == BEFORE
 
@@ -148,26 +148,26 @@ async def test_one_name_for_volumes_from_two_snapshots_is_impossible(system: Sys
 
 
 async def test_a_restored_volume_can_have_a_snapshot_of_its_own(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    made = await system.backend.restore(restoration(shot))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    made = await system.backend.restore(restoration(snapshot))
     again = await ready(system.backend, creation(VolumeHandle(handle=made.handle, node=made.node), "snapshot-2"))
     assert await system.read(await system.backend.restore(restoration(again, "pvc-2"))) == BEFORE
 
 
 async def test_a_restored_volume_outlives_its_snapshot(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    made = await system.backend.restore(restoration(shot))
-    await system.backend.delete(shot.handle)
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    made = await system.backend.restore(restoration(snapshot))
+    await system.backend.delete(snapshot.handle)
     assert await system.read(made) == BEFORE
 
 
 async def test_a_volume_smaller_than_the_snapshot_needs_is_impossible(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    assert shot.restore_size
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    assert snapshot.restore_size
     with pytest.raises(Impossible):
-        await system.backend.restore(restoration(shot, size=shot.restore_size - 1))
+        await system.backend.restore(restoration(snapshot, size=snapshot.restore_size - 1))
     assert await system.volumes() == 1
-    exact = await system.backend.restore(restoration(shot, size=shot.restore_size))
+    exact = await system.backend.restore(restoration(snapshot, size=snapshot.restore_size))
     assert await system.read(exact) == BEFORE
 
 
@@ -180,17 +180,17 @@ async def test_nothing_can_be_restored_from_a_snapshot_that_is_not_there(system:
 
 
 async def test_a_deleted_snapshot_is_gone_and_can_be_deleted_again(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
     for _ in range(2):
-        await system.backend.delete(shot.handle)
-        assert await system.backend.find(shot.handle) is None
+        await system.backend.delete(snapshot.handle)
+        assert await system.backend.find(snapshot.handle) is None
         assert await system.snapshots() == 0
     await system.backend.delete(system.unknown)
 
 
 async def test_concurrent_deletions_all_succeed(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    await asyncio.gather(*(certain(lambda: system.backend.delete(shot.handle)) for _ in range(5)))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    await asyncio.gather(*(certain(lambda: system.backend.delete(snapshot.handle)) for _ in range(5)))
     assert await system.snapshots() == 0
 
 
@@ -202,17 +202,17 @@ async def test_a_name_can_be_used_again_after_its_snapshot_was_deleted(system: S
         with pytest.raises(NotNow, match=r"being deleted"):
             await system.backend.create(creation(volume))
         await ready(system.backend, creation(volume, "another"))
-        shot = await later(lambda: ready(system.backend, creation(volume)))
+        snapshot = await later(lambda: ready(system.backend, creation(volume)))
     else:
-        shot = await ready(system.backend, creation(volume))
-    assert await system.read(await system.backend.restore(restoration(shot))) == {**BEFORE, **AFTER}
+        snapshot = await ready(system.backend, creation(volume))
+    assert await system.read(await system.backend.restore(restoration(snapshot))) == {**BEFORE, **AFTER}
 
 
 async def test_snapshots_are_found_and_listed_by_volume(system: System) -> None:
     a, b = await system.volume("a", BEFORE), await system.volume("b", AFTER)
-    shots = [await ready(system.backend, creation(volume, name)) for volume, name in ((a, "s-1"), (b, "s-2"), (a, "s-3"))]
-    handles = [shot.handle for shot in shots]
-    assert [await system.backend.find(handle) for handle in handles] == shots
+    snapshots = [await ready(system.backend, creation(volume, name)) for volume, name in ((a, "s-1"), (b, "s-2"), (a, "s-3"))]
+    handles = [snapshot.handle for snapshot in snapshots]
+    assert [await system.backend.find(handle) for handle in handles] == snapshots
     assert await system.backend.find(system.unknown) is None
     assert sorted(await listed(system.backend)) == sorted(handles)
     assert sorted(await listed(system.backend, a.handle)) == sorted([handles[0], handles[2]])
@@ -222,18 +222,18 @@ async def test_snapshots_are_found_and_listed_by_volume(system: System) -> None:
 
 async def test_undo_removes_the_snapshot_and_can_be_repeated(system: System) -> None:
     volume = await system.volume("a", BEFORE)
-    shot = await ready(system.backend, creation(volume))
+    snapshot = await ready(system.backend, creation(volume))
     for _ in range(2):
         await system.backend.undo(creation(volume))
         assert await system.snapshots() == 0
-    assert await system.backend.find(shot.handle) is None
+    assert await system.backend.find(snapshot.handle) is None
 
 
 async def test_undo_of_what_was_never_created_leaves_the_rest_alone(system: System) -> None:
     volume = await system.volume("a", BEFORE)
-    shot = await ready(system.backend, creation(volume))
+    snapshot = await ready(system.backend, creation(volume))
     await system.backend.undo(creation(volume, "snapshot-2"))
-    assert await listed(system.backend) == [shot.handle]
+    assert await listed(system.backend) == [snapshot.handle]
     assert await system.snapshots() == 1
 
 
@@ -250,22 +250,22 @@ async def test_undo_of_a_cancelled_creation_leaves_nothing(system: System) -> No
 
 
 async def test_a_discarded_volume_is_gone_and_can_be_discarded_again(system: System) -> None:
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
-    made = await system.backend.restore(restoration(shot))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    made = await system.backend.restore(restoration(snapshot))
     for _ in range(2):
         await system.backend.discard(made.handle)
         assert await system.volumes() == 1
     await system.backend.discard(system.unknown_volume)
-    assert await system.backend.find(shot.handle) == shot
-    assert await system.read(await system.backend.restore(restoration(shot))) == BEFORE, "its name can be used again"
+    assert await system.backend.find(snapshot.handle) == snapshot
+    assert await system.read(await system.backend.restore(restoration(snapshot))) == BEFORE, "its name can be used again"
 
 
 async def test_sizes_are_in_proportion(system: System) -> None:
     volume = await system.volume("a", {"data": b"x" * MI})
     estimate = await system.backend.estimate(volume)
-    shot = await ready(system.backend, creation(volume))
-    size = await system.backend.size(shot.handle)
-    for known in (estimate, size, shot.restore_size):
+    snapshot = await ready(system.backend, creation(volume))
+    size = await system.backend.size(snapshot.handle)
+    for known in (estimate, size, snapshot.restore_size):
         assert known is None or MI <= known <= 16 * MI
     assert await system.backend.size(system.unknown) is None
 
@@ -273,10 +273,10 @@ async def test_sizes_are_in_proportion(system: System) -> None:
 async def test_a_handle_that_cannot_be_its_own_is_refused_by_name(system: System) -> None:
     if not system.foreign:
         pytest.skip("to this storage system any text may be a handle")
-    shot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
+    snapshot = await ready(system.backend, creation(await system.volume("a", BEFORE)))
     for handle in system.foreign:
         for call in (system.backend.find, system.backend.delete, system.backend.size, system.backend.discard):
             with pytest.raises(Impossible, match=r"allowed"):
                 await call(handle)
-    assert await system.backend.find(shot.handle) == shot
+    assert await system.backend.find(snapshot.handle) == snapshot
     assert await system.volumes() == 1

@@ -4,7 +4,7 @@ Both APIs have the same two objects. A *snapshot* is what a user asks for: it li
 (VolumeSnapshot in both). A *record* is what came of it: it belongs to administrators and names the storage system's own
 snapshot (VolumeSnapshotContent, VolumeSnapshotData). They are bound when each names the other, by name, namespace and uid.
 
-A `Dialect` turns the objects of one API into these and says how a new state is written there. `rules.py` sees nothing else.
+A `Dialect` turns the objects of one API into these and says how a new state is written there. Rules see nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The queue of each volume: one snapshot of it is taken at a time, and the queue says which record is next. Pure.
 
-Whoever may have been begun goes first, since the storage system may be at work on it; then whoever has not been tried; the
-failed ones last. The order is a function of the records alone, so it is the same after a restart.
+A record whose creation may have begun goes first, since the storage system may be at work on it; then those that were not tried
+yet, the oldest first; the failed ones last. The order is a function of the records alone, so it is the same after a restart.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def may_proceed(record: Record, first: QueuePosition | None) -> bool:
     own = position_of(record)
     if first is None or own <= first:
         return True
-    # Nobody is at work, and whoever is left has failed: all may try again, each in its own time.
+    # Nothing is under way and all that are left have failed: each may be tried again, in its own time.
     return first.not_begun and first.failed and own.failed
 
 

@@ -51,6 +51,8 @@ WRITES: Final = (
 
 
 class Restorer:
+    """The controller of claims that are to be filled from snapshots."""
+
     def __init__(
         self,
         client: ObjectClient,

@@ -42,6 +42,8 @@ BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 
 
 class RecordSyncer:
+    """The controller of both APIs' records, for the drivers that this process calls."""
+
     def __init__(
         self,
         client: Client,
@@ -52,14 +54,14 @@ class RecordSyncer:
         clock: Clock | None = None,
         backoff: Backoff = BACKOFF,
     ) -> None:
-        """`queues` must be told of every change of a record before this is: they were set to follow the lookups first."""
+        """`queues` follow the records already: they learn of every change before this controller does."""
         self._client = client
         self._lookups = {lookup.dialect.name: lookup for lookup in lookups}
         self._backends = backends
         self._queues = queues
         self._clock = clock or SystemClock()
         self._attempts: Attempts[RecordKey] = Attempts(backoff)
-        # The queues that somebody is at, whatever the caches show at that moment, and who was turned away meanwhile.
+        # The volume queues for which a driver is being called, whatever the caches show, and the records that came meanwhile.
         self._busy: dict[str, set[RecordKey]] = {}
         self._wake: Callable[[RecordKey], None] = lambda key: None
 
@@ -102,7 +104,7 @@ class RecordSyncer:
             return None
         if plan_record(self._facts(lookup, obj, record)).step is Step.REST:
             return await self._step(lookup, key)
-        queue = queue_of(record) or key.name  # once it is cut, nobody is in its way
+        queue = queue_of(record) or key.name  # once it is cut, it waits for no other record
         if queue in self._busy:
             self._busy[queue].add(key)
             return None

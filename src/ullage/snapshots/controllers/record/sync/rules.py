@@ -1,5 +1,4 @@
-"""What is to be asked of a driver about a record, next: one step, worked out from what is seen; and what its
-answer means for the record. Pure."""
+"""The one step that is next for a record, and what a driver's answer to it means. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class RecordFacts:
     record: Record
     held: bool  # it has our finalizer
     snapshot: Snapshot | None = None
-    first: QueuePosition | None = None  # who is at the head of the queue of its volume
+    first: QueuePosition | None = None  # at the head of the queue of its volume
     shared: bool = False  # another record, of either API, names the same snapshot of the driver and is to stay
 
 
@@ -52,7 +51,7 @@ def plan_record(facts: RecordFacts) -> Decision:
 
 
 def _going(facts: RecordFacts) -> Decision:
-    """Only what nobody is bound to goes. A snapshot that is missing never sets this off: somebody asked for the deletion."""
+    """Only a record that no snapshot is bound to goes. A snapshot that is missing deletes nothing by itself."""
     record, snapshot = facts.record, facts.snapshot
     if not facts.held:
         return Decision(Step.REST)

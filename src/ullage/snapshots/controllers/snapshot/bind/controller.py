@@ -98,7 +98,7 @@ class Binder:
         return self._of_claim(ref.namespace, ref.name) if ref else ()
 
     def _unbegun(self) -> Iterable[Key]:
-        """A class came or changed: whoever was stopped for want of one may go on."""
+        """A class came or changed: snapshots that were stopped for want of one may go on."""
         for obj in self._lookup.snapshots.items():
             snapshot = self._dialect.read_snapshot(obj)
             if not snapshot.state.record and not snapshot.imported_record:

@@ -31,6 +31,8 @@ DELETE_FAILED: Final = Reason("VolumeDeleteFailed", action="Restore", type="Warn
 
 
 class Reclaimer:
+    """The controller of PersistentVolumes that `claim/restore` wrote."""
+
     def __init__(
         self,
         client: ObjectClient,
