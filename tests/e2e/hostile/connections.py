@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .client import Connection, connect, request
-from .handlers import CORE, CUSTOM, JSON
+from .handlers import CORE, CUSTOM, JSON, MERGE
 from .scene import Scene
 
 Attack = Callable[[Scene, str], Awaitable[None]]
@@ -147,11 +147,39 @@ async def _lists_unread(scene: Scene, actor: str) -> None:
     await holding(60, _list)(scene, actor)
 
 
+AS_TABLE: Final = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
 async def _tables_unread(scene: Scene, actor: str) -> None:
+    """A column shows what makes the objects big, so a row is as big as its object."""
     await _fill(scene, actor, 20, 1_400_000)
-    accept = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
-    sent = request("GET", f"{VESSELS}?includeObject=Object", token=scene.tokens[actor], headers=(accept,))
-    await holding(12, lambda *_: sent)(scene, actor)
+    sent = request("GET", f"{VESSELS}?includeObject=Object", token=scene.tokens[actor], headers=(AS_TABLE,))
+    await holding(30, lambda *_: sent)(scene, actor)
+
+
+async def _rows_unread(scene: Scene, actor: str) -> None:
+    await _fill(scene, actor, 1, 1_400_000)
+    sent = request("GET", f"{VESSELS}/big-0?includeObject=Object", token=scene.tokens[actor], headers=(AS_TABLE,))
+    await holding(200, lambda *_: sent)(scene, actor)
+
+
+async def _short_lists_unread(scene: Scene, actor: str) -> None:
+    await _fill(scene, actor, 1, 900_000)
+    await holding(200, _list)(scene, actor)
+
+
+async def _versions_unread(scene: Scene, actor: str) -> None:
+    """Each connection is sent a version of its own, which is the object no more."""
+    await _fill(scene, actor, 1, 1_400_000)
+    client = scene.client(actor)
+    sent = request("GET", f"{VESSELS}/big-0", token=scene.tokens[actor])
+    async with many(scene, 100) as connections:
+        for number, connection in enumerate(connections):
+            await _send_all([connection], sent)
+            patch = json.dumps({"spec": {"text": f"{number:03}" + "x" * 1_400_000}}).encode()
+            await client.ask("PATCH", f"{VESSELS}/big-0", patch, headers=(f"Content-Type: {MERGE}",))
+        await asyncio.sleep(HELD)
+    client.close()
 
 
 async def _watches_unread(scene: Scene, actor: str) -> None:
@@ -181,7 +209,10 @@ ALL: Final = (
     Abuse("three hundred watches", holding(300, _watch)),
     Abuse("two hundred documents, asked for on each of twenty connections and not read", holding(20, _documents)),
     Abuse("sixty big lists that nobody reads", _lists_unread),
-    Abuse("a dozen big tables that nobody reads", _tables_unread),
+    Abuse("thirty big tables that nobody reads", _tables_unread),
+    Abuse("two hundred big rows that nobody reads", _rows_unread),
+    Abuse("two hundred lists of one object that nobody reads", _short_lists_unread),
+    Abuse("a hundred versions of an object that nobody reads", _versions_unread),
     Abuse("forty watches that nobody reads", _watches_unread),
     Abuse("forty watches from the past that nobody reads", _old_watches_unread),
 )

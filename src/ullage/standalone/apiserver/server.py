@@ -52,6 +52,7 @@ from ullage.standalone.apiserver.http.router import Handlers, Router
 from ullage.standalone.apiserver.kinds.builtin import EMPTY_GROUPS, builtin_resources
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.service_addresses import ServiceAddresses
+from ullage.standalone.apiserver.limits.deliveries import Deliveries
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.write_options import WriteOptions
 from ullage.standalone.apiserver.schema import definitions
@@ -128,10 +129,13 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     webhooks = _webhooks(store, registry)
     admission = BuiltinAdmission(store, Escalation(authorizer), SigningRequests(authorizer))
     kinds = KindRules(ServiceAddresses(store))
-    reader = Reader(store, clock)
+    deliveries = Deliveries()
+    reader = Reader(store, clock, deliveries)
     writer = Writer(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source)
     deleter = Deleter(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
-    watcher = Watcher(store, clock, lambda resource: registry.find(resource.group, resource.version, resource.plural))
+    watcher = Watcher(
+        store, clock, lambda resource: registry.find(resource.group, resource.version, resource.plural), deliveries
+    )
     subresources = Subresources(
         store,
         registry=registry,

@@ -20,7 +20,6 @@ from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.handlers.calls import Source
 from ullage.standalone.apiserver.handlers.kind_rules import KindRules
-from ullage.standalone.apiserver.handlers.lists import answer_list
 from ullage.standalone.apiserver.handlers.reads import Reader, wanted
 from ullage.standalone.apiserver.handlers.writes import RETRIES
 from ullage.standalone.apiserver.kinds.resources import Resource
@@ -81,7 +80,7 @@ class Deleter:
         self._source = source
         self._reader = reader
 
-    async def delete(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def delete(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = await delete_options(request)
         if request.param("dryRun") and not options.dry_run:
@@ -114,7 +113,7 @@ class Deleter:
         removed: list[Entry] = []
         for first in range(0, len(entries), _AT_ONCE):
             removed += filter(None, await _together(one(entry) for entry in entries[first : first + _AT_ONCE]))
-        return answer_list(request, resource, removed, meta, want=replace(want, kind=""), now=self._reader.now())
+        return self._reader.listed(request, resource, removed, meta, want=replace(want, kind=""))
 
     async def remove(
         self, resource: Resource, namespace: str, name: str, *, options: DeleteOptions, user: User, warnings: list[str]

@@ -30,7 +30,7 @@ from ullage.standalone.apiserver.handlers.writes import RETRIES, Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource, shape_of
 from ullage.standalone.apiserver.limits.threads import worked_out
 from ullage.standalone.apiserver.objects import Json, dig
-from ullage.standalone.apiserver.request.answers import Answer
+from ullage.standalone.apiserver.request.answers import Answer, Stream
 from ullage.standalone.apiserver.request.decoding import accept_body, accept_fields, check_type, sent_text
 from ullage.standalone.apiserver.request.negotiation import Want
 from ullage.standalone.apiserver.request.request import Request
@@ -77,7 +77,7 @@ class Editor:
         self._reader = reader
         self._source = source
 
-    async def create(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def create(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = write_options(request, "CreateOptions")
         obj = await worked_out(len(request.body), partial(self._accepted, request, resource, options))
@@ -87,7 +87,7 @@ class Editor:
         done = await self._writer.insert(resource, obj, call, namespace=request.target.namespace)
         return self._answer(request, resource, done, want)
 
-    async def update(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def update(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = write_options(request, "UpdateOptions")
         obj = await worked_out(len(request.body), partial(self._accepted, request, resource, options))
@@ -128,7 +128,7 @@ class Editor:
         if name != request.target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.target.name})")
 
-    async def patch(self, request: Request, resource: Resource, user: User) -> Answer:
+    async def patch(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = write_options(request, "PatchOptions")
         target = request.target
@@ -187,7 +187,7 @@ class Editor:
             raise invalid("", "", "", [invalid_value("patch", go_text(patch), detail)]) from None
         self._check_name(new, request)
 
-    async def _apply(self, request: Request, resource: Resource, call: Call, want: Want) -> Answer:
+    async def _apply(self, request: Request, resource: Resource, call: Call, want: Want) -> Answer | Stream:
         options, target = call.options, request.target
         if not request.param("fieldManager"):
             raise _required_manager()
@@ -282,7 +282,7 @@ class Editor:
         if not decision.allowed:
             raise denied(call.user, asked, decision)
 
-    def _answer(self, request: Request, resource: Resource, done: Written, want: Want) -> Answer:
+    def _answer(self, request: Request, resource: Resource, done: Written, want: Want) -> Answer | Stream:
         return self._reader.one(request, resource, done.entry, want=want, code=201 if done.created else 200)
 
 

@@ -1,22 +1,26 @@
-"""The answer to a list: whole if it is short; piece by piece if it is long, since a client may be slow to read it, or never do.
+"""Objects as answers, one or a list: short ones whole, long ones piece by piece, since a client may be slow or never read.
 
 A long list goes out as its objects are stored, so that it costs no memory but what a piece takes, however many clients ask
-for it. Tables are made row by row. In YAML long answers are JSON, which is YAML: its own form would hold up everybody else.
+for it. What is made for one client alone, a row of a Table or another version of an object, is made when its turn comes, and
+counts among the `Deliveries` while it is large. Long answers are JSON without indents: YAML would hold up everybody else.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, groupby
 from typing import Final
 
 import msgspec
 
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.versions import view
-from ullage.standalone.apiserver.limits.deliveries import in_time
-from ullage.standalone.apiserver.limits.pieces import Part, pieces
+from ullage.standalone.apiserver.limits.deliveries import Deliveries, in_time
+from ullage.standalone.apiserver.limits.pieces import PIECE, Part, pieces
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.answers import Answer, Stream
 from ullage.standalone.apiserver.request.negotiation import Include, Want, dump, parse_include
@@ -25,14 +29,28 @@ from ullage.standalone.apiserver.storage.entries import Entry
 from ullage.standalone.apiserver.tables.table import partial, partial_list, render
 
 TURN: Final = 512 * 1024  # bytes of objects that are decoded before others have their turn
-WHOLE: Final = 1 << 20  # bytes up to which a list is one answer
+WHOLE: Final = 128 * 1024  # bytes of objects up to which an answer is made at once
 
 _encode = msgspec.json.encode
-Parts = tuple[Part, ...]  # of one item
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A part of an answer, made when it is asked for. `held` is what that takes in memory, for this answer alone."""
+
+    parts: Iterator[Part]
+    held: int
 
 
 def answer_list(
-    request: Request, resource: Resource, entries: Sequence[Entry], meta: Json, *, want: Want, now: datetime
+    request: Request,
+    resource: Resource,
+    entries: Sequence[Entry],
+    meta: Json,
+    *,
+    want: Want,
+    now: datetime,
+    deliveries: Deliveries,
 ) -> Answer | Stream:
     """The list of the entries in the form that is wanted."""
     if want.kind:
@@ -42,25 +60,52 @@ def answer_list(
         if short:
             return Answer(200, dump(view(resource).listed(entries, meta), want), want.media)
         groups = (_items(resource, some) for some in batches(entries))
-        chunks = _pieces(view(resource).list_head(meta), b'"items":[', groups)
-        return Stream(in_time(chunks), want.media)
+        return _streamed(view(resource).list_head(meta), b'"items":[', groups, want=want, deliveries=deliveries)
     if short:
         objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
         return Answer(200, dump(_shaped(request, resource, objects, meta, want=want, now=now), want), want.media)
     head = _shaped(request, resource, [], meta, want=want, now=now)
-    rows = b'"rows":[' if want.table else b'"items":['
-    del head["rows" if want.table else "items"]
+    member = "rows" if want.table else "items"
+    del head[member]
     groups = (_rows(request, resource, some, want=want, now=now) for some in batches(entries))
-    chunks = _pieces(_encode(head), rows, groups)
-    return Stream(in_time(chunks), want.media)
+    return _streamed(_encode(head), f'"{member}":['.encode(), groups, want=want, deliveries=deliveries)
 
 
-def shaped_one(request: Request, resource: Resource, obj: Json, *, want: Want, now: datetime) -> Json:
-    """A Table of one object, or its metadata alone."""
-    if not want.table:
-        return partial(obj) | {"apiVersion": want.api_version}
-    meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-    return _shaped(request, resource, [obj], meta, want=want, now=now)
+def answer_one(
+    request: Request, resource: Resource, entry: Entry, *, want: Want, now: datetime, code: int, deliveries: Deliveries
+) -> Answer | Stream:
+    """One object in the form that is wanted: itself, a Table of it, or its metadata."""
+    if want.kind:
+        want.check(resource.kind, is_list=False)
+    if len(entry.data) > WHOLE:
+        return _long_one(request, resource, entry, want=want, now=now, code=code, deliveries=deliveries)
+    if not want.kind:
+        return Answer(code, dump(view(resource).data(entry.data, entry.rv), want), want.media)
+    obj = view(resource).obj(entry.data, entry.rv)
+    if want.table:
+        shaped = _shaped(request, resource, [obj], {"resourceVersion": str(entry.rv)}, want=want, now=now)
+    else:
+        shaped = partial(obj) | {"apiVersion": want.api_version}
+    return Answer(code, dump(shaped, want), want.media)
+
+
+def _long_one(
+    request: Request, resource: Resource, entry: Entry, *, want: Want, now: datetime, code: int, deliveries: Deliveries
+) -> Stream:
+    if want.table:
+        head = _shaped(request, resource, [], {"resourceVersion": str(entry.rv)}, want=want, now=now)
+        del head["rows"]
+        rows = _rows(request, resource, [entry], want=want, now=now)
+        return _streamed(_encode(head), b'"rows":[', [rows], want=want, deliveries=deliveries, code=code)
+
+    def parts() -> Iterator[Part]:
+        if want.kind:
+            yield _encode(partial(view(resource).obj(entry.data, entry.rv)) | {"apiVersion": want.api_version})
+        else:
+            yield view(resource).data(entry.data, entry.rv)
+
+    # The stored bytes count as well: they are the last of their kind when the object has changed meanwhile.
+    return Stream(in_time(deliveries.send(parts(), len(entry.data))), want.media, code=code)
 
 
 def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta: Json, *, want: Want, now: datetime) -> Json:
@@ -72,21 +117,35 @@ def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta:
     return partial_list(objects, list_meta=meta) | {"apiVersion": want.api_version}
 
 
-async def _pieces(head: bytes, member: bytes, groups: Iterable[Iterator[Parts]]) -> AsyncGenerator[bytes, None]:
-    yield head[:-1] + b"," + member
-    between: Parts = ()
+def _streamed(
+    head: bytes, member: bytes, groups: Iterable[Iterator[Item]], *, want: Want, deliveries: Deliveries, code: int = 200
+) -> Stream:
+    return Stream(in_time(_pieces(head[:-1] + b"," + member, groups, deliveries)), want.media, code=code)
+
+
+async def _pieces(head: bytes, groups: Iterable[Iterator[Item]], deliveries: Deliveries) -> AsyncGenerator[bytes, None]:
+    yield head
+    between: tuple[Part, ...] = ()
     for group in groups:
-        for piece in pieces(_joined(group, between)):
-            yield piece
-        await asyncio.sleep(0)  # others get their turn, also where nobody waits for the client
-        between = (b",",)
+        for large, items in groupby(group, lambda item: item.held > PIECE):
+            if not large:
+                for piece in pieces(_joined(items, between)):
+                    yield piece
+                    await asyncio.sleep(0)  # others get their turn, also where nobody waits for the client
+                between = (b",",)
+                continue
+            for item in items:
+                async with aclosing(deliveries.send(chain(between, item.parts), item.held)) as sent:
+                    async for piece in sent:
+                        yield piece
+                between = (b",",)
     yield b"]}"
 
 
-def _joined(items: Iterator[Parts], between: Parts) -> Iterator[Part]:
+def _joined(items: Iterator[Item], between: tuple[Part, ...]) -> Iterator[Part]:
     for item in items:
         yield from between
-        yield from item
+        yield from item.parts
         between = (b",",)
 
 
@@ -102,25 +161,41 @@ def batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
         yield entries[first:]
 
 
-def _items(resource: Resource, entries: Sequence[Entry]) -> Iterator[Parts]:
+def _items(resource: Resource, entries: Sequence[Entry]) -> Iterator[Item]:
     shown = view(resource)
     for entry in entries:
-        yield shown.item(entry)
+        if shown.is_stored(entry.data, entry.rv):
+            yield Item(iter(shown.item(entry)), 0)
+        else:
+            yield Item(_converted(resource, entry), len(entry.data))
 
 
-def _rows(request: Request, resource: Resource, entries: Sequence[Entry], *, want: Want, now: datetime) -> Iterator[Parts]:
-    """Rows of a Table, or metadata. An object in a row is sent as it is stored, and not encoded again."""
+def _converted(resource: Resource, entry: Entry) -> Iterator[Part]:
+    yield from view(resource).item(entry)
+
+
+def _rows(request: Request, resource: Resource, entries: Sequence[Entry], *, want: Want, now: datetime) -> Iterator[Item]:
+    """Rows of a Table, or metadata."""
     include: Include = parse_include(request.param("includeObject")) if want.table else "Metadata"
     for entry in entries:
-        row = _row(resource, entry, include, want=want, now=now)
-        if include == "Object":
-            yield row[:-1] + b',"object":', view(resource).data(entry.data, entry.rv), b"}"
-        else:
-            yield (row,)
+        # A cell may hold nearly all of an object, so a row is as large as that; while it is made the object is there, too.
+        yield Item(_row(resource, entry, include, want=want, now=now), 2 * len(entry.data))
 
 
-def _row(resource: Resource, entry: Entry, include: Include, *, want: Want, now: datetime) -> bytes:
-    """One row, without an object that is sent as it is stored. What was decoded for it goes before the client takes it."""
+def _row(resource: Resource, entry: Entry, include: Include, *, want: Want, now: datetime) -> Iterator[Part]:
+    """One row. An object in it is sent as it is stored, and not encoded again."""
+    row = _encoded_row(resource, entry, include, want=want, now=now)
+    if include != "Object":
+        yield row
+        return
+    yield memoryview(row)[:-1]
+    yield b',"object":'
+    yield view(resource).data(entry.data, entry.rv)
+    yield b"}"
+
+
+def _encoded_row(resource: Resource, entry: Entry, include: Include, *, want: Want, now: datetime) -> bytes:
+    """The row without an object that is sent as it is stored. What is decoded for it goes before the client takes it."""
     obj = view(resource).obj(entry.data, entry.rv)
     if not want.table:
         return _encode(partial(obj))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 
 from ullage.clock import Clock
-from ullage.standalone.apiserver.handlers.lists import answer_list, batches, shaped_one
+from ullage.standalone.apiserver.handlers.lists import answer_list, answer_one, batches
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.versions import view
+from ullage.standalone.apiserver.limits.deliveries import Deliveries
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.answers import Answer, Stream
 from ullage.standalone.apiserver.request.continuation import ContinueToken
@@ -54,14 +56,15 @@ def virtual_answer(obj: Json, want: Want) -> Answer:
 
 
 class Reader:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, deliveries: Deliveries) -> None:
         self._store = store
         self._clock = clock
+        self._deliveries = deliveries
 
     def now(self) -> datetime:
         return self._clock.now()
 
-    def get(self, request: Request, resource: Resource) -> Answer:
+    def get(self, request: Request, resource: Resource) -> Answer | Stream:
         want = wanted(request, resource)
         asked = revision(request.param("resourceVersion"))
         if asked > self._store.revision:
@@ -75,19 +78,23 @@ class Reader:
             raise not_found(resource.group, resource.plural, name)
         return entry
 
-    def one(self, request: Request, resource: Resource, entry: Entry, *, want: Want, code: int = 200) -> Answer:
+    def one(self, request: Request, resource: Resource, entry: Entry, *, want: Want, code: int = 200) -> Answer | Stream:
         """One object, as the client wants it."""
-        if not want.kind:
-            return Answer(code, dump(view(resource).data(entry.data, entry.rv), want), want.media)
-        want.check(resource.kind, is_list=False)
-        obj = view(resource).obj(entry.data, entry.rv)
-        return Answer(code, dump(shaped_one(request, resource, obj, want=want, now=self.now()), want), want.media)
+        now, deliveries = self._clock.now(), self._deliveries
+        return answer_one(request, resource, entry, want=want, now=now, code=code, deliveries=deliveries)
+
+    def listed(
+        self, request: Request, resource: Resource, entries: Sequence[Entry], meta: Json, *, want: Want
+    ) -> Answer | Stream:
+        """The list of the entries, as the client wants it."""
+        now, deliveries = self._clock.now(), self._deliveries
+        return answer_list(request, resource, entries, meta, want=want, now=now, deliveries=deliveries)
 
     async def list_objects(self, request: Request, resource: Resource) -> Answer | Stream:
         want = wanted(request, resource)
         options = list_options(request, resource, watch=False)
         entries, meta = await self.select(resource, options)
-        return answer_list(request, resource, entries, meta, want=want, now=self.now())
+        return self.listed(request, resource, entries, meta, want=want)
 
     async def select(self, resource: Resource, options: ListOptions) -> tuple[list[Entry], Json]:
         """The objects that a list shows, and the list's metadata."""

@@ -47,11 +47,13 @@ Lines = Callable[[Resource], Line]
 
 
 class Watcher:
-    def __init__(self, store: Store, clock: Clock, current: Callable[[Resource], Resource | None]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, current: Callable[[Resource], Resource | None], deliveries: Deliveries
+    ) -> None:
         self._store = store
         self._clock = clock
         self._current = current  # a watch outlives a change of its kind's schema, not the kind
-        self._deliveries = Deliveries()
+        self._deliveries = deliveries
         self._closing = False
 
     def close(self) -> None:

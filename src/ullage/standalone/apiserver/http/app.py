@@ -120,7 +120,7 @@ async def _stream(stream: Stream, warnings: list[str], receive: Receive, send: S
     """Sends chunks until they end or the client goes. The first byte leaves at once: clients wait for the headers."""
     headers = [(b"content-type", stream.content_type.encode()), (b"cache-control", b"no-cache, private")]
     headers += [(name.encode(), value.encode()) for name, value in warning_headers(warnings)]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": stream.code, "headers": headers})
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     pump = asyncio.ensure_future(_pump(stream, send))
     gone = asyncio.ensure_future(_gone(receive))

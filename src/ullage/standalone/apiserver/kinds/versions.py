@@ -35,9 +35,13 @@ class View:
         self._resource = resource
         self._head = head_of(resource)
 
+    def is_stored(self, data: bytes, rv: int) -> bool:
+        """Whether the stored bytes are the object in this version: nearly always."""
+        return rv >= self._resource.since and data.startswith(self._head)
+
     def data(self, data: bytes, rv: int) -> bytes:
-        """The object's JSON in this version: nearly always the stored bytes themselves."""
-        if rv >= self._resource.since and data.startswith(self._head):
+        """The object's JSON in this version."""
+        if self.is_stored(data, rv):
             return data
         return _encode(self.obj(data, rv))
 

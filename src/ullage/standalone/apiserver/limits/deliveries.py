@@ -1,8 +1,8 @@
 """Answers that are longer than a client takes at once: in pieces, and with a bound on what waits for those that take nothing.
 
-A piece is sent when the one before it is on its way, so a connection holds little. What is held beside it is the object that
-the pieces come from. All watches together may hold `MOST_HELD` of those: when there is no more room, the one whose
-client has taken nothing for the longest time ends, as kube-apiserver ends a watch that does not keep up. It can be resumed.
+A piece is sent when the one before it is on its way, so a connection holds little. What is held beside it is what the pieces
+come from: old versions of objects, rows of a Table. All answers together may hold `MOST_HELD` of it: when there is no room,
+the one whose client has taken nothing for the longest time ends, as kube-apiserver ends a watch that does not keep up.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def in_time(chunks: AsyncGenerator[bytes, None], seconds: float = STALLED)
 
 
 class Delivery:
-    """What one watch holds until its client has it."""
+    """What one answer holds until its client has it."""
 
     __slots__ = ("since", "size", "task")
 
@@ -58,7 +58,7 @@ class Deliveries:
         self.held = 0
 
     async def send(self, parts: Parts, size: int) -> AsyncGenerator[bytes, None]:
-        """The parts in pieces. `size` is what they hold in memory until the last piece is taken."""
+        """The parts in pieces. None is made before its turn; `size` is what they hold until the last piece is taken."""
         delivery = Delivery(asyncio.current_task())
         await self._room(size)
         self.held += size
@@ -69,6 +69,7 @@ class Deliveries:
                 delivery.since = asyncio.get_running_loop().time()
                 self._waiting[delivery] = None
                 yield piece
+                await asyncio.sleep(0)  # others get their turn: the connection may have taken the piece without a pause
         finally:
             self._end(delivery)
 
@@ -85,7 +86,7 @@ class Deliveries:
             if left > 0:
                 await asyncio.sleep(left)
                 continue
-            logger.warning("a watch ends: its client takes nothing", extra={"held": self.held})
+            logger.warning("an answer ends: its client takes nothing", extra={"held": self.held})
             self._end(longest)
             if longest.task is not None:
                 longest.task.cancel()

@@ -23,11 +23,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A watch. Whoever reads `chunks` waits for the client: a slow one holds back nobody but itself."""
+    """A watch, or a long answer. Whoever reads `chunks` waits for the client: a slow one holds back nobody but itself."""
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str = JSON_TYPE
     headers: tuple[tuple[str, str], ...] = field(default=())
+    code: int = 200
 
 
 def json_answer(body: Json, code: int = 200) -> Answer:

@@ -111,11 +111,8 @@ LONG_YAML = 256 * 1024  # bytes
 
 def dump(body: Json | bytes, want: Want) -> bytes:
     """The answer's bytes: JSON, or YAML where the client prefers it."""
-    if want.media == YAML and isinstance(body, bytes) and len(body) > LONG_YAML:
-        return body  # JSON is YAML; to write a long text in YAML's own form takes seconds
+    raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
     if want.media == YAML:
-        return msgspec.yaml.encode(msgspec.json.decode(body) if isinstance(body, bytes) else body)
-    if want.pretty:
-        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return msgspec.json.format(raw, indent=2) + b"\n"
-    return body if isinstance(body, bytes) else msgspec.json.encode(body)
+        # JSON is YAML; to write a long text in YAML's own form takes seconds.
+        return raw if len(raw) > LONG_YAML else msgspec.yaml.encode(msgspec.json.decode(raw))
+    return msgspec.json.format(raw, indent=2) + b"\n" if want.pretty else raw

@@ -17,6 +17,7 @@ from ullage.clock import FakeClock
 from ullage.standalone.apiserver.handlers import watches
 from ullage.standalone.apiserver.handlers.watches import Watcher
 from ullage.standalone.apiserver.kinds.resources import Resource
+from ullage.standalone.apiserver.limits.deliveries import Deliveries
 from ullage.standalone.apiserver.request.answers import Stream
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.store import Store
@@ -32,7 +33,7 @@ class World:
         self.store = Store(GatedDatabase(path))
         self.clock = FakeClock()
         self.served: Resource | None = MAPS
-        self.watcher = Watcher(self.store, self.clock, lambda resource: self.served)
+        self.watcher = Watcher(self.store, self.clock, lambda resource: self.served, Deliveries())
 
     async def put(self, name: str, *, namespace: str = "a", labels: Json | None = None, **rest: Any) -> int:
         obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}, **rest}
