@@ -16,9 +16,9 @@ from pathlib import Path
 
 from bench.apiserver.__main__ import say, target_of
 from bench.engines import polls, report
-from bench.engines.fleet import Fleet
 from bench.engines.loading import load
 from bench.engines.moments import Child
+from bench.engines.volumes import Scale
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
 from tests.e2e.real import RealControlPlane
 from tools.kube.build import programs
@@ -57,17 +57,17 @@ def plane(workdir: Path, kind: str) -> Iterator[tuple[ControlPlane, list[int]]]:
         server.stop()
 
 
-def point(fleet: Fleet, options: argparse.Namespace, *, upgrade: bool) -> report.Point:
+def point(scale: Scale, options: argparse.Namespace, *, upgrade: bool) -> report.Point:
     with tempfile.TemporaryDirectory() as place, plane(Path(place), options.plane) as (found, pids):
-        say(f"{fleet.objects:,} snapshots: {fleet.volumes:,} volumes")
-        asyncio.run(load(target_of(found), fleet, clients=options.clients, missing=upgrade))
+        say(f"{scale.objects:,} snapshots: {scale.volumes:,} volumes")
+        asyncio.run(load(target_of(found), scale, clients=options.clients, missing=upgrade))
         upgraded = None
         if upgrade:
             say("an upgrade: all Snapshot objects are missing")
-            upgraded = finished(Child("upgrade", fleet, kubeconfig=found.kubeconfig, server=pids))
+            upgraded = finished(Child("upgrade", scale, kubeconfig=found.kubeconfig, server=pids))
         say("a cold start, polls, one snapshot")
-        cold = finished(Child("cold", fleet, kubeconfig=found.kubeconfig, server=pids, rounds=options.rounds))
-    return report.Point(fleet, cold, upgraded)
+        cold = finished(Child("cold", scale, kubeconfig=found.kubeconfig, server=pids, rounds=options.rounds))
+    return report.Point(scale, cold, upgraded)
 
 
 def finished(child: Child) -> dict[str, report.Json]:
@@ -78,24 +78,24 @@ def finished(child: Child) -> dict[str, report.Json]:
         raise
 
 
-def fleets(objects: Sequence[int], snapshots: int) -> list[Fleet]:
-    return [Fleet(volumes=max(1, round(count / snapshots)), snapshots=snapshots) for count in objects]
+def scales(objects: Sequence[int], snapshots: int) -> list[Scale]:
+    return [Scale(volumes=max(1, round(count / snapshots)), snapshots=snapshots) for count in objects]
 
 
 def main() -> None:
     options = arguments()
     points = []
-    for fleet in fleets(options.objects, options.snapshots):
-        points.append(point(fleet, options, upgrade=False))
+    for scale in scales(options.objects, options.snapshots):
+        points.append(point(scale, options, upgrade=False))
         print(report.detail(points[-1]), flush=True)
     print(report.curve(points), flush=True)
     if options.upgrade:
-        (fleet,) = fleets([options.upgrade], options.snapshots)
-        print(report.detail(point(fleet, options, upgrade=True)), flush=True)
+        (scale,) = scales([options.upgrade], options.snapshots)
+        print(report.detail(point(scale, options, upgrade=True)), flush=True)
     if options.polled:
         say(f"a host of embedded engines with {options.polled} volumes")
         with tempfile.TemporaryDirectory() as place:
-            print(report.polls(asyncio.run(polls.measured(Path(place), Fleet(options.polled, options.snapshots)))))
+            print(report.polls(asyncio.run(polls.measured(Path(place), Scale(options.polled, options.snapshots)))))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import msgspec
 from bench.apiserver.__main__ import DEFINITIONS
 from bench.apiserver.load import MERGE, creates
 from bench.apiserver.wire import Connection, Json, Target
-from bench.engines.fleet import GIB, LIMITS, NS, PURGES, Fleet, engine_name, entries_of
+from bench.engines.volumes import GIB, LIMITS, NS, PURGES, Scale, engine_name, entries_of
 from ullage.engines.api import (
     ENGINES,
     FINALIZER,
@@ -42,13 +42,13 @@ ESTABLISH_SECONDS: Final = 30.0
 AT_ONCE: Final = 10_000  # objects whose bodies are held
 
 
-async def load(target: Target, fleet: Fleet, *, clients: int, missing: bool) -> None:
+async def load(target: Target, scale: Scale, *, clients: int, missing: bool) -> None:
     """While they are made the kinds have no status of their own: so each object takes one write, and not two."""
     await _define(target)
-    names = fleet.names()
+    names = scale.names()
     await creates(target, f"{PATH}/volumes", [codec.encode(VOLUMES, _volume(name)) for name in names], clients=clients)
     volumes = await _volumes(target)
-    engines = [_engine(volume, 0 if missing else fleet.snapshots) for volume in volumes]
+    engines = [_engine(volume, 0 if missing else scale.snapshots) for volume in volumes]
     await creates(target, f"{PATH}/engines", [codec.encode(ENGINES, one) for one in engines], clients=clients)
     if not missing:
         bodies = (body for volume, engine in zip(volumes, engines, strict=True) for body in _snapshots(volume, engine))

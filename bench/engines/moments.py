@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.engines.fleet import Fleet
+from bench.engines.volumes import Scale
 from bench.ledger.meters import cpu_seconds, machine_seconds
 
 STARTED: Final = "BENCH_STARTED"  # when the process was started, on the clock that all processes of a machine share
@@ -39,9 +39,9 @@ def memory() -> tuple[float, float]:
 class Child:
     """A stage of `bench.engines.ours` in a process of its own. It ends by itself."""
 
-    def __init__(self, stage: str, fleet: Fleet, *, kubeconfig: Path, server: Sequence[int], rounds: int = 0) -> None:
+    def __init__(self, stage: str, scale: Scale, *, kubeconfig: Path, server: Sequence[int], rounds: int = 0) -> None:
         command = [sys.executable, "-m", "bench.engines.ours", stage]
-        command += [str(number) for number in (fleet.volumes, fleet.snapshots, rounds)]
+        command += [str(number) for number in (scale.volumes, scale.snapshots, rounds)]
         places = {"KUBECONFIG": str(kubeconfig), SERVER: " ".join(map(str, server))}
         environ = {**os.environ, **places, STARTED: str(time.monotonic())}
         self._process = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -14,8 +14,8 @@ from typing import Any
 
 import uvloop
 
-from bench.engines.fleet import NS, Fleet, MadeUpEngines, volume_name
 from bench.engines.moments import tell
+from bench.engines.volumes import NS, MadeUpEngines, Scale, volume_name
 from ullage.clock import SystemClock
 from ullage.engines.api import SNAPSHOTS, VOLUMES, Snapshot, SnapshotSpec
 from ullage.engines.model import stamped
@@ -98,12 +98,12 @@ def _is_ready(snapshot: Snapshot | None) -> bool:
 class Stage:
     """The controllers, and everything that is read off them."""
 
-    def __init__(self, client: Client, fleet: Fleet) -> None:
-        self.fleet = fleet
+    def __init__(self, client: Client, scale: Scale) -> None:
+        self.scale = scale
         self.writes = 0
         self.client = client
         self.clock = JumpingClock()
-        self.engines = MadeUpEngines(fleet)
+        self.engines = MadeUpEngines(scale)
         self.wiring = Wiring(client.guarded(self._writes), clock=self.clock)
         part = engines(Options(settings=Settings(manage=True), engines=lambda wiring: self.engines)).controllers
         assert part is not None
@@ -138,7 +138,7 @@ class Stage:
 
 
 async def upgrade(stage: Stage) -> None:
-    total = stage.fleet.objects
+    total = stage.scale.objects
     await stage.snapshots.until(made=total)
     tell("made", writes=stage.writes)
     await stage.snapshots.until(ready=total)
@@ -193,7 +193,7 @@ async def main(name: str, volumes: int, snapshots: int, rounds: int) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), sys.exit, 1)  # whoever started it holds the other end
     async with Client(Config.load()) as client:
-        stage = Stage(client, Fleet(volumes, snapshots))
+        stage = Stage(client, Scale(volumes, snapshots))
         for manager in stage.wiring.held:
             await manager.__aenter__()
         running = asyncio.create_task(run(stage.wiring.caches, stage.controllers, stop=stop))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.apiserver.memory import resident_megabytes
-from bench.engines.fleet import LABELS, Fleet, snapshot_name
+from bench.engines.volumes import LABELS, Scale, snapshot_name
 from bench.ledger.meters import cpu_seconds
 from ullage.engines.client.connection import HostConnection, address_of
 from ullage.engines.client.interface import EngineClient
@@ -30,7 +30,7 @@ START_SECONDS: Final = 20.0
 class Cost:
     """Looks at all volumes of a host. Times are of one look."""
 
-    fleet: Fleet
+    scale: Scale
     way: str
     looks: int
     spent: float  # seconds until the next is done
@@ -39,12 +39,12 @@ class Cost:
     rss: float  # MB, of the host
 
 
-async def measured(directory: Path, fleet: Fleet) -> list[Cost]:
+async def measured(directory: Path, scale: Scale) -> list[Cost]:
     async with _host(directory) as pid, HostConnection(address_of(directory / "socket")) as connection:
         await _served(connection)
-        await _fill(connection, fleet)
-        engines = [connection.of(name) for name in fleet.names()]
-        return [await _cost(engines, look, way, fleet=fleet, pid=pid) for way, look in WAYS.items()]
+        await _fill(connection, scale)
+        engines = [connection.of(name) for name in scale.names()]
+        return [await _cost(engines, look, way, scale=scale, pid=pid) for way, look in WAYS.items()]
 
 
 async def _five(engine: EngineClient) -> None:
@@ -60,7 +60,7 @@ WAYS: Final[dict[str, Callable[[EngineClient], Awaitable[object]]]] = {
 
 
 async def _cost(
-    engines: list[EngineClient], look: Callable[[EngineClient], Awaitable[object]], way: str, *, fleet: Fleet, pid: int
+    engines: list[EngineClient], look: Callable[[EngineClient], Awaitable[object]], way: str, *, scale: Scale, pid: int
 ) -> Cost:
     await _everybody(engines, look)  # connections, caches
     begun, ours, host = time.monotonic(), time.process_time(), _cpu(pid)
@@ -68,7 +68,7 @@ async def _cost(
         await _everybody(engines, look)
     looks = ROUNDS * len(engines)
     return Cost(
-        fleet,
+        scale,
         way,
         looks,
         spent=(time.monotonic() - begun) / looks,
@@ -113,15 +113,15 @@ async def _served(connection: HostConnection) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _fill(connection: HostConnection, fleet: Fleet) -> None:
-    waiting = iter(fleet.names())
+async def _fill(connection: HostConnection, scale: Scale) -> None:
+    waiting = iter(scale.names())
 
     async def work() -> None:
         for name in waiting:
             await connection.host.create(name, size=SIZE)
             await connection.host.attach(name)
             engine = connection.of(name)
-            for number in range(fleet.snapshots):
+            for number in range(scale.snapshots):
                 await connection.host.write(name, offset=number * PIECE, data=b"x" * PIECE)
                 await engine.create(snapshot_name(name, number), LABELS)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.apiserver.table import Figure, render
-from bench.engines.fleet import Fleet, snapshot_name, volume_name
 from bench.engines.ours import EXTRA
 from bench.engines.polls import Cost
+from bench.engines.volumes import Scale, snapshot_name, volume_name
 from ullage.engines.settings import Settings
 
 Json = dict[str, Any]
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 class Point:
     """One size: what the process that started cold said, and the one before it that made all objects, if there was one."""
 
-    fleet: Fleet
+    scale: Scale
     cold: dict[str, Json]
     upgraded: dict[str, Json] | None = None
 
@@ -31,7 +31,7 @@ class Point:
     @property
     def per_object(self) -> float:
         """Bytes of memory for each Snapshot, with its part of the Engine that shows it too."""
-        return float(self.cold["calm"]["rss"] - self.cold["started"]["rss"]) * 1e6 / self.fleet.objects
+        return float(self.cold["calm"]["rss"] - self.cold["started"]["rss"]) * 1e6 / self.scale.objects
 
     @property
     def per_look(self) -> float:
@@ -50,9 +50,9 @@ def others(moments: dict[str, Json], since: str, until: str) -> float:
 
 
 def detail(point: Point) -> str:
-    cold, idle, fleet = point.cold, point.cold["idle"], point.fleet
-    of = f"{fleet.objects:,} snapshots of {fleet.volumes:,} volumes"
-    busy = point.per_look * fleet.volumes / Settings().interval
+    cold, idle, scale = point.cold, point.cold["idle"], point.scale
+    of = f"{scale.objects:,} snapshots of {scale.volumes:,} volumes"
+    busy = point.per_look * scale.volumes / Settings().interval
     rows = [
         Figure("from its start until it has begun", "s", cold["started"]["seconds"], more=False),
         Figure("cold: until all is read", "s", spent(cold, "seconds", "started", "read"), more=False),
@@ -75,7 +75,7 @@ def detail(point: Point) -> str:
         Figure("one snapshot: API writes, Event included", "", cold["one"]["writes"], more=False),
     ]
     if point.upgraded is not None:
-        rows += _upgrade(point.upgraded, fleet.objects)
+        rows += _upgrade(point.upgraded, scale.objects)
     return f"\n{of}\n{render(rows, None, names=('ullage', ''))}\n{_keys(point)}"
 
 
@@ -96,7 +96,7 @@ def _upgrade(told: dict[str, Json], objects: int) -> list[Figure]:
 def _keys(point: Point) -> str:
     """Whose keys one snapshot had reconciled, in words: its own, its parent's, anybody else's."""
     volume = volume_name(0)
-    parent = snapshot_name(volume, point.fleet.snapshots - 1)
+    parent = snapshot_name(volume, point.scale.snapshots - 1)
     names = {EXTRA: "its own", parent: "its parent's", volume: "its volume's"}
     keys = dict(point.cold["one"]["keys"])
     looked = sum(keys.pop("engine-monitor")["added"].values())
@@ -120,7 +120,7 @@ def curve(points: Sequence[Point]) -> str:
 
 
 def _row(point: Point) -> tuple[str, ...]:
-    count, calm = point.fleet.objects, point.cold["calm"]
+    count, calm = point.scale.objects, point.cold["calm"]
     cpu, busy = spent(point.cold, "cpu", "started", "synced"), others(point.cold, "started", "synced")
     memory = (f"{calm['rss']:.0f}", f"{calm['peak']:.0f}", f"{point.per_object:,.0f}")
     sync = (f"{point.sync:.2f}", f"{1e6 * point.sync / count:.0f}", f"{cpu:.2f}", f"{busy:.1f}")
@@ -128,8 +128,8 @@ def _row(point: Point) -> tuple[str, ...]:
 
 
 def polls(costs: Sequence[Cost]) -> str:
-    fleet = costs[0].fleet
-    lines = ["", f"a look at one of {fleet.volumes} volumes with {fleet.snapshots} snapshots, embedded host:"]
+    scale = costs[0].scale
+    lines = ["", f"a look at one of {scale.volumes} volumes with {scale.snapshots} snapshots, embedded host:"]
     for one in costs:
         lines.append(
             f"  {one.way}: {1e3 * one.spent:.2f} ms, CPU {1e3 * one.ours:.2f} ms ours + {1e3 * one.host:.2f} ms the host's; "

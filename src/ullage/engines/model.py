@@ -79,6 +79,16 @@ def entry_of(engine: Engine | None, name: str) -> SnapshotInfo | None:
     return (engine.status.snapshots or {}).get(name) if engine is not None else None
 
 
+def live_chain(entries: Mapping[str, SnapshotInfo]) -> list[str]:
+    """From the head down to the first snapshot: what the volume is made of now. A loop ends it."""
+    found: dict[str, None] = {}
+    name = HEAD
+    while name in entries and name not in found:
+        found[name] = None
+        name = entries[name].parent
+    return list(found)
+
+
 def is_running(engine: Engine | None) -> bool:
     return engine is not None and engine.status.current_state == RUNNING
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from ullage.engines.api import SnapshotInfo, to_bytes
 from ullage.engines.chain import HEAD
+from ullage.engines.model import live_chain
 
 Entries = Mapping[str, SnapshotInfo]
 
@@ -26,9 +29,9 @@ class Line:
 
 
 def lines(entries: Entries) -> list[Line]:
-    named = {name: one if one.name else _with_name(one, name) for name, one in entries.items()}
+    named = {name: one if one.name else replace(one, name=name) for name, one in entries.items()}
     children = children_of(named)
-    to_head = set(_down(named, HEAD))
+    to_head = set(live_chain(named))
     found: list[Line] = []
     for root in _in_order(named, (name for name, one in named.items() if one.parent not in named)):
         found += _branch(named, children, root, to_head=to_head)
@@ -60,31 +63,9 @@ def _branch(
         name = main
 
 
-def _down(entries: Entries, name: str) -> Iterator[str]:
-    """From an entry to the first one that it builds on."""
-    seen: set[str] = set()
-    while name in entries and name not in seen:
-        seen.add(name)
-        yield name
-        name = entries[name].parent
-
-
 def _in_order(entries: Entries, names: Iterator[str] | list[str]) -> list[str]:
     """The oldest first; the head was taken of nothing yet."""
     return sorted(names, key=lambda name: (name == HEAD, entries[name].created, name))
-
-
-def _with_name(entry: SnapshotInfo, name: str) -> SnapshotInfo:
-    return SnapshotInfo(
-        name=name,
-        parent=entry.parent,
-        children=entry.children,
-        removed=entry.removed,
-        usercreated=entry.usercreated,
-        created=entry.created,
-        size=entry.size,
-        labels=entry.labels,
-    )
 
 
 # --- amounts ---------------------------------------------------------------------------------------------------------

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import FINALIZER, VOLUME_LABEL, Engine, Snapshot, SnapshotInfo, Volume, to_bytes
+from ullage.engines.api import FINALIZER, VOLUME_LABEL, Engine, Snapshot, Volume, to_bytes
 from ullage.engines.chain import HEAD
-from ullage.engines.model import has_failed, volume_reference, wanted_limits
+from ullage.engines.model import has_failed, live_chain, volume_reference, wanted_limits
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
@@ -105,7 +105,7 @@ def within_size(asked: Creation) -> Fault | None:
         return None
     limit, name = wanted_limits(asked.volume).max_size, asked.volume.metadata.name
     entries = asked.engine.status.snapshots or {}
-    used = sum(to_bytes(entries[one].size) for one in chain(entries) if one != HEAD and not entries[one].removed)
+    used = sum(to_bytes(entries[one].size) for one in live_chain(entries) if one != HEAD and not entries[one].removed)
     head = to_bytes(entries[HEAD].size) if HEAD in entries else 0
     if not limit or used + head <= limit:
         return None
@@ -151,16 +151,6 @@ def pending(asked: Creation) -> list[str]:
         and not is_deleting(one.metadata)
         and not has_failed(one.status)
     ]
-
-
-def chain(entries: Mapping[str, SnapshotInfo]) -> list[str]:
-    """From the head down to the first snapshot: what the volume is made of now. A loop ends it."""
-    found: dict[str, None] = {}
-    name = HEAD
-    while name in entries and name not in found:
-        found[name] = None
-        name = entries[name].parent
-    return list(found)
 
 
 def _next(volume: str) -> str:

@@ -25,7 +25,7 @@ Called = Callable[[str, str], None]  # the volume, and which call
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class Scale:
     """So many volumes, with so many snapshots each."""
 
     volumes: int
@@ -122,8 +122,8 @@ def _entry(name: str, parent: str, child: str) -> Entry:
 class MadeUpEngines:
     """Notes every look."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._engines = {name: MadeUp(name, fleet.snapshots, self._note) for name in fleet.names()}
+    def __init__(self, scale: Scale) -> None:
+        self._engines = {name: MadeUp(name, scale.snapshots, self._note) for name in scale.names()}
         self._unseen = set(self._engines)
         self.all_seen = asyncio.Event()
         self.looks = 0
