@@ -22,34 +22,57 @@ _TOO_LARGE: Final = (
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. Between two requests uvicorn's own keep-alive time counts."""
+    """One connection. Between two requests uvicorn's own keep-alive time counts, until the first byte of the next."""
 
     _in_head = False
+    _complete = True  # the last request, to the end of its body
     _head_bytes = 0
     _trailers = 0
-    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._begin_head()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._within("head", HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_head()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self._in_head:
-            self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > MOST_HEAD and not self.transport.is_closing():
-            self._refuse()
+        if self.transport.is_closing():
+            return
+        if self._in_head or (self._complete and not self._is_answering()):
+            self._within("head", HEAD_SECONDS)
+            self._head_bytes += len(data)
+            self._check_head()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _check_head(self) -> None:
+        """Called with each part of a head that is not complete."""
+        if self._head_bytes <= MOST_HEAD:
+            return
+        if self._is_answering():  # two answers would be mixed up
+            self.transport.abort()
+        else:
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self.transport.write(_TOO_LARGE)
+        self.transport.close()
+
+    # --- one request ---
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        if not self._in_head:
-            self._begin_head()
+        self._in_head, self._complete = True, False
+        self._head_bytes = self._trailers = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:
@@ -60,24 +83,25 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError("too many trailers")  # the parser's caller answers 400 and hangs up
 
     def on_headers_complete(self) -> None:
-        self._end_head()
+        self._in_head = False
+        self._done("head")
         super().on_headers_complete()
 
-    def _begin_head(self) -> None:
-        self._in_head = True
-        self._head_bytes = self._trailers = 0
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+    def on_message_complete(self) -> None:
+        self._complete = True
+        super().on_message_complete()
 
-    def _end_head(self) -> None:
-        self._in_head = False
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    # --- deadlines ---
 
-    def _refuse(self) -> None:
-        """An answer that is still on its way to the client would be mixed up with this one: then there is none."""
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(_TOO_LARGE)
-            self.transport.close()
-        else:
-            self.transport.abort()
+    def _within(self, what: str, seconds: float) -> None:
+        """Something has to be done by then, or the connection ends."""
+        if what not in self._timers:
+            self._timers[what] = self.loop.call_later(seconds, self._expire, what)
+
+    def _done(self, what: str) -> None:
+        if timer := self._timers.pop(what, None):
+            timer.cancel()
+
+    def _expire(self, what: str) -> None:
+        self._timers.pop(what, None)
+        self.transport.abort()

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ullage.standalone.apiserver.http.connections import MOST_LINGERING, MOST_STRANGERS
+from ullage.standalone.apiserver.http.connections import MOST_ANONYMOUS, MOST_LINGERING
 
 from .api import Api
 from .control_plane import ControlPlane, EmbeddedServer
@@ -201,7 +201,7 @@ def is_over(connection: ssl.SSLSocket) -> bool:
 def test_many_idle_strangers_keep_nobody_out(server: EmbeddedServer, plane: ControlPlane) -> None:
     before = memory(server)
     with contextlib.ExitStack() as stack:
-        strangers = [stack.enter_context(dial(plane)) for _ in range(MOST_STRANGERS + 50)]
+        strangers = [stack.enter_context(dial(plane)) for _ in range(MOST_ANONYMOUS + 50)]
         assert Api(plane).get("/api/v1/namespaces/default").code == 200
         assert memory(server) - before < 60 * MIB
         strangers[0].settimeout(5)

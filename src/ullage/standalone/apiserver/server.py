@@ -76,7 +76,7 @@ GOODBYE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Server:
-    """All parts, joined. `app` answers; `work` keeps house until it is cancelled."""
+    """All parts, joined. `app` answers; `work` runs the controllers and the store's maintenance until it is cancelled."""
 
     settings: Settings
     store: Store
@@ -237,7 +237,7 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
         http = HttpServer(_http(server.app, credentials, settings))
         work = asyncio.create_task(server.work())
         stack.push_async_callback(_end, work)
-        # It never ends by itself. Should it, then a server that has stopped is better than one that no longer keeps house.
+        # It never ends by itself. Should it, then a server that has stopped is better than one whose controllers do not run.
         work.add_done_callback(lambda _: setattr(http, "should_exit", True))
         serving = asyncio.create_task(http.serve(sockets=[sock]))
         stack.push_async_callback(_stop, server, http, serving)

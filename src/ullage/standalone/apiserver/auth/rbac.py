@@ -271,5 +271,5 @@ def _subject(subject: Json, namespace: str) -> tuple[tuple[str, str], str]:
     kind, name = subject.get("kind", ""), subject.get("name", "")
     if kind != "ServiceAccount":
         return (kind, name), f"{kind} {json_string(name)}"
-    home = subject.get("namespace") or namespace
-    return ("User", f"system:serviceaccount:{home}:{name}"), f"ServiceAccount {json_string(f'{name}/{home}')}"
+    where = subject.get("namespace") or namespace
+    return ("User", f"system:serviceaccount:{where}:{name}"), f"ServiceAccount {json_string(f'{name}/{where}')}"

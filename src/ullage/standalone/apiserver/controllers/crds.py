@@ -51,7 +51,7 @@ class CrdController:
 
     def _on_event(self, storage: str, event: Event) -> None:
         if storage in self._store.closed and event.type != "MODIFIED":
-            self.queue.add(storage)  # one of its objects went, or slipped in before the door was shut
+            self.queue.add(storage)  # one of its objects went, or was created just before its kind began to go
         if storage != STORAGE:
             return
         crd = msgspec.json.decode(event.data)
@@ -70,7 +70,7 @@ class CrdController:
         return [entry for entry in self._store.items(STORAGE) if entry.key[1].partition(".")[2] == group]
 
     def _follow(self, crd: Json, *, since: int) -> None:
-        """Serves what a definition says, and shuts the door when it goes. The storage has the definition's name."""
+        """Serves what a definition says; when it goes, nothing is created any more. The storage has the definition's name."""
         name = crd["metadata"]["name"]
         self._close(name, going=bool(crd["metadata"].get("deletionTimestamp")))
         try:
@@ -135,7 +135,7 @@ class CrdController:
         if CLEANUP not in (crd["metadata"].get("finalizers") or ()):
             return
         if not await self._empty(crd):
-            return  # finalizers hold some, or one slipped in before the door was shut
+            return  # finalizers hold some, or one was created just before its kind began to go
 
         def change(live: Json) -> Json:
             kept = [finalizer for finalizer in live["metadata"].get("finalizers") or [] if finalizer != CLEANUP]

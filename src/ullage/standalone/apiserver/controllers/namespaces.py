@@ -48,7 +48,7 @@ class NamespaceController:
         elif event.type == "MODIFIED":
             return
         elif event.key[0] in self._going or (storage == ACCOUNTS and event.type == "DELETED"):
-            self.queue.add(event.key[0])  # something went, or slipped in before the door was shut
+            self.queue.add(event.key[0])  # something went, or was created just before the namespace began to go
 
     async def _process(self, name: str) -> None:
         entry = self._store.get(NAMESPACES, "", name)

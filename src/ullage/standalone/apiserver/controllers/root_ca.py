@@ -50,8 +50,8 @@ class RootCaPublisher:
             self.queue.add(event.key[0])
 
     async def _process(self, namespace: str) -> None:
-        home = self._store.get(NAMESPACES, "", namespace)
-        if home is None or home.obj()["metadata"].get("deletionTimestamp"):
+        found = self._store.get(NAMESPACES, "", namespace)
+        if found is None or found.obj()["metadata"].get("deletionTimestamp"):
             return
         entry = self._store.get(CONFIG_MAPS, namespace, NAME)
         try:

@@ -30,7 +30,6 @@ from ullage.standalone.apiserver.objects import Json, dig
 MOST_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
 BEFORE_APPLY: Final = "before-first-apply"
-LONGEST_NAME: Final = 128
 
 # what the server itself writes on every object, or what names it: nobody owns these
 UNOWNED_META: Final = (
@@ -70,12 +69,6 @@ class Owner:
 
 
 Owners = dict[tuple[str, str, str, str], Owner]
-
-
-def manager_name(field_manager: str, user_agent: str) -> str:
-    """The name under which a request owns fields: as it asks, else by its client's name."""
-    name = field_manager or user_agent.split("/", 1)[0][:LONGEST_NAME]
-    return "".join(char for char in name if char.isprintable()) or "unknown"
 
 
 def track_update(

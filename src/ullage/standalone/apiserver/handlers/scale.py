@@ -1,4 +1,4 @@
-"""The `scale` subresource: a small window on an object's replica counts, the same for every kind that has one."""
+"""The `scale` subresource: an object's replica counts, in the same form for every kind that has them."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class Subresources:
         if kind == "proxy":
             raise bad_request(f"address not allowed: {NOTHING_RUNS}")
         if kind == "log":
-            # Not a bad request: on that, `kubectl logs -f` asks again for as long as it has patience.
+            # Not a bad request: on that, `kubectl logs -f` asks again and again.
             raise ApiError(405, "MethodNotAllowed", f"pod {name} has no log: {NOTHING_RUNS}")
         fault = "cannot be reached" if dig(live, "spec", "nodeName") else "does not have a host assigned"
         raise bad_request(f"pod {name} {fault}: {NOTHING_RUNS}")

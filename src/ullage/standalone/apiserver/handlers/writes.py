@@ -120,10 +120,10 @@ class Writer:
         if not resource.namespaced:
             return
         namespace = meta["namespace"]
-        home = self._store.head("namespaces", "", namespace)
-        if home is None:
+        holder = self._store.head("namespaces", "", namespace)
+        if holder is None:
             raise not_found("", "namespaces", namespace)
-        if is_terminating(home.data):
+        if is_terminating(holder.data):
             raise namespace_terminating(resource.group, resource.plural, shown, namespace=namespace)
 
     async def _store_new(self, resource: Resource, obj: Json, call: Call) -> Written:

@@ -1,4 +1,4 @@
-"""Connections: uvicorn's HTTP/1.1 with the bounds that a server needs whose clients are strangers to each other.
+"""Connections: uvicorn's HTTP/1.1 with the bounds that a server needs whose clients do not trust each other.
 
 What is not complete has a deadline: the handshake, the head of a request, the rest of a body that nobody wanted, an answer that
 nobody takes. Heads have a size, requests in a row a number, and so have connections on which nobody has shown who they are.
@@ -14,32 +14,30 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from ullage.http1 import BoundedProtocol
 from ullage.standalone.apiserver.limits.memory import Trimmer
 
 KEEP_ALIVE: Final = 180  # seconds; longer than Go's clients keep an idle connection: they close first
 HANDSHAKE_SECONDS: Final = 10.0
-HEAD_SECONDS: Final = 32.0  # from the first byte of a request, or of a connection, to the last of its headers
 UNREAD_SECONDS: Final = 5.0  # for the rest of a body after its answer: whoever still sends gets to see the answer
 UNREAD_BYTES: Final = 16 * 1024 * 1024
 LARGE_LENGTH: Final = 6  # digits of the length of a body that is left on the wire until somebody asks for it
 STALLED_SECONDS: Final = 60.0  # in which nothing of an answer is taken
-MOST_HEAD: Final = 256 * 1024  # bytes of address and headers
 LARGE_READ: Final = 64 * 1024  # bytes that TLS hands on at once: its buffers are as large from then on
 MOST_HEADERS: Final = 1000
 MOST_PIPELINED: Final = 16
 # Connections on which nobody has shown a credential. One that has just come may be a client's of many at once, whose request is
 # on its way; so only those that linger are held to the smaller number.
-MOST_STRANGERS: Final = 600
+MOST_ANONYMOUS: Final = 600
 MOST_LINGERING: Final = 100
 LINGERING_SECONDS: Final = 5.0
-MOST_STRANGE_HEADS: Final = 8 * 1024 * 1024  # bytes of all of their unfinished heads together
+MOST_ANONYMOUS_HEADS: Final = 8 * 1024 * 1024  # bytes of all of their unfinished heads together
 MOST_CONNECTIONS: Final = 4096
 LONG_URL: Final = 32_000
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(BoundedProtocol):
     """One connection. The client's certificate is handed on with each request: it is part of who asks."""
 
     trimmer = Trimmer()  # of all of them
@@ -48,22 +46,15 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        self._stranger = True
+        self._anonymous = True
         self._lost = False
         self._served = False
         self._since = self.loop.time()  # of its beginning, or of its last answer
-        self._head_bytes = self._unread = 0
+        self._unread = 0
         self._large = False  # what it took of memory, or made others take
-        self._in_head = False
-        self._complete = True  # the last request, to the end of its body
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._within("head", HEAD_SECONDS)
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # uvicorn leaves it when a connection breaks, and with it all its buffers
         self._lost = True
@@ -76,26 +67,21 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._large |= len(data) >= LARGE_READ
         super().data_received(data)
-        if self.transport.is_closing():
-            return
-        if self._in_head or self._idle():
-            self._within("head", HEAD_SECONDS)
-            self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD:
-                self.send_400_response("Request header fields too large.")
-                self._within("unread", UNREAD_SECONDS)  # TLS would wait for a farewell
-            elif self._crowds_heads():
-                self.transport.abort()
 
-    def _idle(self) -> bool:
-        return self._complete and (self.cycle is None or self.cycle.response_complete)
+    def _check_head(self) -> None:
+        super()._check_head()
+        if not self.transport.is_closing() and self._exceeds_heads():
+            self.transport.abort()
+
+    def _refuse_head(self) -> None:
+        self.send_400_response("Request header fields too large.")
+        self._within("unread", UNREAD_SECONDS)  # TLS would wait for a farewell
 
     # --- one request ---
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._complete = True, False
-        self._head_bytes = self._unread = 0
+        self._unread = 0
         self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
         self.scope["known"] = self._known  # type: ignore[typeddict-unknown-key]
 
@@ -105,8 +91,6 @@ class Protocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._done("head")
         if len(self.pipeline) >= MOST_PIPELINED:
             raise ValueError("too many requests at once")
         path, mark, query = self.url.partition(b"?")
@@ -128,7 +112,6 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._complete = True
         self._done("unread")
         super().on_message_complete()
 
@@ -152,40 +135,27 @@ class Protocol(HttpToolsProtocol):
         self._done("answer")
 
     def _known(self) -> None:
-        self._stranger = False
+        self._anonymous = False
 
     def _make_room(self) -> None:
-        """A stranger gives way to a new one: to whoever has a credential they are no hindrance. Those go first that have asked
-        nothing yet, then those that asked longest ago: a probe of our health, which is a stranger too, goes on."""
+        """Ends an anonymous connection where there are too many: they must not keep out whoever has a credential. Those go
+        first that have asked nothing yet, then those that asked longest ago: a probe of our health, anonymous too, goes on."""
         if len(self.connections) > MOST_CONNECTIONS:
             self.transport.abort()
         if len(self.connections) <= MOST_LINGERING:
             return
-        strangers = self._strangers()
-        lingering = sum(self.loop.time() - one._since > LINGERING_SECONDS for one in strangers)
-        if lingering > MOST_LINGERING or len(strangers) > MOST_STRANGERS:
-            min(strangers, key=lambda one: (one._served, one._since)).transport.abort()
+        anonymous = self._anonymous_ones()
+        lingering = sum(self.loop.time() - one._since > LINGERING_SECONDS for one in anonymous)
+        if lingering > MOST_LINGERING or len(anonymous) > MOST_ANONYMOUS:
+            min(anonymous, key=lambda one: (one._served, one._since)).transport.abort()
 
-    def _crowds_heads(self) -> bool:
-        """Whether this head is one too many of those that strangers have begun."""
-        small = self._head_bytes <= MOST_STRANGE_HEADS // MOST_STRANGERS  # so many of these are no crowd
-        return self._stranger and not small and sum(one._head_bytes for one in self._strangers()) > MOST_STRANGE_HEADS
+    def _exceeds_heads(self) -> bool:
+        """Whether this head is one too many of those that anonymous clients have begun."""
+        small = self._head_bytes <= MOST_ANONYMOUS_HEADS // MOST_ANONYMOUS  # so many of these are not too much
+        return self._anonymous and not small and sum(one._head_bytes for one in self._anonymous_ones()) > MOST_ANONYMOUS_HEADS
 
-    def _strangers(self) -> list[Protocol]:
-        return [one for one in cast("set[Protocol]", self.connections) if one._stranger]
-
-    def _within(self, what: str, seconds: float) -> None:
-        """Something has to be done by then, or the connection ends."""
-        if what not in self._timers:
-            self._timers[what] = self.loop.call_later(seconds, self._expire, what)
-
-    def _done(self, what: str) -> None:
-        if timer := self._timers.pop(what, None):
-            timer.cancel()
-
-    def _expire(self, what: str) -> None:
-        self._timers.pop(what, None)
-        self.transport.abort()
+    def _anonymous_ones(self) -> list[Protocol]:
+        return [one for one in cast("set[Protocol]", self.connections) if one._anonymous]
 
 
 class HttpServer(uvicorn.Server):

@@ -1,4 +1,4 @@
-"""Which handler answers: the API server's front desk, behind authentication and authorization."""
+"""Which handler answers a request, once it is known who asks and that they may."""
 
 from __future__ import annotations
 

@@ -39,7 +39,6 @@ _ZEROS: dict[str, Callable[[], Any]] = {
     "struct": dict,
     "quantity": lambda: "0",
 }
-_EXACT: dict[str, type] = {"string": str, "bool": bool}
 
 
 @dataclass(slots=True, eq=False)

@@ -60,10 +60,6 @@ def number(obj: Any, *path: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def truth(value: Any) -> bool:
-    return bool(value)
-
-
 def deleting(obj: Json) -> bool:
     return bool(dig(obj, "metadata", "deletionTimestamp"))
 

@@ -30,7 +30,7 @@ def render(
 ) -> Json:
     """A Table of the objects. In a watch only the first event's Table has headers: pass `headers=False` for the others.
 
-    `list_meta` is the list's own metadata; for one object give `object_meta(obj)`.
+    `list_meta` is the list's own metadata; a Table of one object has that object's resourceVersion.
     """
     printer = printer_for(resource)
     rows = []
@@ -42,12 +42,6 @@ def render(
         rows.append(row)
     columns = list(_definitions(printer.columns)) if headers else None
     return {"kind": "Table", "apiVersion": api_version, "metadata": list_meta, "columnDefinitions": columns, "rows": rows}
-
-
-def object_meta(obj: Json) -> Json:
-    """The metadata of a Table that holds one object: its version, once it has one."""
-    version = dig(obj, "metadata", "resourceVersion")
-    return {"resourceVersion": version} if version else {}
 
 
 def partial(obj: Json, *, api_version: str = META_V1) -> Json:

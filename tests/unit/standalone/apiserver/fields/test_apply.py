@@ -16,7 +16,7 @@ import pytest
 
 from ullage.standalone.apiserver.fields.apply.merge import apply
 from ullage.standalone.apiserver.fields.fieldset import EMPTY, LEAF
-from ullage.standalone.apiserver.fields.managers import manager_name, track_scale, track_update
+from ullage.standalone.apiserver.fields.managers import track_scale, track_update
 from ullage.standalone.apiserver.fields.shape import Shape
 from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.kinds.resources import Resource, Subresource
@@ -185,19 +185,6 @@ def test_old_updaters_join_an_entry_of_ancient_changes_that_is_newer_than_one_of
     updaters = {entry["manager"]: entry["fieldsV1"] for entry in found["metadata"]["managedFields"]}
     assert len(updaters) == 10
     assert updaters["ancient-changes"] == {"f:data": {"f:kept": {}, "f:old": {}}}
-
-
-@pytest.mark.parametrize(
-    ("asked", "agent", "name"),
-    [
-        pytest.param("mine", "kubectl/v1.36.0 (linux/amd64)", "mine", id="the manager that the request names"),
-        pytest.param("", "kubectl/v1.36.0 (linux/amd64)", "kubectl", id="the client's name before the slash"),
-        pytest.param("", "x" * 200, "x" * 128, id="at most 128 characters of it"),
-        pytest.param("", "", "unknown", id="a client that does not say who it is"),
-    ],
-)
-def test_the_manager_is(asked: str, agent: str, name: str) -> None:
-    assert manager_name(asked, agent) == name
 
 
 @pytest.mark.parametrize(

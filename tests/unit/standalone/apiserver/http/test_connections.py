@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from ullage import pki
+from ullage import http1, pki
 from ullage.standalone.apiserver.http import connections
 from ullage.standalone.apiserver.http.connections import HttpServer, Protocol
 
@@ -73,7 +73,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """One deadline is short, the others are as they are."""
-    monkeypatch.setattr(connections, request.param, SHORT)
+    monkeypatch.setattr(http1 if request.param == "HEAD_SECONDS" else connections, request.param, SHORT)
 
 
 @pytest.mark.parametrize(

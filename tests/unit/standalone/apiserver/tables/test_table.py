@@ -11,10 +11,10 @@ import pytest
 
 from ullage.standalone.apiserver.kinds.resources import Column, Resource
 from ullage.standalone.apiserver.objects import Json
-from ullage.standalone.apiserver.request.negotiation import negotiate
+from ullage.standalone.apiserver.request.negotiation import Want, negotiate, parse_include
 from ullage.standalone.apiserver.status import ApiError
-from ullage.standalone.apiserver.tables import Want, object_meta, parse_include, partial, partial_list, render
 from ullage.standalone.apiserver.tables.ages import age, human, parse_time
+from ullage.standalone.apiserver.tables.table import partial, partial_list, render
 
 DATA = Path(__file__).parent / "data"
 NOW = datetime(2026, 11, 15, 14, 0, tzinfo=UTC)
@@ -122,7 +122,7 @@ OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "re
     ],
 )
 def test_a_row_carries_what_was_asked_for(include: Any, carried: Json | None) -> None:
-    table = render(resource("", "v1", "configmaps"), [OBJECT], now=NOW, include=include, list_meta=object_meta(OBJECT))
+    table = render(resource("", "v1", "configmaps"), [OBJECT], now=NOW, include=include, list_meta={"resourceVersion": "7"})
     assert table["metadata"] == {"resourceVersion": "7"}
     assert table["rows"] == [{"cells": ["a", 1, "<unknown>"], "object": carried}]
 

@@ -7,7 +7,7 @@ from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ullage.standalone.apiserver.about.openapi.schemas import definition_name, list_name
@@ -200,3 +200,23 @@ def _answer(resource: Resource, definitions: Definitions, action: str, sub: Subr
     if action == "connect" or (sub is not None and sub.name == "log"):
         return ""
     return list_name(resource, definitions) if action == "list" else _schema_of(resource, definitions, sub)
+
+
+def paths_of(
+    resources: Iterable[Resource],
+    definitions: Definitions,
+    *,
+    begin: Callable[[tuple[Parameter, ...]], Json],
+    describe: Callable[[Operation, str], Json],
+) -> tuple[dict[str, Json], set[str]]:
+    """Every path with its operations, and the names of the schemas that these lead to. The two functions are the dialect's:
+    how a path begins, given its parameters, and how one operation is described, given its tag."""
+    paths: dict[str, Json] = {}
+    names: set[str] = set()
+    for resource in resources:
+        names |= {definition_name(resource, definitions), list_name(resource, definitions)}
+        for operation in operations(resource, definitions):
+            names |= {operation.body, operation.answer}
+            place = paths.setdefault(operation.path, begin(path_parameters(operation.path, resource.kind)))
+            place[operation.method] = describe(operation, group_tag(resource))
+    return paths, names

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.resources import Registry, Resource
+from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import REF, Definitions
 
@@ -142,7 +142,3 @@ def references(schema: Any) -> Iterator[str]:
             yield ref.removeprefix(REF)
         for value in schema.values():
             yield from references(value)
-
-
-def of_version(registry: Registry, group: str, version: str) -> list[Resource]:
-    return [resource for resource in registry if (resource.group, resource.version) == (group, version)]

@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from ullage.standalone.apiserver.about.openapi.operations import Operation, Parameter, group_tag, operations, path_parameters
+from ullage.standalone.apiserver.about.openapi.operations import Operation, Parameter, paths_of
 from ullage.standalone.apiserver.about.openapi.schemas import (
     INT_OR_STRING,
     QUANTITY,
     REPAIRED,
     custom_schemas,
-    definition_name,
-    list_name,
     reachable,
 )
 from ullage.standalone.apiserver.about.openapi.v3 import INFO
@@ -44,19 +42,15 @@ _SCALARS: dict[str, Json] = {
 }
 
 
+def _shared(parameters: tuple[Parameter, ...]) -> Json:
+    return {"parameters": [_parameter(one) for one in parameters]}
+
+
 def content(resources: Iterable[Resource], definitions: Definitions, *, known: frozenset[str] = frozenset()) -> Json:
     """`paths` and `definitions` of some resources, without the definitions that are known already."""
     served = list(resources)
     custom = dict(chain.from_iterable(custom_schemas(r, definitions) for r in served if r.custom is not None))
-    paths: dict[str, Json] = {}
-    names: set[str] = set()
-    for resource in served:
-        names |= {definition_name(resource, definitions), list_name(resource, definitions)}
-        for operation in operations(resource, definitions):
-            names |= {operation.body, operation.answer}
-            shared = [_parameter(one) for one in path_parameters(operation.path, resource.kind)]
-            place = paths.setdefault(operation.path, {"parameters": shared})
-            place[operation.method] = _operation(operation, group_tag(resource))
+    paths, names = paths_of(served, definitions, begin=_shared, describe=_operation)
     found = reachable(names, custom, definitions)
     schemas = {name: _definition(name, schema, name in custom) for name, schema in found.items() if name not in known}
     return {"paths": dict(sorted(paths.items())), "definitions": schemas}

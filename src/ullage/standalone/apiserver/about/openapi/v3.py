@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ullage.standalone.apiserver.about.openapi.operations import Operation, Parameter, group_tag, operations, path_parameters
-from ullage.standalone.apiserver.about.openapi.schemas import custom_schemas, definition_name, list_name, reachable
+from ullage.standalone.apiserver.about.openapi.operations import Operation, Parameter, paths_of
+from ullage.standalone.apiserver.about.openapi.schemas import custom_schemas, reachable
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema.definitions import MINOR, REF, Definitions
@@ -23,19 +23,15 @@ _SECURITY = {
 _WORDS = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
+def _shared(parameters: tuple[Parameter, ...]) -> Json:
+    return {"parameters": [_parameter(one) for one in parameters]} if parameters else {}
+
+
 def document(resources: Iterable[Resource], definitions: Definitions) -> bytes:
     """The document of one group's version, given that version's resources."""
     served = list(resources)
     custom = dict(chain.from_iterable(custom_schemas(r, definitions) for r in served if r.custom is not None))
-    paths: dict[str, Json] = {}
-    names: set[str] = set()
-    for resource in served:
-        names |= {definition_name(resource, definitions), list_name(resource, definitions)}
-        for operation in operations(resource, definitions):
-            names |= {operation.body, operation.answer}
-            shared = [_parameter(one) for one in path_parameters(operation.path, resource.kind)]
-            place = paths.setdefault(operation.path, {"parameters": shared} if shared else {})
-            place[operation.method] = _operation(operation, group_tag(resource))
+    paths, names = paths_of(served, definitions, begin=_shared, describe=_operation)
     schemas = {name: dialect(schema) for name, schema in reachable(names, custom, definitions).items()}
     components = {"schemas": schemas, "securitySchemes": _SECURITY}
     ordered = dict(sorted(paths.items()))
