@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from json import dumps
 from typing import Any
 
+from ullage.names import SUBDOMAIN, SUBDOMAIN_SENTENCE
+
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
 _SYMBOLS = frozenset({"=", "==", "!=", "!", "(", ")", ",", "<", ">"})
 _OPERATORS = frozenset({"=", "==", "!=", "in", "notin", "<", ">"})
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-# Labels with single dots between them; without a group that repeats, which takes memory for each time that it does.
-_SUBDOMAIN = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 
 _NAME_SENTENCE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
@@ -30,11 +30,6 @@ _VALUE_SENTENCE = (
     "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-SUBDOMAIN_SENTENCE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 
 
 class SelectorError(ValueError):
@@ -44,7 +39,7 @@ class SelectorError(ValueError):
 def subdomain_faults(name: str) -> list[str]:
     """What is wrong with an RFC 1123 subdomain."""
     faults = ["must be no more than 253 bytes"] if len(name.encode()) > 253 else []
-    return faults if _SUBDOMAIN.fullmatch(name) else [*faults, SUBDOMAIN_SENTENCE]
+    return faults if SUBDOMAIN.fullmatch(name) else [*faults, SUBDOMAIN_SENTENCE]
 
 
 def key_faults(key: str) -> list[str]:

@@ -14,19 +14,16 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from ullage import names
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference, Value, listed_by
 from ullage.times import timestamp
 
 Json = dict[str, Any]
 
 MESSAGE_LIMIT: Final = 32768  # characters, of a condition's message: the API's own limit for its own conditions
-SUBDOMAIN: Final = 253  # the longest name that most kinds may have
-LABEL: Final = 63  # the longest name of a namespace or service, and the longest value of a label
 _HASH: Final = 10
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-_IS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_IS_SUBDOMAIN: Final = re.compile(rf"{_IS_LABEL.pattern}(\.{_IS_LABEL.pattern})*")
 _LOOKS_HASHED: Final = re.compile(rf".*-[0-9a-f]{{{_HASH}}}")
 
 # --- conditions ------------------------------------------------------------------------------------------------------
@@ -170,7 +167,7 @@ def is_owned_by(meta: Meta, uid: str) -> bool:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-def name_for(prefix: str, *parts: str, limit: int = SUBDOMAIN) -> str:
+def name_for(prefix: str, *parts: str, limit: int = names.SUBDOMAIN_LIMIT) -> str:
     """A name that follows from what it is made for, so that doing something twice makes one object: `snapcontent-<uid>`.
 
     One part that fits stands as it is. Anything else (too long, characters that names may not have, several parts) is cut
@@ -179,7 +176,7 @@ def name_for(prefix: str, *parts: str, limit: int = SUBDOMAIN) -> str:
     if not parts:
         raise ValueError("a name needs something to be made from")
     plain = f"{prefix}-{parts[0]}"
-    allowed = _IS_LABEL if limit <= LABEL else _IS_SUBDOMAIN
+    allowed = names.LABEL if limit <= names.LABEL_LIMIT else names.SUBDOMAIN
     if len(parts) == 1 and len(plain) <= limit and allowed.fullmatch(plain) and not _LOOKS_HASHED.fullmatch(plain):
         return plain
     digest = hashlib.sha256("\0".join((prefix, *parts)).encode()).hexdigest()[:_HASH]

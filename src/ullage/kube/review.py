@@ -8,7 +8,6 @@ exception is an error (the failure policy refuses then), `Retryable` and a spent
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -19,6 +18,7 @@ from ullage.errors import Terminal
 from ullage.kube.errors import Cause
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.overlay import Json, difference, overlay
+from ullage.names import is_label
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 Phase = Literal["mutate", "validate"]
@@ -26,7 +26,6 @@ Scope = Literal["Namespaced", "Cluster", "*"]
 T = TypeVar("T", bound=Object)
 
 NULL = msgspec.Raw(b"null")
-LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LONGEST_TIMEOUT = 30  # seconds, what the API allows
 
 
@@ -245,7 +244,7 @@ class Hook:
     reinvoke: bool = False  # mutating only: asked again when a later hook changed the object
 
     def __post_init__(self) -> None:
-        if not LABEL.fullmatch(self.name):
+        if not is_label(self.name):
             raise ValueError(f"hook {self.name!r}: a name is lower-case letters, digits and dashes, 63 at most")
         if not self.targets:
             raise ValueError(f"hook {self.name}: it has no target, so it would never be asked")

@@ -10,11 +10,12 @@ Pure. The values of Secrets are read elsewhere, in `secrets.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ullage.errors import BadInput
+from ullage.names import is_label, is_subdomain
 from ullage.snapshots.backends.base import Parameters
 from ullage.snapshots.model import Ref
 
@@ -35,8 +36,6 @@ SNAPSHOT_ROLES: Final = (SNAPSHOTTER, "snapshotter-list")  # whose Secrets a cla
 RESTORE_ROLES: Final = (PROVISIONER, *REFERENCES)  # whose Secrets a StorageClass may name
 
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +69,8 @@ def secret_of(parameters: Parameters, role: str, *, variables: Variables) -> Ref
         if not value:
             raise BadInput("parameter", other, f"it is set and {key} is not; a Secret needs both")
     return Ref(
-        _expanded(namespace_key, namespace, variables=variables.namespace, allowed=_NAMESPACE),
-        _expanded(name_key, name, variables=variables.name, allowed=_NAME),
+        _expanded(namespace_key, namespace, variables=variables.namespace, allowed=is_label),
+        _expanded(name_key, name, variables=variables.name, allowed=is_subdomain),
     )
 
 
@@ -92,12 +91,12 @@ def driver_parameters(parameters: Parameters, *, roles: tuple[str, ...]) -> dict
     return {key: value for key, value in parameters.items() if not key.startswith(PREFIX)}
 
 
-def _expanded(key: str, template: str, *, variables: Mapping[str, str], allowed: re.Pattern[str]) -> str:
+def _expanded(key: str, template: str, *, variables: Mapping[str, str], allowed: Callable[[str], bool]) -> str:
     unknown = next((variable for variable in _VARIABLE.findall(template) if variable not in variables), None)
     if unknown is not None:
         there = ", ".join(f"${{{variable}}}" for variable in sorted(variables))
         raise BadInput(f"parameter {key}", template, f"${{{unknown}}} stands for nothing here; there are {there}")
     expanded = _VARIABLE.sub(lambda variable: variables[variable[1]], template)
-    if not allowed.fullmatch(expanded):
+    if not allowed(expanded):
         raise BadInput(f"parameter {key}", template, f"{expanded} cannot be the name of an object")
     return expanded

@@ -14,7 +14,8 @@ from datetime import datetime
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from ullage.kube.kinds import Kind, Meta, Object
-from ullage.kube.objects import LABEL, Json, name_for
+from ullage.kube.objects import Json, name_for
+from ullage.names import LABEL_LIMIT
 from ullage.snapshots.backends.base import Parameters
 
 Policy = Literal["Delete", "Retain"]
@@ -38,7 +39,7 @@ def labels_for(claim: str, volume: str) -> dict[str, str]:
 
 
 def label_value(name: str) -> str:
-    return name if len(name) <= LABEL else name_for("x", name, limit=LABEL)
+    return name if len(name) <= LABEL_LIMIT else name_for("x", name, limit=LABEL_LIMIT)
 
 
 S = TypeVar("S", bound=Object)

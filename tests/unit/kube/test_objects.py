@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ullage import names
 from ullage.kube import objects
 from ullage.kube.kinds import Kind, Meta, Object, Value
 from ullage.kube.objects import Condition, Conditions, name_for, same, set_condition, with_owner
@@ -202,7 +203,7 @@ def test_a_name_with_one_part_that_fits_is_readable() -> None:
 )
 def test_other_names_end_in_a_hash_and_are_valid(parts: tuple[str, ...], limit: int) -> None:
     made = name_for(*parts, limit=limit)
-    assert objects._IS_LABEL.fullmatch(made)
+    assert names.LABEL.fullmatch(made)
     assert len(made) <= limit
     assert made.rpartition("-")[2] != parts[-1]
     assert made == name_for(*parts, limit=limit)

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from ullage.errors import BadInput
-from ullage.selectors import subdomain_faults
+from ullage.names import is_subdomain
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "csv")
 GOALS: Final = ("ready", "cut", "deleted")
@@ -64,7 +64,7 @@ class At:
 
 
 def name(where: str, given: str) -> str:
-    if not given.isascii() or subdomain_faults(given):
+    if not is_subdomain(given):
         raise BadInput(
             where,
             given or "(empty)",

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ullage.kube.builtin.core import PersistentVolumeClaim, TypedObjectReference
-from ullage.selectors import subdomain_faults
+from ullage.names import SUBDOMAIN_LIMIT, is_subdomain
 from ullage.snapshots.api.prototype.types import GROUP
 from ullage.snapshots.data_source import SNAPSHOT_KIND
-
-LONGEST: Final = 253
 
 
 def data_source_for(name: str) -> TypedObjectReference | str:
     """The `dataSourceRef` that the annotation stands for, or what is wrong with it."""
-    if subdomain_faults(name):
-        return f"{name!r} is not the name of a VolumeSnapshot: lower-case letters, digits, '-' and '.', 1 to {LONGEST}"
+    if not is_subdomain(name):
+        return f"{name!r} is not the name of a VolumeSnapshot: lower-case letters, digits, '-' and '.', 1 to {SUBDOMAIN_LIMIT}"
     return TypedObjectReference(api_group=GROUP, kind=SNAPSHOT_KIND, name=name)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,15 +21,14 @@ from ullage.engines.api import (
 from ullage.engines.chain import HEAD, PollResult, PurgeProgress
 from ullage.engines.model import info_of, stamped
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import SUBDOMAIN, find_condition, is_deleting, set_condition
+from ullage.kube.objects import find_condition, is_deleting, set_condition
+from ullage.names import is_subdomain
 
 SHOWN: Final = "SnapshotsShown"
 HEAD_SECONDS: Final = 30.0  # the head's growth alone is worth a write this often
 LARGE_SHARE: Final = 1024  # or at once, where it grew by this part of the volume
 LARGE: Final = 100 * 1024**2  # or by this many bytes
 TOLD: Final = 10  # names in a condition's message
-
-_NAME: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")  # no group that repeats: see `selectors`
 
 
 # --- the Engine's status ---------------------------------------------------------------------------------------------
@@ -101,7 +99,7 @@ def stands_for_nothing(snapshot: Snapshot) -> bool:
 
 
 def is_nameable(name: str) -> bool:
-    return len(name) <= SUBDOMAIN and _NAME.fullmatch(name) is not None
+    return is_subdomain(name)
 
 
 def object_for(name: str, volume: Volume) -> Snapshot:

@@ -22,9 +22,10 @@ from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
+from ullage.names import is_subdomain
 from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
 from ullage.snapshots.backends.longhorn import status
-from ullage.snapshots.backends.longhorn.handles import is_name, parsed, volume_name
+from ullage.snapshots.backends.longhorn.handles import parsed, volume_name
 
 T = TypeVar("T", bound=Object)
 
@@ -96,7 +97,7 @@ class LonghornBackend:
     # --- removing ---
 
     async def undo(self, creation: Creation) -> None:
-        if not is_name(creation.name):
+        if not is_subdomain(creation.name):
             return  # it was never asked for
         found = await self._find(SNAPSHOTS, creation.name)
         if found is not None and found.spec.volume == creation.volume.handle:
@@ -234,7 +235,7 @@ class LonghornBackend:
 
 def _check(creation: Creation) -> None:
     """Refuses what can never be, before anything is asked for."""
-    if not is_name(creation.name):
+    if not is_subdomain(creation.name):
         raise Impossible(f"snapshot name {creation.name}: lower case letters, digits and dashes are allowed")
     volume_name(creation.volume.handle)
     kind = creation.parameters.get(_TYPE, "snap")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from ullage.names import LABEL_1035, LABEL_1035_SENTENCE, SUBDOMAIN, SUBDOMAIN_SENTENCE
 from ullage.standalone.apiserver.crd.names import accept, resources_of
 from ullage.standalone.apiserver.crd.structural import schema_errors
 from ullage.standalone.apiserver.kinds.builtin import builtin_storages
@@ -25,17 +26,6 @@ _PROTECTED = ("k8s.io", "kubernetes.io")
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")  # no group that repeats: see `selectors`
-_LABEL_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
-    "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 _SIMPLE_PATH = re.compile(r"\.\S*")
 
 
@@ -108,8 +98,8 @@ def _specification(crd: Json) -> Faults:
 def _group(group: str) -> Faults:
     if not group:
         yield required("spec.group")
-    elif _SUBDOMAIN.fullmatch(group) is None:
-        yield invalid_value("spec.group", group, _SUBDOMAIN_RULE)
+    elif SUBDOMAIN.fullmatch(group) is None:
+        yield invalid_value("spec.group", group, SUBDOMAIN_SENTENCE)
     elif "." not in group:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
 
@@ -123,10 +113,10 @@ def _versions(spec: Json) -> Faults:
         yield invalid_value("spec.versions", shown, "must have exactly one version marked as storage version")
     for number, version in enumerate(versions):
         place, name = f"spec.versions[{number}]", version.get("name", "")
-        if _LABEL.fullmatch(name) is None:
-            yield invalid_value(f"{place}.name", name, _LABEL_RULE)
+        if LABEL_1035.fullmatch(name) is None:
+            yield invalid_value(f"{place}.name", name, LABEL_1035_SENTENCE)
             if number == 0:  # which the server also holds as the version
-                yield invalid_value("spec.version", name, _LABEL_RULE)
+                yield invalid_value("spec.version", name, LABEL_1035_SENTENCE)
         warning = version.get("deprecationWarning")
         if warning is not None and not version.get("deprecated"):
             yield invalid_value(f"{place}.deprecationWarning", warning, "can only be set for deprecated versions")
@@ -245,8 +235,10 @@ def _names(names: Json) -> Faults:
         yield from _label(f"spec.names.{key}", names.get(key, ""))
     for key in ("kind", "listKind"):
         value = names.get(key, "")
-        if value and _LABEL.fullmatch(value.lower()) is None:
-            yield invalid_value(f"spec.names.{key}", value, f"may have mixed case, but should otherwise match: {_LABEL_RULE}")
+        if value and LABEL_1035.fullmatch(value.lower()) is None:
+            yield invalid_value(
+                f"spec.names.{key}", value, f"may have mixed case, but should otherwise match: {LABEL_1035_SENTENCE}"
+            )
         elif not value:
             yield required(f"spec.names.{key}")
     for key in ("shortNames", "categories"):
@@ -259,8 +251,8 @@ def _names(names: Json) -> Faults:
 def _label(place: str, value: str) -> Faults:
     if not value:
         yield required(place)
-    elif len(value) > 63 or _LABEL.fullmatch(value) is None:
-        yield invalid_value(place, value, _LABEL_RULE)
+    elif len(value) > 63 or LABEL_1035.fullmatch(value) is None:
+        yield invalid_value(place, value, LABEL_1035_SENTENCE)
 
 
 def _conversion(conversion: Json) -> Faults:

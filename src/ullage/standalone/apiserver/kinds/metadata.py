@@ -6,12 +6,12 @@ Every write passes here, so the common case (all is well) is a few regular expre
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ullage.selectors import SUBDOMAIN_SENTENCE, key_faults, value_faults
+from ullage import names
+from ullage.selectors import key_faults, value_faults
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import FieldError, forbidden_field, invalid_value, required, too_long
 
@@ -24,24 +24,11 @@ PREFER = (
 )
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
-# Labels with single dots between them; without a group that repeats, which takes memory for each time that it does.
-_SUBDOMAIN = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_LABEL_SENTENCE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_LABEL_1035_SENTENCE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
-    "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-
 
 def subdomain(name: str) -> list[str]:
     """`a.b-c`: what most kinds ask of a name."""
     faults = ["must be no more than 253 characters"] if len(name) > 253 else []
-    return faults if _SUBDOMAIN.fullmatch(name) else [*faults, SUBDOMAIN_SENTENCE]
+    return faults if names.SUBDOMAIN.fullmatch(name) else [*faults, names.SUBDOMAIN_SENTENCE]
 
 
 def short_subdomain(limit: int) -> NameRule:
@@ -57,15 +44,15 @@ def short_subdomain(limit: int) -> NameRule:
 def label(name: str) -> list[str]:
     """`a-b`: names that become a part of a host name."""
     faults = ["must be no more than 63 characters"] if len(name) > 63 else []
-    if _LABEL.fullmatch(name):
+    if names.LABEL.fullmatch(name):
         return faults
-    return [*faults, "must not contain dots"] if _SUBDOMAIN.fullmatch(name) else [*faults, _LABEL_SENTENCE]
+    return [*faults, "must not contain dots"] if names.SUBDOMAIN.fullmatch(name) else [*faults, names.LABEL_SENTENCE]
 
 
 def label_1035(name: str) -> list[str]:
     """A label that starts with a letter."""
     faults = ["must be no more than 63 characters"] if len(name) > 63 else []
-    return faults if _LABEL_1035.fullmatch(name) else [*faults, _LABEL_1035_SENTENCE]
+    return faults if names.LABEL_1035.fullmatch(name) else [*faults, names.LABEL_1035_SENTENCE]
 
 
 def path_segment(name: str) -> list[str]:

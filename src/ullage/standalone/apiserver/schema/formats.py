@@ -13,11 +13,12 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from ullage.names import LABEL
+
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 FLOAT_MAX = 3.40282346638528859811704183484516925440e38
 
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _UUID = r"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}[0-9a-f]{{3}}-?{variant}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
 _DATE_TIME = re.compile(r"(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _UNITS = r"(ns|us|µs|μs|ms|s|m|h|d|w)"
@@ -140,8 +141,8 @@ def is_isbn13(text: str) -> bool:
     )
 
 
-_is_short_name = matcher(_LABEL)
-_is_long_name = matcher(rf"{_LABEL}(\.{_LABEL})*")
+_is_short_name = matcher(LABEL.pattern)
+_is_long_name = matcher(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
 _color = r"(0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])"
 
 STRINGS: dict[str, Callable[[str], bool]] = {
