@@ -1,1 +1,1 @@
-"""What the server tells of itself: discovery, OpenAPI, health, deprecations."""
+"""What the server tells of itself: discovery, OpenAPI, health, and the warnings that go with deprecated kinds."""

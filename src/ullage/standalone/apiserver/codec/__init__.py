@@ -1,1 +1,3 @@
-"""Bodies into plain values: JSON, YAML and protobuf, within bounds, with the errors of Go's decoders."""
+"""Bodies into plain values, within bounds, with the errors of Go's decoders: JSON, YAML (yaml_scalars: its scalars as Go reads
+them), protobuf; strict: fields that nobody reads and keys that stand twice.
+"""

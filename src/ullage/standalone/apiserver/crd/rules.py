@@ -1,6 +1,6 @@
 """CustomResourceDefinitions: what is filled in, what is refused, when its names are accepted, and the resources it makes.
 
-All pure. The schema's own rules are in `crd_schema`. kube-apiserver holds what all versions share in one place, and its
+All pure. The schema's own rules are in `structural`. kube-apiserver holds what all versions share in one place, and its
 messages say so: a fault in the only version's columns is at `spec.additionalPrinterColumns`, not at `spec.versions[0]...`.
 """
 

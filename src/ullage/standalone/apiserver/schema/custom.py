@@ -113,7 +113,7 @@ class CustomSchema:
 
 
 def compile_custom(openapi_v3: Json) -> CustomSchema:
-    """A structural schema, compiled. Raises `cel.CelError` where a rule does not compile: `crd_rules` asks first."""
+    """A structural schema, compiled. Raises `CelError` where a rule does not compile: `crd.structural` asks first."""
     return CustomSchema(build(openapi_v3))
 
 

@@ -45,7 +45,7 @@ class Node:
 
 
 def build(raw: Json) -> Node:
-    """The node tree of a structural schema (see `crd_rules` for what makes one structural)."""
+    """The node tree of a structural schema (see `crd.structural` for what makes one structural)."""
     properties = {name: build(schema) for name, schema in (raw.get("properties") or {}).items()}
     additional = raw.get("additionalProperties")
     items = raw.get("items")

@@ -1,6 +1,3 @@
-"""ValidatingAdmissionPolicies: rules in CEL that the server itself holds requests to.
-
-expressions.py   what an expression may read, and how it is compiled
-model.py         policies and their bindings, compiled
-enforce.py       which of them concern a request, and what they say to it
+"""ValidatingAdmissionPolicies: policies and their bindings, compiled (model); what they say to a request (enforce). What their
+expressions may read is in `kinds.strategies.admission.policy_expressions`: it is checked when a policy is written, too.
 """

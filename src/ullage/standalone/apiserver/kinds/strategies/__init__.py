@@ -2,9 +2,8 @@
 
     strategy(group, kind)        the kind's Strategy; GENERIC for all others and for custom kinds
     resize_refusal(...)          whether a claim may grow
-    services.lacking_ports       the node ports that somebody must choose
 
-One module for each family of kinds; each ends in a table that is put together here.
+One module for each family of kinds; each ends in a table that is put together here. `base` has what they are made of.
 """
 
 from __future__ import annotations

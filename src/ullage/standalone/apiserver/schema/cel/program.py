@@ -1,13 +1,13 @@
 """CEL, as Kubernetes uses it: the rules of custom resources and the match conditions of webhooks.
 
-The expressions run in the `cel-expr-python` library. This module adds Kubernetes' own functions (see `cel_library`), the
+The expressions run in the `cel-expr-python` library. This module adds Kubernetes' own functions (see `library`), the
 wording of errors, and what the library cannot take from Python: an optional `oldSelf`.
 
 An expression is checked once with the types of its variables, then compiled a second time with DYN ones, since only the
 checker can be taught that numbers of all types have one order. The library has no types for objects: to the checker, too,
 they are maps of DYN. Whoever knows an object's schema checks its fields' names with `undefined_field` and stands
-typed variables in for its scalar fields (see `schema.cel_values.typed`); what comes out of lists of objects stays DYN, so
-that a wrong type there shows only when the rule runs. The cost of a rule is not estimated, but counted (see `cel_loops`).
+typed variables in for its scalar fields (see `values.typed`); what comes out of lists of objects stays DYN, so
+that a wrong type there shows only when the rule runs. The cost of a rule is not estimated, but counted (see `loops`).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _environment(variables: tuple[tuple[str, str], ...], *, checking: bool, loop
 
 
 def _calls() -> Any:
-    """The function that stands in for a loop (see `cel_loops`)."""
+    """The function that stands in for a loop (see `loops`)."""
     overload = cel.Overload(CALL, cel.Type.DYN, [cel.Type.INT, TYPES["list"]], False, called)
     return cel.CelExtension("loops", [cel.FunctionDecl(CALL, [overload])])
 

@@ -37,7 +37,7 @@ _ROOT_METADATA = ("name", "generateName")
 
 
 def kind_of(node: Node) -> str:
-    """The kind of variable (see `cel.TYPES`) that `self` is at a node."""
+    """The kind of variable (see `program.TYPES`) that `self` is at a node."""
     if node.int_or_string or not node.type:
         return "dyn"
     if node.type == "string":
