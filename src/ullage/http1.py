@@ -7,9 +7,16 @@ what stands behind a body (trailers) is not taken for headers.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ullage.errors import Retryable
 
 MOST_HEAD: Final = 256 * 1024  # bytes of a request's line and headers
 HEAD_SECONDS: Final = 32.0  # from the first byte of a request, or from the handshake, to the end of its headers
@@ -105,3 +112,54 @@ class BoundedProtocol(HttpToolsProtocol):
     def _expire(self, what: str) -> None:
         self._timers.pop(what, None)
         self.transport.abort()
+
+
+class SignalFreeServer(uvicorn.Server):
+    """Signals belong to the process, which has more to stop than this server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bounded_server(app: Any, *, stop_seconds: int, **options: Any) -> uvicorn.Server:
+    """A server of an ASGI application. Its stop waits `stop_seconds` at the most for what is being answered."""
+    config = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=stop_seconds,
+        **options,
+    )
+    return SignalFreeServer(config)
+
+
+@contextlib.asynccontextmanager
+async def running(server: uvicorn.Server, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """Serves inside the block. The task is done where the server has ended by itself."""
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        while not server.started and not task.done():  # noqa: ASYNC110  uvicorn offers nothing to wait for
+            await asyncio.sleep(0.005)
+        yield task
+    finally:
+        server.should_exit = True
+        await task
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A socket that does not listen yet. If it is shared, the kernel deals connections out to all processes that listen."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        raise Retryable(f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}") from error
+    return found

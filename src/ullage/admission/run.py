@@ -19,9 +19,10 @@ from ullage.admission.endpoint import Check, Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import Address, ByUrl, Registration
 from ullage.admission.selftest import SelfTest, selftest_hook
-from ullage.admission.server import Certificate, bind, serving
+from ullage.admission.server import Certificate, serving
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable
+from ullage.http1 import bind
 from ullage.kube.client.client import Client
 from ullage.kube.review import Hook
 
@@ -60,7 +61,9 @@ async def run_webhook(
     """Serves the hooks until `stop` is set. `checks` are what readiness waits for besides the certificate (caches synced).
     `serves` is called with host and port once everything is registered."""
     clock, metrics = clock or SystemClock(), metrics or Metrics()
-    with contextlib.closing(bind(settings.host, settings.port)) as sock:
+    # Replicas on one machine share the port. It does not listen yet: a connection that is dealt to a replica without a
+    # certificate would hang.
+    with contextlib.closing(bind(settings.host, settings.port, shared=True)) as sock:
         settings = replace(settings, port=sock.getsockname()[1])
         certificate = Certificate()
         rotation = _rotation(hooks, client, settings=settings, certificate=certificate, metrics=metrics, clock=clock)

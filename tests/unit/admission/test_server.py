@@ -15,9 +15,10 @@ from tests.unit.admission.builders import review_body
 from ullage import pki
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
-from ullage.admission.server import Certificate, bind, serving
+from ullage.admission.server import Certificate, serving
 from ullage.clock import SystemClock
 from ullage.errors import Retryable
+from ullage.http1 import bind
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.pki import Pair
@@ -93,7 +94,7 @@ async def running(*, drain: float = 0.0, stop_seconds: int = 1, port: int = 0) -
     certificate.switch(pair())
     declared = Hook(name="slow", phase="validate", targets=(Target.of(CONFIG_MAP, "CREATE"),), answer=hook.answer)
     endpoint = Endpoint([declared], metrics=Metrics(), clock=SystemClock(), checks={})
-    sock = bind("127.0.0.1", port)
+    sock = bind("127.0.0.1", port, shared=True)
     async with serving(endpoint, certificate, sock=sock, drain=drain, stop_seconds=stop_seconds):
         yield Running(certificate, hook, port=sock.getsockname()[1])
 
@@ -137,7 +138,7 @@ async def test_a_pair_that_does_not_fit_together_leaves_the_old_one_in_use() -> 
 
 
 async def test_two_servers_share_a_port_and_one_that_only_holds_it_gets_no_connection() -> None:
-    with contextlib.closing(bind("127.0.0.1", 0)) as holder:
+    with contextlib.closing(bind("127.0.0.1", 0, shared=True)) as holder:
         port = holder.getsockname()[1]
         async with running(port=port), running(port=port) as server:
             for _ in range(20):
@@ -153,7 +154,7 @@ def test_a_port_of_somebody_elses_is_refused_with_a_sentence() -> None:
         port = other.getsockname()[1]
 
         with pytest.raises(Retryable, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
-            bind("127.0.0.1", port)
+            bind("127.0.0.1", port, shared=True)
 
 
 async def test_a_stop_waits_for_a_review_under_way() -> None:

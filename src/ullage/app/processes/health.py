@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final
 
-import uvicorn
 from prometheus_client import CollectorRegistry, generate_latest
 
-from ullage.errors import Retryable
-from ullage.http1 import BoundedProtocol
+from ullage.http1 import bind, bounded_server, running
 
 Message = MutableMapping[str, Any]
 STOP_SECONDS: Final = 1
@@ -56,45 +51,9 @@ class Health:
         return 404, TEXT, b"not found\n"
 
 
-class _Uvicorn(uvicorn.Server):
-    """Signals belong to the process, which has more to stop than this server."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @contextlib.asynccontextmanager
 async def serving(health: Health, *, host: str, port: int) -> AsyncIterator[int]:
     """Serves inside the block, on the port that it yields."""
-    with contextlib.closing(_listen(host, port)) as sock:
-        config = uvicorn.Config(
-            health,
-            http=BoundedProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-        server = _Uvicorn(config)
-        task = asyncio.create_task(server.serve(sockets=[sock]))
-        try:
-            while not server.started and not task.done():  # noqa: ASYNC110  uvicorn offers nothing to wait for
-                await asyncio.sleep(0.005)
+    with contextlib.closing(bind(host, port)) as sock:
+        async with running(bounded_server(health, stop_seconds=STOP_SECONDS), sock):
             yield int(sock.getsockname()[1])
-        finally:
-            server.should_exit = True
-            await task
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((host, port))
-    except OSError as error:
-        found.close()
-        raise Retryable(f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}") from error
-    return found
