@@ -33,16 +33,16 @@ _ENTRY: Final = "entry"
 
 
 class SnapshotHooks:
-    """Answers for Snapshots."""
+    """Answers admission requests for Snapshots."""
 
     def __init__(self, client: Client, lookup: Lookup) -> None:
         self._client = client
         self._lookup = lookup
         lookup.engines.index(_ENTRY, _entries)
 
-    async def stamp(self, review: Review) -> Decision:
-        """Mutates: finalizer, label and owner, and what `createSnapshot` means where it is absent. What is wrong otherwise is
-        said by `judge`, which sees the object as it will be stored."""
+    async def mutate(self, review: Review) -> Decision:
+        """Sets finalizer, label and owner, and `createSnapshot` where it is absent. It refuses nothing: `validate` does, which
+        sees the object as it will be stored."""
         snapshot = review.object(SNAPSHOTS)
         old = review.object_json()
         new = deepcopy(old)
@@ -57,8 +57,8 @@ class SnapshotHooks:
             new.setdefault("metadata", {}).update(stamps)
         return review.change(old, new)
 
-    async def judge(self, review: Review) -> Decision:
-        """Validates."""
+    async def validate(self, review: Review) -> Decision:
+        """Refuses a Snapshot that could only fail later, and edits of what was asked for."""
         new = review.object(SNAPSHOTS)
         if review.operation == "UPDATE":
             old = review.old(SNAPSHOTS)
@@ -125,14 +125,14 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
             name="engine-snapshot-stamp",
             phase="mutate",
             targets=(Target.of(SNAPSHOTS, "CREATE"),),
-            answer=hooks.stamp,
+            answer=hooks.mutate,
             side_effects="None",
         ),
         Hook(
             name="engine-snapshot",
             phase="validate",
             targets=(Target.of(SNAPSHOTS, "CREATE", "UPDATE"),),
-            answer=hooks.judge,
+            answer=hooks.validate,
             side_effects="None",
         ),
     ]

@@ -74,11 +74,11 @@ class Scene:
 
     async def stamp(self, body: Json, *, user: str = PERSON) -> Decision:
         async with self.hooks() as hooks:
-            return await hooks.stamp(review("CREATE", body, user=user))
+            return await hooks.mutate(review("CREATE", body, user=user))
 
     async def judge(self, body: Json, *, user: str = PERSON) -> Decision:
         async with self.hooks() as hooks:
-            return await hooks.judge(review("CREATE", body, user=user))
+            return await hooks.validate(review("CREATE", body, user=user))
 
 
 def asked(name: str = "snap", *, meta: Json | None = None, **spec: Any) -> Json:
@@ -158,7 +158,7 @@ async def test_a_volume_that_the_cache_has_not_seen_is_asked_for() -> None:
     scene = Scene()
     async with scene.hooks() as hooks:
         scene.volume("late")  # after the caches were filled, and before they hear of it
-        found = await hooks.stamp(review("CREATE", {"metadata": {"name": "a", "namespace": NS}, "spec": {"volume": "late"}}))
+        found = await hooks.mutate(review("CREATE", {"metadata": {"name": "a", "namespace": NS}, "spec": {"volume": "late"}}))
     assert any(step["path"] == "/metadata/ownerReferences" for step in found.patch)
 
 
@@ -323,7 +323,7 @@ def edited(**changed: Any) -> Json:
 )
 async def test_edits_that_are_allowed(old: Json, new: Json) -> None:
     async with Scene().hooks() as hooks:
-        assert await hooks.judge(review("UPDATE", new, old=old)) == Decision.allow()
+        assert await hooks.validate(review("UPDATE", new, old=old)) == Decision.allow()
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ async def test_edits_that_are_allowed(old: Json, new: Json) -> None:
 @pytest.mark.parametrize("user", [PERSON, SYSTEM])
 async def test_edits_that_are_refused(new: Json, field: str, user: str) -> None:
     async with Scene().hooks() as hooks:
-        found = await hooks.judge(review("UPDATE", new, old=asked(), user=user))
+        found = await hooks.validate(review("UPDATE", new, old=asked(), user=user))
     assert (found.allowed, found.code, [cause.field for cause in found.causes]) == (False, 422, [field])
 
 
