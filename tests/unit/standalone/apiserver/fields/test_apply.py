@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from ullage.standalone.apiserver.fields.apply.merge import apply
-from ullage.standalone.apiserver.fields.fieldset import EMPTY, LEAF
 from ullage.standalone.apiserver.fields.managers import track_scale, track_update
 from ullage.standalone.apiserver.fields.shape import Shape
 from ullage.standalone.apiserver.handlers.endpoints import reset_fields
@@ -185,24 +184,6 @@ def test_old_updaters_join_an_entry_of_ancient_changes_that_is_newer_than_one_of
     updaters = {entry["manager"]: entry["fieldsV1"] for entry in found["metadata"]["managedFields"]}
     assert len(updaters) == 10
     assert updaters["ancient-changes"] == {"f:data": {"f:kept": {}, "f:old": {}}}
-
-
-@pytest.mark.parametrize(
-    ("plural", "group", "custom", "subresource", "fields"),
-    [
-        pytest.param("pods", "", False, "", {"f:status": LEAF}, id="the main endpoint cannot write status"),
-        pytest.param("pods", "", False, "status", {"f:spec": LEAF}, id="the status endpoint cannot write spec"),
-        pytest.param(
-            "deployments", "apps", False, "status", {"f:metadata": {"f:labels": LEAF}, "f:spec": LEAF}, id="nor labels of some"
-        ),
-        pytest.param("things", "x.y", True, "status", {"f:metadata": LEAF, "f:spec": LEAF}, id="nor metadata of custom kinds"),
-        pytest.param("pods", "", False, "binding", EMPTY, id="other endpoints write what they will"),
-    ],
-)
-def test_reset_fields(plural: str, group: str, custom: bool, subresource: str, fields: Json) -> None:
-    status = {"status": Subresource("status", "X", ())}
-    kind = Resource(group, "v1", plural, "x", "X", True, subresources=status, custom={} if custom else None)
-    assert reset_fields(kind, subresource) == fields
 
 
 def deployment(replicas: int, *owners: Json) -> Json:
