@@ -110,7 +110,8 @@ def read_ahead() -> None:
 
     compose(drivers.NOTHING_CHOSEN)
     backends = [f"snapshots.backends.{name}.backend" for name in ("csi", "hostpath", "longhorn")]
-    for name in ("app.life", "app.processes", "engines.reach", "engines.local.server", *backends):
+    processes = ["app.processes.lifecycle", "app.processes.controller", "app.commands.controller"]
+    for name in (*processes, "engines.client.connection", "engines.local.server.server", *backends):
         importlib.import_module(f"ullage.{name}")
 
 
