@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
-from ullage.kube.cache.reflector import Patience
+from ullage.kube.cache.reflector import WatchTiming
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.controller.queue import Backoff
@@ -150,7 +150,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     server.data_dir.mkdir()
     await asyncio.to_thread(server.start)
     config = Config.load(server.kubeconfig)
-    patience = Patience(retry=Backoff(first=0.02, cap=0.2), absent=Backoff(first=0.02, cap=0.2))
+    timing = WatchTiming(retry=Backoff(first=0.02, cap=0.2), absent=Backoff(first=0.02, cap=0.2))
     metrics = Metrics(CollectorRegistry())
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, server.stop)
@@ -159,7 +159,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         through = dataclasses.replace(config, server=f"https://127.0.0.1:{cutter.port}")
         client = await stack.enter_async_context((Client if request.param == "streams" else ListingClient)(through))
         await direct.patch(NAMESPACES, NAMESPACE, apply={})
-        cache = Cache(client, MAPS, namespace=NAMESPACE, patience=patience, metrics=metrics)
+        cache = Cache(client, MAPS, namespace=NAMESPACE, timing=timing, metrics=metrics)
         cache.index("by_kind", lambda obj: [obj.metadata.labels[label] for label in obj.metadata.labels if label == "kind"])
         made = World(server, cutter, direct, cache)
         cache.handle(made.listener)
@@ -225,8 +225,8 @@ async def test_all_at_once(world: World) -> None:
 
 
 async def test_a_kind_comes_and_goes_and_comes_again(world: World) -> None:
-    patience = Patience(retry=Backoff(first=0.02, cap=0.2), absent=Backoff(first=0.02, cap=0.2))
-    cache = Cache(world.direct, CRUMBS, patience=patience)
+    timing = WatchTiming(retry=Backoff(first=0.02, cap=0.2), absent=Backoff(first=0.02, cap=0.2))
+    cache = Cache(world.direct, CRUMBS, timing=timing)
     listener = Listener()
     cache.handle(listener)
     running = asyncio.create_task(cache.run())

@@ -68,7 +68,7 @@ class GroupVersionResource(Value):
     resource: str
 
 
-class User(Value):
+class UserInfo(Value):
     """Who asks."""
 
     username: str = ""
@@ -87,7 +87,7 @@ class Request(Value):
     sub_resource: str = ""
     namespace: str = ""
     name: str = ""
-    user_info: User = User()
+    user_info: UserInfo = UserInfo()
     dry_run: bool = False
     object: msgspec.Raw = NULL
     old_object: msgspec.Raw = NULL
@@ -133,7 +133,7 @@ class Review:
         return self.request.name
 
     @property
-    def user(self) -> User:
+    def user(self) -> UserInfo:
         return self.request.user_info
 
     @property

@@ -11,7 +11,7 @@ from ullage.cli.snapshot.progress import Verdict, judge
 from ullage.cli.snapshot.reading import Missing, events_of, readable
 from ullage.cli.snapshot.taking import requested
 from ullage.cli.snapshot.text import plain, problem, size
-from ullage.cli.snapshot.waiting import Failed, Teller, until
+from ullage.cli.snapshot.waiting import Failed, ProgressOutput, until
 from ullage.clock import Clock, SystemClock
 from ullage.errors import BadInput
 from ullage.kube.builtin import core, storage
@@ -91,23 +91,28 @@ class Filling:
     """Waits until a claim is bound to its new volume. Warnings on it are told as they come."""
 
     def __init__(
-        self, client: Client, claim: core.PersistentVolumeClaim, *, teller: Teller | None = None, clock: Clock | None = None
+        self,
+        client: Client,
+        claim: core.PersistentVolumeClaim,
+        *,
+        output: ProgressOutput | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._claim = claim
-        self._teller = teller or Teller()
+        self._output = output or ProgressOutput()
         self._clock = clock or SystemClock()
         self._told: set[str] = set()
 
     async def run(self, timeout: float) -> None:
         meta, began = self._claim.metadata, self._clock.monotonic()
         if await self._waits_for_a_pod():
-            self._teller.line(f"{meta.name}: its class makes volumes for the first pod that uses the claim; not waiting")
+            self._output.line(f"{meta.name}: its class makes volumes for the first pod that uses the claim; not waiting")
             return
-        with self._teller.spinning(f"claim {meta.name} is being filled"):
+        with self._output.spinning(f"claim {meta.name} is being filled"):
             bound = await until(self._look, timeout=timeout, late=lambda: self._late(timeout), clock=self._clock)
         took = self._clock.monotonic() - began
-        self._teller.line(f"{meta.name}: bound to volume {bound.spec.volume_name} (waited {took:.1f} s)")
+        self._output.line(f"{meta.name}: bound to volume {bound.spec.volume_name} (waited {took:.1f} s)")
 
     async def _look(self) -> core.PersistentVolumeClaim | None:
         meta = self._claim.metadata
@@ -122,7 +127,7 @@ class Filling:
             text = plain(f"{event.reason}: {event.note}")
             if text not in self._told:
                 self._told.add(text)
-                self._teller.line(f"{meta.name}: {text}")
+                self._output.line(f"{meta.name}: {text}")
         return None
 
     async def _waits_for_a_pod(self) -> bool:

@@ -47,7 +47,7 @@ class Terms:
     timeout: float  # seconds; 0 looks once
 
 
-class Teller:
+class ProgressOutput:
     """Where the lines go. A spinner only where somebody watches."""
 
     def __init__(self, out: TextIO | None = None) -> None:
@@ -109,13 +109,13 @@ class Waiting:
         found: Sequence[Found],
         terms: Terms,
         *,
-        teller: Teller | None = None,
+        output: ProgressOutput | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._found = found
         self._terms = terms
-        self._teller = teller or Teller()
+        self._output = output or ProgressOutput()
         self._clock = clock or SystemClock()
         self._began = self._clock.monotonic()
         self._seen: dict[int, Snapshot | None] = {}
@@ -124,7 +124,7 @@ class Waiting:
 
     async def run(self) -> None:
         """Returns when all have come; raises with the reasons where one cannot, or where the time is up."""
-        with self._teller.spinning(self._progress()):
+        with self._output.spinning(self._progress()):
             await until(self._look, timeout=self._terms.timeout, late=self._late, clock=self._clock)
         failed = [place for place, verdict in self._over.items() if verdict is Verdict.FAILED]
         if failed:
@@ -140,7 +140,7 @@ class Waiting:
                 self._over[place] = verdict
             elif verdict is Verdict.GOING:
                 self._failing.pop(place, None)
-        self._teller.under_way(self._progress())
+        self._output.under_way(self._progress())
         return True if len(self._over) == len(self._found) else None
 
     async def _read(self) -> Mapping[int, Snapshot | None]:
@@ -172,7 +172,7 @@ class Waiting:
         first = place not in self._seen
         for text in news(self._seen.get(place), snapshot):
             took = "" if first or not text.startswith(("ready", "gone")) else f" (waited {self._elapsed():.1f} s)"
-            self._teller.line(f"{self._name(place)}: {text}{took}")
+            self._output.line(f"{self._name(place)}: {text}{took}")
 
     def _progress(self) -> str:
         goal, count = self._terms.goal, len(self._found)

@@ -29,7 +29,7 @@ from ullage.kube.errors import NotFound
 from ullage.times import timestamp
 
 HELD: Final = timedelta(minutes=5)  # how long a ticket is good for, unless it is renewed
-PATIENCE_SECONDS: Final = 30.0
+TIMEOUT_SECONDS: Final = 30.0
 _RENEWED_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
 _SOCKET: Final = "unix://"
@@ -99,7 +99,7 @@ class Held:
 
 @asynccontextmanager
 async def attached(
-    client: Client, found: FoundVolume, *, ticket: str, clock: Clock, patience: float = PATIENCE_SECONDS
+    client: Client, found: FoundVolume, *, ticket: str, clock: Clock, timeout: float = TIMEOUT_SECONDS
 ) -> AsyncIterator[Held]:
     """Has the volume attached from here to the end of the block."""
     name, engine = found.volume.metadata.name, found.engine
@@ -112,16 +112,16 @@ async def attached(
     try:
         if written is not None and ticket not in (written.spec.attachment_tickets or {}):
             raise NoEngine(_foreign(name, "by nobody now"))  # Longhorn's own definition has no such field: it was dropped
-        address = await _running(client, engine, name=name, clock=clock, patience=patience)
+        address = await _running(client, engine, name=name, clock=clock, timeout=timeout)
         yield Held(HostClient(channels, address), demand)
     finally:
         await channels.close()
         await demand.give_back()
 
 
-async def _running(client: Client, engine: Engine, *, name: str, clock: Clock, patience: float) -> str:
+async def _running(client: Client, engine: Engine, *, name: str, clock: Clock, timeout: float) -> str:
     """Where the engine is, once it runs."""
-    meta, end = engine.metadata, clock.monotonic() + patience
+    meta, end = engine.metadata, clock.monotonic() + timeout
     while True:
         now = await client.find(ENGINES, meta.name, meta.namespace)
         if now is not None:
@@ -130,7 +130,7 @@ async def _running(client: Client, engine: Engine, *, name: str, clock: Clock, p
                 return _here(name, now.status.endpoint)
         if clock.monotonic() >= end:
             state = (now.status.current_state if now is not None else "gone") or "not started"
-            raise NotAttached(f"volume {name} was not attached within {patience:g} s: engine {meta.name} is {state}")
+            raise NotAttached(f"volume {name} was not attached within {timeout:g} s: engine {meta.name} is {state}")
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

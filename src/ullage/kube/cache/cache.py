@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.indexer import Indexer, Key, Values, key_of
 from ullage.kube.cache.interning import Pool
-from ullage.kube.cache.reflector import Patience, Reflector, Selection
+from ullage.kube.cache.reflector import Reflector, Selection, WatchTiming
 from ullage.kube.client.client import Reader
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import CacheGauges, Metrics
@@ -43,7 +43,7 @@ class Cache(Generic[T]):
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
         metrics: Metrics | None = None,
-        patience: Patience | None = None,
+        timing: WatchTiming | None = None,
     ) -> None:
         """Of all namespaces, or of one; of all objects, or of those that the selectors choose. `jitter` gives 0 to 1."""
         self.kind = kind
@@ -56,7 +56,7 @@ class Cache(Generic[T]):
             self._contents,
             clock=self._clock,
             jitter=jitter,
-            patience=patience or Patience(),
+            timing=timing or WatchTiming(),
         )
         contents = self._contents
         if metrics is not None:

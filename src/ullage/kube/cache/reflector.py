@@ -33,7 +33,7 @@ BREATH = 256  # events after which others get a turn
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WatchTiming:
     """How long to wait for what, in seconds."""
 
     retry: Backoff = RETRY
@@ -87,7 +87,7 @@ class Reflector(Generic[T]):
         *,
         clock: Clock,
         jitter: Callable[[], float],
-        patience: Patience,
+        timing: WatchTiming,
     ) -> None:
         self.heard = clock.monotonic()  # when the server last said something
         self._client = client
@@ -95,7 +95,7 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._clock = clock
         self._jitter = jitter
-        self._patience = patience
+        self._timing = timing
         self._version = ""  # where the next watch begins; empty: everything is to be read anew
         self._streams = True  # the server can send what is there as events (WatchList); until it says otherwise
         self._failures = 0  # in a row
@@ -146,12 +146,12 @@ class Reflector(Generic[T]):
             resource_version=self._version,
             labels=what.labels,
             fields=what.fields,
-            timeout=self._patience.watch * (1.0 - self._jitter() / 2),
+            timeout=self._timing.watch * (1.0 - self._jitter() / 2),
             initial_events=initial,
         )
         stream = cast("AsyncGenerator[WatchEvent[T], None]", watch)  # an iterator that can be closed
         try:
-            async with contextlib.aclosing(stream), asyncio.timeout(self._patience.silence) as limit:
+            async with contextlib.aclosing(stream), asyncio.timeout(self._timing.silence) as limit:
                 if initial:
                     await self._take_initial(stream, limit)
                 async for event in stream:
@@ -159,7 +159,7 @@ class Reflector(Generic[T]):
                     self._take(event)
         except TimeoutError:
             logger.info("watch was silent for too long", extra={"kind": what.kind.name})
-        if self._taken == taken and self._clock.monotonic() - began < self._patience.settled:
+        if self._taken == taken and self._clock.monotonic() - began < self._timing.settled:
             return False
         self._failures = 0
         return True
@@ -186,7 +186,7 @@ class Reflector(Generic[T]):
         """Notes that the server speaks, and lets others have a turn however much it says."""
         now = self._clock.monotonic()
         if now - self.heard > 1.0:
-            limit.reschedule(asyncio.get_running_loop().time() + self._patience.silence)
+            limit.reschedule(asyncio.get_running_loop().time() + self._timing.silence)
         self.heard = now
         self._listened += 1
         if self._listened % BREATH == 0:
@@ -222,12 +222,12 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._absences += 1
         self._sink.missing()
-        return self._shortened(self._patience.absent.delay(self._absences))
+        return self._shortened(self._timing.absent.delay(self._absences))
 
     def _failed(self, error: Exception) -> float:
         """Counts a failure; how long to wait before the next try."""
         self._failures += 1
-        delay = max(self._shortened(self._patience.retry.delay(self._failures)), getattr(error, "retry_after", None) or 0.0)
+        delay = max(self._shortened(self._timing.retry.delay(self._failures)), getattr(error, "retry_after", None) or 0.0)
         self._sink.trouble(error)
         level = logging.WARNING if self._failures > REPEATED else logging.INFO
         about = {"kind": self._what.kind.name, "error": str(error), "delay": round(delay, 3)}

@@ -312,6 +312,12 @@ def json_string(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
+def not_registered(kind: str, version: str) -> str:
+    """What kube-apiserver says of a kind that it does not know: the place in its own code is part of the message."""
+    registered = f"no kind {json_string(kind)} is registered for version {json_string(version)}"
+    return f'{registered} in scheme "pkg/runtime/scheme.go:111"'
+
+
 def go_quoted(text: str) -> str:
     """A name in quotes, as Go's %q writes it: control characters show as what they are."""
     if text.isprintable():

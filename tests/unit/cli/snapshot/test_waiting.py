@@ -15,7 +15,7 @@ from ullage.cli.snapshot import waiting as snapshot_waiting
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.reading import Missing
 from ullage.cli.snapshot.restoring import Filling
-from ullage.cli.snapshot.waiting import Failed, Teller, Terms, TimedOut, Waiting
+from ullage.cli.snapshot.waiting import Failed, ProgressOutput, Terms, TimedOut, Waiting
 from ullage.clock import FakeClock
 from ullage.kube.builtin import core, storage
 from ullage.kube.builtin.events import EVENTS
@@ -49,7 +49,7 @@ class Stage:
     async def wait(self, *found: Found, goal: str = "ready", timeout: float = 60.0) -> list[str]:
         terms = Terms(goal=goal, timeout=timeout)
         client = self.cluster.session().client
-        await Waiting(client, found, terms, teller=Teller(self.out), clock=self.clock).run()
+        await Waiting(client, found, terms, output=ProgressOutput(self.out), clock=self.clock).run()
         return self.told
 
     @property
@@ -200,7 +200,7 @@ def claim(phase: str = "Pending", **spec: Any) -> Json:
 def filling(stage: Stage) -> Filling:
     body = stage.cluster.put(core.CLAIMS, claim())
     made = msgspec.convert(body, core.PersistentVolumeClaim)
-    return Filling(stage.cluster.session().client, made, teller=Teller(stage.out), clock=stage.clock)
+    return Filling(stage.cluster.session().client, made, output=ProgressOutput(stage.out), clock=stage.clock)
 
 
 async def test_a_claim_is_waited_for_and_what_its_events_say_is_told_once() -> None:

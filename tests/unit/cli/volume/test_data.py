@@ -173,7 +173,7 @@ async def test_a_volume_that_nobody_attaches_is_given_up(cluster: VolumeCluster)
     client = cast(Client, cluster)
     found = await find_volume(client, Named("", "pvc-1"))
     with pytest.raises(volume_data.NotAttached) as caught:
-        async with volume_data.attached(client, found, ticket="command-1", clock=SystemClock(), patience=0.01):
+        async with volume_data.attached(client, found, ticket="command-1", clock=SystemClock(), timeout=0.01):
             raise AssertionError("it is not attached")
     assert str(caught.value) == "volume pvc-1 was not attached within 0.01 s: engine pvc-1-e-0 is stopped"
     assert cluster.tickets == {}

@@ -19,7 +19,7 @@ from ullage.engines.settings import Settings
 from ullage.engines.slice import Options, engines
 from ullage.engines.webhook.hooks import SnapshotHooks, make_hooks
 from ullage.kube.overlay import Json
-from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Operation, Request, Review, User
+from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Operation, Request, Review, UserInfo
 from ullage.kube.slices import Part, Wiring
 
 PERSON = "ann"
@@ -95,7 +95,7 @@ def review(operation: Operation, body: Json, *, old: Json | None = None, user: s
         resource=GroupVersionResource(group="longhorn.io", version="v1beta2", resource="snapshots"),
         namespace=NS,
         name=body["metadata"].get("name", ""),
-        user_info=User(username=user),
+        user_info=UserInfo(username=user),
         object=msgspec.Raw(msgspec.json.encode(body)),
         old_object=msgspec.Raw(msgspec.json.encode(old)),
     )

@@ -25,14 +25,14 @@ from tests.unit.kube.cache.reader import (
 from ullage.clock import FakeClock
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
-from ullage.kube.cache.reflector import Patience
+from ullage.kube.cache.reflector import WatchTiming
 from ullage.kube.client.client import Listing
 from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, TooManyRequests, Unavailable
 from ullage.kube.kinds import Object
 from ullage.kube.metrics import Metrics
 
-AT_ONCE = Patience(retry=Backoff(first=0.001, cap=0.002), absent=Backoff(first=0.001, cap=0.002))
+AT_ONCE = WatchTiming(retry=Backoff(first=0.001, cap=0.002), absent=Backoff(first=0.001, cap=0.002))
 Told = list[tuple[str | None, str | None]]
 
 
@@ -62,7 +62,7 @@ class Listener:
 @contextlib.asynccontextmanager
 async def followed(api: ScriptedReader, **options: object) -> AsyncIterator[tuple[Cache[Object], Listener]]:
     """A cache that has played the whole script."""
-    cache = Cache(api, THINGS, jitter=lambda: 0.0, patience=AT_ONCE, **options)  # type: ignore[arg-type]  # options of the test
+    cache = Cache(api, THINGS, jitter=lambda: 0.0, timing=AT_ONCE, **options)  # type: ignore[arg-type]  # options of the test
     listener = Listener()
     cache.handle(listener)
     running = asyncio.create_task(cache.run())
@@ -201,7 +201,7 @@ async def test_a_server_that_cannot_stream_is_listed(refusal: ApiError) -> None:
 async def test_a_kind_that_is_not_served_is_empty_and_synced_and_begins_when_it_is() -> None:
     missing = Watch([], NotFound("no such kind", code=404))
     api = ScriptedReader([missing, missing, Watch(START.events, HANG)], serves=[False, False])
-    cache = Cache(api, THINGS, jitter=lambda: 0.0, patience=AT_ONCE)
+    cache = Cache(api, THINGS, jitter=lambda: 0.0, timing=AT_ONCE)
     listener = Listener()
     cache.handle(listener)
     running = asyncio.create_task(cache.run())
@@ -285,8 +285,8 @@ async def test_whoever_waits_for_a_version_is_woken_when_it_is_in() -> None:
 
 async def test_a_server_that_says_nothing_is_asked_again() -> None:
     api = ScriptedReader([Watch(START.events, HANG), Watch([bookmark(6)], HANG)])
-    patience = Patience(retry=Backoff(first=0.001, cap=0.002), silence=0.05)
-    cache = Cache(api, THINGS, patience=patience)
+    timing = WatchTiming(retry=Backoff(first=0.001, cap=0.002), silence=0.05)
+    cache = Cache(api, THINGS, timing=timing)
     running = asyncio.create_task(cache.run())
     await asyncio.wait_for(cache.reached(6), 10)
     running.cancel()

@@ -15,7 +15,7 @@ from ullage.standalone.apiserver.fields.patch.form import json_type
 from ullage.standalone.apiserver.fields.patch.json_patch import json_patch
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.objects import Json
-from ullage.standalone.apiserver.status import ApiError, internal_error, json_string, webhook_denied
+from ullage.standalone.apiserver.status import ApiError, internal_error, json_string, not_registered, webhook_denied
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -129,10 +129,7 @@ def _check_type(api_version: str, kind: str) -> None:
         raise CallFailure(
             "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
         )
-    raise CallFailure(
-        f"failed to call webhook: no kind {json_string(kind)} is registered for version {json_string(api_version)} "
-        'in scheme "pkg/runtime/scheme.go:111"'
-    )
+    raise CallFailure(f"failed to call webhook: {not_registered(kind, api_version)}")
 
 
 def _patch(response: Json, *, mutating: bool) -> list[Any]:

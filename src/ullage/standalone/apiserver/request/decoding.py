@@ -22,6 +22,7 @@ from ullage.standalone.apiserver.status import (
     invalid,
     invalid_value,
     json_string,
+    not_registered,
     unrecognized,
     unsupported_media_type,
 )
@@ -35,7 +36,6 @@ _DEFINITIONS = {  # of kinds that are sent and never stored
     "TokenRequest": f"{_API}.authentication.v1.TokenRequest",
 }
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
 
 
 def accept_body(request: Request, resource: Resource, registry: Registry) -> Json:
@@ -112,7 +112,7 @@ def check_type(obj: Json, resource: Resource, registry: Registry) -> None:
     kind = str(kind)
     if registry.by_kind(group, version, kind) is None:
         shown = f"{group}/{version}" if group else version
-        tail = f"no kind {json_string(kind)} is registered for version {json_string(shown)} in {_SCHEME}"
+        tail = not_registered(kind, shown)
     elif kind == resource.kind:
         tail = f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
         raise bad_request(tail)

@@ -13,6 +13,7 @@ from ullage.standalone.apiserver.status import (
     bad_request,
     invalid,
     invalid_value,
+    not_registered,
     not_supported,
 )
 
@@ -44,7 +45,7 @@ async def delete_options(request: Request) -> DeleteOptions:
         body = await accept_delete_options(request)
         kind, version = body.get("kind", "DeleteOptions"), body.get("apiVersion", "meta.k8s.io/v1")
         if kind != "DeleteOptions":
-            raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
+            raise bad_request(not_registered(str(kind), str(version)))
     else:
         body = _from_query(request)
     return checked_options(body)

@@ -13,10 +13,9 @@ from ullage.standalone.apiserver.kinds.versions import ordered
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.schema.builtin import BuiltinSchema, compile_builtin
 from ullage.standalone.apiserver.schema.definitions import load
-from ullage.standalone.apiserver.status import internal_error, invalid, invalid_value, json_string
+from ullage.standalone.apiserver.status import internal_error, invalid, invalid_value, not_registered
 
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_SCHEME: Final = 'scheme "pkg/runtime/scheme.go:111"'
 
 
 def reread(obj: Json, resource: Resource) -> Json:
@@ -38,8 +37,7 @@ def _check_type(obj: Json, resource: Resource) -> None:
     if (api_version, kind) == (resource.api_version, resource.kind):
         return
     if resource.custom is None or api_version != resource.api_version:
-        text = f"no kind {json_string(str(kind or ''))} is registered for version {json_string(str(api_version or ''))}"
-        raise internal_error(f"{text} in {_SCHEME}")
+        raise internal_error(not_registered(str(kind or ""), str(api_version or "")))
     fault = invalid_value("kind", kind, f"must be {resource.kind}")
     raise invalid(resource.group, str(kind), dig(obj, "metadata", "name") or "", [fault])
 

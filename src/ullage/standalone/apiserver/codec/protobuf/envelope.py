@@ -8,11 +8,16 @@ from ullage.standalone.apiserver.codec.json import MAX_VALUES, too_many_values
 from ullage.standalone.apiserver.codec.protobuf import fields, wire
 from ullage.standalone.apiserver.codec.protobuf.wire import Garbled, Message, TooManyValues, at_most
 from ullage.standalone.apiserver.objects import Json
-from ullage.standalone.apiserver.status import ApiError, bad_request, cannot_be_handled, json_string, unrecognized
+from ullage.standalone.apiserver.status import (
+    ApiError,
+    bad_request,
+    cannot_be_handled,
+    not_registered,
+    unrecognized,
+)
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
-_SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
 
 
 class Expected(NamedTuple):
@@ -63,8 +68,7 @@ def decode(body: bytes, expected: Expected | None = None) -> Json:
     found = _type(envelope, expected)
     message = fields.kind(*found)
     if message is None:
-        shown = f"no kind {json_string(found.kind)} is registered for version {json_string(found.api_version)} in {_SCHEME}"
-        raise _refusal(found, expected, shown)
+        raise _refusal(found, expected, not_registered(found.kind, found.api_version))
     if expected and found.kind != expected.kind:
         group = expected.api_version.rpartition("/")[0].split(".")[0] or "core"
         shown = f"converting ({found.version}.{found.kind}) to ({group}.{expected.kind}): unknown conversion"
