@@ -15,8 +15,7 @@ from ullage.engines.chain import HEAD
 from ullage.engines.local.store import names
 from ullage.engines.local.store.directory import VolumeDirectory
 from ullage.engines.local.store.errors import NotFound, Refused, translated
-from ullage.engines.local.store.files import DiskFiles, Files
-from ullage.engines.local.store.probe import check_holes
+from ullage.engines.local.store.files import DiskFiles, Files, check_holes
 from ullage.engines.local.store.record import MOST_LAYERS, Record
 from ullage.engines.local.store.state import LockedState
 from ullage.engines.local.store.volume import StoredVolume, check_size
