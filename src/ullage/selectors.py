@@ -281,9 +281,6 @@ class FieldSelector:
         """`field_of` gives a field's text; absent fields are empty."""
         return all((field_of(term.field) == term.value) == term.equal for term in self.terms)
 
-    def matches_object(self, obj: Mapping[str, Any]) -> bool:
-        return not self.terms or self.matches(lambda path: field_text(obj, path))
-
     def __bool__(self) -> bool:
         """Whether it leaves anything out."""
         return bool(self.terms)

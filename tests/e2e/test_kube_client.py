@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from ullage.kube.client.client import Client
-from ullage.kube.client.config import Config
+from ullage.kube.client.config import Config, Impersonation
 from ullage.kube.errors import (
     AlreadyExists,
     BadRequest,
@@ -186,7 +187,7 @@ async def test_refusals_have_their_classes(client: Client, namespace: str) -> No
 
 
 async def test_others_may_not(client: Client, namespace: str) -> None:
-    async with Client(client.config.as_user("nobody-in-particular")) as nobody:
+    async with Client(replace(client.config, acting_as=Impersonation("nobody-in-particular"))) as nobody:
         with pytest.raises(Forbidden, match='User "nobody-in-particular" cannot get resource "configmaps"'):
             await nobody.get(MAPS, "a", namespace)
     async with Client(Config(server=client.config.server, insecure=True, token="wrong")) as stranger:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ullage.selectors import FieldSelector, LabelSelector, SelectorError, key_faults, subdomain_faults, value_faults
+from ullage.selectors import FieldSelector, LabelSelector, SelectorError, field_text, key_faults, subdomain_faults, value_faults
 
 LABELS = {"app": "db", "tier": "gold", "size": "5"}
 
@@ -155,7 +155,7 @@ POD = {"metadata": {"name": "a,b=c"}, "spec": {"nodeName": "n1", "hostNetwork": 
     ],
 )
 def test_field_selector_matches(text: str, matches: bool) -> None:
-    assert FieldSelector.parse(text).matches_object(POD) is matches
+    assert FieldSelector.parse(text).matches(lambda path: field_text(POD, path)) is matches
 
 
 @pytest.mark.parametrize(

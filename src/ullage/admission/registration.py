@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from ullage.admission.endpoint import path_of
 from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from ullage.kube.client.client import Client
-from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.kube.overlay import Json
 from ullage.kube.review import Hook, Target
@@ -148,15 +147,6 @@ async def republish(client: Client, registration: Registration, *, bundle: bytes
         version = seen.versions.get(kind.kind)
         if version and registration.configuration(kind, bundle) is not None:
             await _apply(client, registration, kind=kind, bundle=bundle, version=version)
-
-
-async def unregister(client: Client, name: str) -> None:
-    """Takes both away. Whoever uninstalls begins with this: an entry without a server refuses everything that it matches."""
-    for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
-        try:
-            await client.delete(kind, name)
-        except NotFound:
-            continue
 
 
 async def _apply(

@@ -130,32 +130,6 @@ def owner_reference(kind: Kind[Any], owner: Meta, *, controller: bool = False) -
     )
 
 
-def with_owner(meta: Meta, kind: Kind[Any], *, owner: Meta, controller: bool = False) -> Meta:
-    """The metadata with an owner added, or brought up to date.
-
-    Refused where the garbage collector would take the object away at once (a namespaced owner outside of its namespace), and
-    where another controller has the object already.
-    """
-    if kind.namespaced and owner.namespace != meta.namespace:
-        raise ValueError(
-            f"{meta.name!r} in {meta.namespace or 'no namespace'} cannot be owned by {kind.name} {owner.name!r} in "
-            f"{owner.namespace}: the garbage collector would delete it"
-        )
-    new = owner_reference(kind, owner, controller=controller)
-    other = controller_of(meta)
-    if controller and other is not None and other.uid != owner.uid:
-        raise ValueError(f"{meta.name!r} already belongs to {other.kind} {other.name}")
-    if new in meta.owner_references:
-        return meta
-    kept = tuple(one for one in meta.owner_references if one.uid != owner.uid)
-    return msgspec.structs.replace(meta, owner_references=(*kept, new))
-
-
-def without_owner(meta: Meta, uid: str) -> Meta:
-    kept = tuple(one for one in meta.owner_references if one.uid != uid)
-    return meta if len(kept) == len(meta.owner_references) else msgspec.structs.replace(meta, owner_references=kept)
-
-
 def controller_of(meta: Meta) -> OwnerReference | None:
     return next((one for one in meta.owner_references if one.controller), None)
 

@@ -156,9 +156,6 @@ class Review:
         """The whole object, freshly decoded: the caller may change it."""
         return _json(self.request.object)
 
-    def old_json(self) -> Json:
-        return _json(self.request.old_object)
-
     def change(self, old: Value | Json, new: Value | Json, *, warnings: tuple[str, ...] = ()) -> Decision:
         """Allows the request with the object changed as `old` was into `new`. Both may be typed; fields without a type stay."""
         whole = self.object_json()

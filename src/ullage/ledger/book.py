@@ -286,10 +286,6 @@ def crowd(book: Book) -> Crowd:
     return Crowd(book.held, _EPOCH + earliest * _MILLISECOND)
 
 
-def within_limits(book: Book) -> bool:
-    return not passed(book)
-
-
 # --- limits over time ------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.admission.builders import FakeApi
-from ullage.admission.registration import Address, ByService, ByUrl, Registration, read, register, republish, unregister
+from ullage.admission.registration import Address, ByService, ByUrl, Registration, read, register, republish
 from ullage.admission.selftest import selftest_hook
 from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from ullage.kube.errors import Conflict
@@ -166,13 +166,3 @@ async def test_a_phase_without_hooks_is_taken_away() -> None:
     await register(api.client, fewer, bundle=b"one", seen=await read(api.client, fewer))
 
     assert list(api.objects) == [("ValidatingWebhookConfiguration", "ullage")]
-
-
-async def test_unregistering_twice_is_unregistering_once() -> None:
-    api = FakeApi()
-    await register(api.client, BOTH, bundle=b"one", seen=await read(api.client, BOTH))
-
-    await unregister(api.client, "ullage")
-    await unregister(api.client, "ullage")
-
-    assert not api.objects

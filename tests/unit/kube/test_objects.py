@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ullage import names
 from ullage.kube import objects
 from ullage.kube.kinds import Kind, Meta, Object, Value
-from ullage.kube.objects import Condition, Conditions, name_for, same, set_condition, with_owner
+from ullage.kube.objects import Condition, Conditions, name_for, same, set_condition
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -129,8 +129,8 @@ OWNER = Meta(name="a", namespace="n", uid="1")
 
 
 def test_an_owner_is_named_as_the_garbage_collector_needs_it() -> None:
-    made = with_owner(Meta(name="b", namespace="n"), TANKS, owner=OWNER, controller=True)
-    assert msgspec.to_builtins(made.owner_references[0]) == {
+    named = objects.owner_reference(TANKS, OWNER, controller=True)
+    assert msgspec.to_builtins(named) == {
         "apiVersion": "x.example.com/v1",
         "kind": "Tank",
         "name": "a",
@@ -138,46 +138,21 @@ def test_an_owner_is_named_as_the_garbage_collector_needs_it() -> None:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    assert objects.controller_of(made) == made.owner_references[0]
-    assert objects.is_owned_by(made, "1")
-    assert with_owner(made, TANKS, owner=OWNER, controller=True) is made
+    owned = Meta(name="b", namespace="n", owner_references=(named,))
+    assert objects.controller_of(owned) == named
+    assert objects.is_owned_by(owned, "1")
+    assert not objects.is_owned_by(owned, "2")
 
 
 def test_an_owner_that_does_not_control_blocks_nothing() -> None:
-    made = with_owner(Meta(namespace="n"), TANKS, owner=OWNER)
-    assert set(msgspec.to_builtins(made.owner_references[0])) == {"apiVersion", "kind", "name", "uid"}
-    assert objects.controller_of(made) is None
+    named = objects.owner_reference(TANKS, OWNER)
+    assert set(msgspec.to_builtins(named)) == {"apiVersion", "kind", "name", "uid"}
+    assert objects.controller_of(Meta(owner_references=(named,))) is None
 
 
-def test_an_owner_that_becomes_the_controller_is_named_once() -> None:
-    made = with_owner(with_owner(Meta(namespace="n"), TANKS, owner=OWNER), TANKS, owner=OWNER, controller=True)
-    assert [one.controller for one in made.owner_references] == [True]
-    assert objects.without_owner(made, "1").owner_references == ()
-    assert objects.without_owner(made, "2") is made
-
-
-@pytest.mark.parametrize(
-    ("meta", "kind", "owner", "message"),
-    [
-        pytest.param(Meta(namespace="m"), TANKS, OWNER, "the garbage collector would delete it", id="in another namespace"),
-        pytest.param(Meta(), TANKS, OWNER, "in no namespace cannot be owned", id="a namespaced owner of a cluster-wide object"),
-        pytest.param(Meta(), ROOMS, Meta(name="a"), "has no uid yet", id="an owner that is not in the API"),
-        pytest.param(
-            with_owner(Meta(name="b"), ROOMS, owner=Meta(name="x", uid="9"), controller=True),
-            ROOMS,
-            Meta(name="a", uid="1"),
-            "'b' already belongs to Room x",
-            id="a second controller",
-        ),
-    ],
-)
-def test_an_owner_that_cannot_be_is_refused(meta: Meta, kind: Kind[Any], owner: Meta, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        with_owner(meta, kind, owner=owner, controller=True)
-
-
-def test_a_cluster_wide_owner_may_own_in_any_namespace() -> None:
-    assert with_owner(Meta(namespace="n"), ROOMS, owner=Meta(name="a", uid="1")).owner_references
+def test_an_owner_that_is_not_in_the_api_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no uid yet"):
+        objects.owner_reference(TANKS, Meta(name="a"))
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

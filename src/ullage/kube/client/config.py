@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -97,10 +97,6 @@ class Config:
             ca_file=str(directory / "ca.crt"),
             token_file=str(directory / "token"),
         )
-
-    def as_user(self, user: str, groups: tuple[str, ...] = ()) -> Self:
-        """The same cluster and credentials, acting as another user."""
-        return replace(self, acting_as=Impersonation(user, groups=groups))
 
     @classmethod
     def _from_choice(cls, choice: Choice, environ: Mapping[str, str]) -> Self:

@@ -19,7 +19,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.client.interface import Finder
 from ullage.kube.kinds import Kind, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
-from ullage.ledger.book import key_of, source_of
+from ullage.ledger.book import key_of
 from ullage.ledger.fold import Live, Seen, View
 from ullage.quantity import Quantity
 
@@ -252,7 +252,3 @@ def sources_by_name(*sources: Source) -> dict[str, Source]:
     if len(found) != len(sources):
         raise ValueError("two views of one kind: which of them would be folded?")
     return found
-
-
-def source_for(key: str, sources: dict[str, Source]) -> Source | None:
-    return sources.get(source_of(key))

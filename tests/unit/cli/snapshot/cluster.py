@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +13,7 @@ from ullage.cli.snapshot.reading import Session
 from ullage.kube.client.client import Client, Listing
 from ullage.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from ullage.kube.kinds import Kind
-from ullage.selectors import FieldSelector, LabelSelector
+from ullage.selectors import FieldSelector, LabelSelector, field_text
 
 Json = dict[str, Any]
 GA, PROTOTYPE = BOTH
@@ -69,7 +70,7 @@ class Cluster:
             if name == kind.name
             and namespace in ("", place)
             and LabelSelector.parse(labels).matches(body["metadata"].get("labels"))
-            and FieldSelector.parse(fields).matches_object(body)
+            and FieldSelector.parse(fields).matches(partial(field_text, body))
         ]
         return Listing([msgspec.convert(body, kind.type) for body in found], "1")
 
