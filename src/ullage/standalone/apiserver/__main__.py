@@ -20,7 +20,7 @@ from pathlib import Path
 import uvloop
 
 from ullage.standalone.apiserver.limits.memory import return_memory
-from ullage.standalone.apiserver.server import hold, listen, running
+from ullage.standalone.apiserver.server import listen, locked, running
 from ullage.standalone.apiserver.settings import Limits, Settings
 from ullage.standalone.apiserver.storage.database import NewerLayout
 
@@ -41,7 +41,7 @@ def main() -> int:
         limits=Limits(live=arguments.quota_bytes, history=arguments.history_bytes),
     )
     try:
-        with hold(settings):
+        with locked(settings):
             return_memory()
             uvloop.run(_run(settings, ready_fd=arguments.ready_fd, parent_fd=arguments.parent_fd))
     except BlockingIOError:

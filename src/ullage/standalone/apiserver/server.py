@@ -47,7 +47,7 @@ from ullage.standalone.apiserver.handlers.subresources import Subresources
 from ullage.standalone.apiserver.handlers.watches import Watcher
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.http.app import App
-from ullage.standalone.apiserver.http.connections import KEEP_ALIVE, HttpServer, Protocol
+from ullage.standalone.apiserver.http.connections import KEEP_ALIVE, Connection, HttpServer
 from ullage.standalone.apiserver.http.router import Handlers, Router
 from ullage.standalone.apiserver.kinds.builtin import EMPTY_GROUPS, builtin_resources
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
@@ -86,7 +86,7 @@ class Server:
     writer: Writer
     app: App
     controllers: tuple[CrdController, GarbageCollector, NamespaceController, RootCaPublisher, RoleAggregation]
-    upkeep: Maintenance
+    maintenance: Maintenance
     clock: Clock
     health: Health
 
@@ -95,7 +95,7 @@ class Server:
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(controller.queue.run())
-            group.create_task(self.upkeep.run())
+            group.create_task(self.maintenance.run())
 
     async def bootstrap(self, port: int) -> None:
         """Creates what every cluster starts with; policy that lacks something is completed."""
@@ -165,8 +165,10 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
         RoleAggregation(store, registry=registry, writer=writer, source=source),
     )
     app = App(router.handle, request_timeout=settings.request_timeout)
-    upkeep = Maintenance(store, clock, history=settings.history, expiry=EventExpiry(store, clock, seconds=settings.event_ttl))
-    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, upkeep, clock, health)
+    maintenance = Maintenance(
+        store, clock, history=settings.history, expiry=EventExpiry(store, clock, seconds=settings.event_ttl)
+    )
+    return Server(settings, store, registry, watcher, webhooks, writer, app, controllers, maintenance, clock, health)
 
 
 def _suffix() -> str:
@@ -194,7 +196,7 @@ def _webhooks(store: Store, registry: Registry) -> Webhooks:
 
 
 @contextlib.contextmanager
-def hold(settings: Settings) -> Iterator[None]:
+def locked(settings: Settings) -> Iterator[None]:
     """The data directory's lock. Raises BlockingIOError while another process has it."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(settings.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -249,7 +251,7 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
 def _http(app: App, credentials: Credentials, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Protocol,
+        http=Connection,
         lifespan="off",
         log_config=None,
         access_log=False,

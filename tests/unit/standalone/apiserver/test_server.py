@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.standalone.apiserver.server_kit import Kit, eventually, running_kit
-from ullage.standalone.apiserver.server import hold
+from ullage.standalone.apiserver.server import locked
 from ullage.standalone.apiserver.settings import Settings
 from ullage.standalone.apiserver.status import ApiError
 
@@ -27,12 +27,12 @@ async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
 class TestLock:
     def test_only_one_holds_a_directory_and_says_who(self, tmp_path: Path) -> None:
         settings = Settings(tmp_path / "data")
-        with hold(settings):
+        with locked(settings):
             assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
-            with pytest.raises(BlockingIOError), hold(settings):
+            with pytest.raises(BlockingIOError), locked(settings):
                 pass
             assert json.loads((tmp_path / "data" / "lock").read_text())["pid"] == os.getpid()
-        with hold(settings):
+        with locked(settings):
             pass
 
     def test_whoever_reads_it_while_it_changes_hands_finds_it_whole(
@@ -47,7 +47,7 @@ class TestLock:
             return write(*args)
 
         monkeypatch.setattr(os, "pwrite", observed)
-        with hold(Settings(tmp_path)):
+        with locked(Settings(tmp_path)):
             seen.append(json.loads(lock.read_text())["pid"])
         assert seen == [1234567, os.getpid()]
 

@@ -30,7 +30,7 @@ class BuiltinAdmission:
 
     def validate(self, attrs: Attributes) -> None:
         """The last word before the validating webhooks: nobody hands out rights that they do not have."""
-        plugins.judge(attrs, self._store)
+        plugins.validate(attrs, self._store)
         if attrs.object is None:
             return
         if attrs.resource.group_resource == signing_requests.RESOURCE:

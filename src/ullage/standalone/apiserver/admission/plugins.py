@@ -6,7 +6,7 @@
     pod_priority            a pod's priority is that of its class, or of the default one
     pod_tolerations         a pod stays for a while on a node that is gone
 
-`judge` comes when all is validated, before the validating webhooks, and may only refuse:
+`validate` comes when all is validated, before the validating webhooks, and may only refuse:
     claim_resize            a claim grows if its class lets it
     one_default_priority    at most one PriorityClass is the default
     no_mutating_policies    what nothing here would apply is not stored as if it were
@@ -48,10 +48,10 @@ def admit(attrs: Attributes, store: ObjectReader) -> None:
             step(attrs, store)
 
 
-def judge(attrs: Attributes, store: ObjectReader) -> None:
+def validate(attrs: Attributes, store: ObjectReader) -> None:
     """Refuses with an ApiError what is well-formed and yet not to be had."""
     if attrs.object is not None and not attrs.subresource:
-        for step in _JUDGES.get(attrs.resource.group_resource, ()):
+        for step in _VALIDATORS.get(attrs.resource.group_resource, ()):
             step(attrs, store)
 
 
@@ -162,7 +162,7 @@ _FILLERS: Final[dict[str, tuple[_Step, ...]]] = {
     CLAIMS: (default_storage_class,),
     "pods": (pod_tolerations, pod_priority),
 }
-_JUDGES: Final[dict[str, tuple[_Step, ...]]] = {
+_VALIDATORS: Final[dict[str, tuple[_Step, ...]]] = {
     CLAIMS: (claim_resize,),
     PRIORITIES: (one_default_priority,),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": (no_mutating_policies,),

@@ -29,7 +29,7 @@ def places(raw: Json, path: str) -> Iterator[tuple[Json, str]]:
             yield from places(raw[key], f"{path}.{key}")
 
 
-def meaning(raw: Json, path: str) -> Faults:
+def semantic_errors(raw: Json, path: str) -> Faults:
     """Faults in the defaults; where there are none, faults in the rules."""
     defaults = list(_defaults(raw, path))
     yield from defaults or _rules(build(raw), path, uncorrelatable="")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ullage.standalone.apiserver.crd.semantics import meaning, places
+from ullage.standalone.apiserver.crd.semantics import places, semantic_errors
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.schema import regexp
 from ullage.standalone.apiserver.schema.cel import syntax
@@ -37,7 +37,7 @@ _FORBIDDEN_BELOW = {
 
 def schema_errors(raw: Json, path: str) -> list[FieldError]:
     """Everything wrong with a version's schema."""
-    for round_ in (_keywords, _structure, meaning):
+    for round_ in (_keywords, _structure, semantic_errors):
         if found := list(round_(raw, path)):
             return found
     return []

@@ -28,7 +28,7 @@ from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.handlers.reads import Reader, wanted
 from ullage.standalone.apiserver.handlers.writes import RETRIES, Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource, shape_of
-from ullage.standalone.apiserver.limits.threads import worked_out
+from ullage.standalone.apiserver.limits.threads import offload
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.answers import Answer, Stream
 from ullage.standalone.apiserver.request.decoding import accept_body, accept_fields, check_type, sent_text
@@ -80,7 +80,7 @@ class Editor:
     async def create(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = write_options(request, "CreateOptions")
-        obj = await worked_out(len(request.body), partial(self._accepted, request, resource, options))
+        obj = await offload(len(request.body), partial(self._accepted, request, resource, options))
         if request.target.name:  # the path of a custom object takes a POST too; the right that was asked for is to this name
             self._check_name(obj, request)
         call = Call(user, options, "CreateOptions", warnings=request.warnings, size=len(request.body))
@@ -90,7 +90,7 @@ class Editor:
     async def update(self, request: Request, resource: Resource, user: User) -> Answer | Stream:
         want = wanted(request, resource)
         options = write_options(request, "UpdateOptions")
-        obj = await worked_out(len(request.body), partial(self._accepted, request, resource, options))
+        obj = await offload(len(request.body), partial(self._accepted, request, resource, options))
         target = request.target
         self._check_name(obj, request)
         if resource.namespaced and obj["metadata"].get("namespace") not in (None, "", target.namespace):
@@ -140,7 +140,7 @@ class Editor:
         if options.force is not None:
             fault = forbidden_field("force", "may not be specified for non-apply patch")
             raise invalid("meta.k8s.io", "PatchOptions", "", [fault])
-        change = await worked_out(size, partial(self._change, request, resource, options))
+        change = await offload(size, partial(self._change, request, resource, options))
         done = await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
         return self._answer(request, resource, done, want)
 
@@ -191,10 +191,10 @@ class Editor:
         options, target = call.options, request.target
         if not request.param("fieldManager"):
             raise _required_manager()
-        config = await worked_out(call.size, partial(self._applied, request, resource))
+        config = await offload(call.size, partial(self._applied, request, resource))
         repeated = None
         if options.validation != "Ignore":
-            repeated = await worked_out(call.size, partial(repeated_in_yaml, request.body, []))
+            repeated = await offload(call.size, partial(repeated_in_yaml, request.body, []))
         call.tracked = True
 
         def change(live: Json | None) -> Json:
@@ -232,7 +232,7 @@ class Editor:
                 if not missing:
                     return await self._writer.modify(resource, change, call, namespace=target.namespace, name=target.name)
                 self._authorize_create(request, resource, call)
-                created = await worked_out(call.size, partial(change, None))
+                created = await offload(call.size, partial(change, None))
                 _refuse_uid(resource, created["metadata"])
                 created["metadata"].pop("resourceVersion", None)
                 return await self._writer.insert(resource, created, call, namespace=target.namespace)

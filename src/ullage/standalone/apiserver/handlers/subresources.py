@@ -23,7 +23,7 @@ from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.builtin import CONNECT
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.versions import view
-from ullage.standalone.apiserver.limits.threads import worked_out
+from ullage.standalone.apiserver.limits.threads import offload
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.answers import Answer, json_answer
 from ullage.standalone.apiserver.request.decoding import accept_sent, check_shape, check_type
@@ -102,7 +102,7 @@ class Subresources:
             body = await accept_sent(request, _SCALE)
             check_type(body, _SCALE_KIND, self._registry)
             return lambda _: body
-        patch = await worked_out(len(request.body), partial(decode_json, request.body))
+        patch = await offload(len(request.body), partial(decode_json, request.body))
         if request.media_type == JSON_PATCH:
             return lambda scale: json_patch(scale, patch)
         if request.media_type in (MERGE_PATCH, STRATEGIC) and isinstance(patch, dict):

@@ -34,7 +34,7 @@ from ullage.standalone.apiserver.kinds.metadata import carry_metadata, finalizer
 from ullage.standalone.apiserver.kinds.resources import Resource, shape_of
 from ullage.standalone.apiserver.kinds.versions import ordered, view
 from ullage.standalone.apiserver.limits.semaphore import WORK_BYTES, FairSemaphore
-from ullage.standalone.apiserver.limits.threads import cost_of, worked_out
+from ullage.standalone.apiserver.limits.threads import cost_of, offload
 from ullage.standalone.apiserver.objects import Json, is_terminating
 from ullage.standalone.apiserver.status import (
     ApiError,
@@ -73,7 +73,7 @@ class Writer:
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._check_place(resource, meta)
         strategy = self._kinds.strategy(resource)
-        await worked_out(call.size, partial(self._complete, resource, obj, call))
+        await offload(call.size, partial(self._complete, resource, obj, call))
         attrs = self._attributes("CREATE", resource, call, namespace=namespace, obj=obj, old=None)
         self._admission.admit(attrs)
         call.warnings += await self._webhooks.mutate(attrs)
@@ -85,7 +85,7 @@ class Writer:
                 obj.pop("status", None)
             self._kinds.allocate(resource, obj)
             strategy.prepare_create(obj)
-            await worked_out(call.size, partial(validate_new, resource, strategy, obj))
+            await offload(call.size, partial(validate_new, resource, strategy, obj))
             if resource.custom is not None and not attempt:
                 call.warnings += finalizer_warnings(obj["metadata"], None)
             attrs.object, attrs.name = obj, obj["metadata"]["name"]
@@ -183,7 +183,7 @@ class Writer:
             size = max(call.size, len(entry.data))
             async with self._room.hold(cost_of(entry.data), call.user.name):
                 live = view(resource).obj(entry.data, entry.rv)
-                new = await worked_out(size, partial(change, live))
+                new = await offload(size, partial(change, live))
                 check_preconditions(resource, new, live, patched=call.kind != "UpdateOptions", subresource=call.subresource)
                 new = await self._admit_update(resource, new, live, call, size=size)
                 try:
@@ -200,7 +200,7 @@ class Writer:
         new["metadata"].setdefault("name", live["metadata"]["name"])
         carry_metadata(new["metadata"], live["metadata"])
         new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-        new = await worked_out(size, partial(self._complete_change, resource, new, live, call))
+        new = await offload(size, partial(self._complete_change, resource, new, live, call))
         attrs = self._attributes("UPDATE", resource, call, namespace=live["metadata"].get("namespace", ""), obj=new, old=live)
         attrs.name = live["metadata"]["name"]
         self._admission.admit(attrs)
@@ -214,7 +214,7 @@ class Writer:
             self._kinds.allocate(resource, new)
         count_generation(resource, strategy, new=new, live=live, subresource=call.subresource)
         judge = partial(validate_changed, resource, strategy, new=new, live=live, subresource=call.subresource)
-        await worked_out(size, judge)
+        await offload(size, judge)
         if resource.custom is not None and not call.subresource:
             call.warnings += finalizer_warnings(new["metadata"], live["metadata"])
         attrs.object = new

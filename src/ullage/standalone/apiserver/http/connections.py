@@ -37,7 +37,7 @@ MOST_CONNECTIONS: Final = 4096
 LONG_URL: Final = 32_000
 
 
-class Protocol(BoundedProtocol):
+class Connection(BoundedProtocol):
     """One connection. The client's certificate is handed on with each request: it is part of who asks."""
 
     trimmer = Trimmer()  # of all of them
@@ -154,8 +154,8 @@ class Protocol(BoundedProtocol):
         small = self._head_bytes <= MOST_ANONYMOUS_HEADS // MOST_ANONYMOUS  # so many of these are not too much
         return self._anonymous and not small and sum(one._head_bytes for one in self._anonymous_ones()) > MOST_ANONYMOUS_HEADS
 
-    def _anonymous_ones(self) -> list[Protocol]:
-        return [one for one in cast("set[Protocol]", self.connections) if one._anonymous]
+    def _anonymous_ones(self) -> list[Connection]:
+        return [one for one in cast("set[Connection]", self.connections) if one._anonymous]
 
 
 class HttpServer(uvicorn.Server):
@@ -168,8 +168,8 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does it for given sockets, with a deadline for handshakes."""
 
-        def connection() -> Protocol:
-            return Protocol(config=self.config, server_state=self.server_state, app_state={})
+        def connection() -> Connection:
+            return Connection(config=self.config, server_state=self.server_state, app_state={})
 
         loop = asyncio.get_running_loop()
         self.servers = [

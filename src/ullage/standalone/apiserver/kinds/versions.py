@@ -1,4 +1,4 @@
-"""From stored bytes to what the client asked for: another version, a list, a Table, metadata only, YAML."""
+"""An object from the version in which it is stored to the one that is asked for, and back; and lists of such objects."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ VALUE_COST: Final = 600  # bytes, in all the copies of an object that a write ma
 TEXT_COST: Final = 6
 
 
-async def worked_out(size: int, step: Callable[[], T]) -> T:
+async def offload(size: int, step: Callable[[], T]) -> T:
     """What the step returns or raises. `size` is how many bytes it is about."""
     if size <= INLINE:
         return step()

@@ -9,7 +9,7 @@ from ullage.standalone.apiserver.codec.json import BadBody, check_stored_depth
 from ullage.standalone.apiserver.codec.protobuf import Expected
 from ullage.standalone.apiserver.codec.strict import Sent, find_faults
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
-from ullage.standalone.apiserver.limits.threads import worked_out
+from ullage.standalone.apiserver.limits.threads import offload
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.request.request import YAML_TYPES, Request, decode_body
 from ullage.standalone.apiserver.request.write_options import WriteOptions, write_options
@@ -57,7 +57,7 @@ def accept_body(request: Request, resource: Resource, registry: Registry) -> Jso
 
 async def accept_sent(request: Request, expected: Expected) -> Json:
     """A body of a kind that is not stored, its fields of the right types."""
-    return await worked_out(len(request.body), partial(_sent, request, expected))
+    return await offload(len(request.body), partial(_sent, request, expected))
 
 
 def _sent(request: Request, expected: Expected) -> Json:
@@ -76,7 +76,7 @@ def check_shape(obj: Json, expected: Expected) -> None:
 
 async def accept_review(request: Request, resource: Resource, registry: Registry) -> Json:
     """The body of a review: a question of a built-in kind, which is answered and not stored."""
-    return await worked_out(len(request.body), partial(_review, request, resource, registry))
+    return await offload(len(request.body), partial(_review, request, resource, registry))
 
 
 def _review(request: Request, resource: Resource, registry: Registry) -> Json:
@@ -87,7 +87,7 @@ def _review(request: Request, resource: Resource, registry: Registry) -> Json:
 
 async def accept_delete_options(request: Request) -> Json:
     """Options of a delete. What is wrong with them is told without their kind."""
-    return await worked_out(len(request.body), partial(_delete_options, request))
+    return await offload(len(request.body), partial(_delete_options, request))
 
 
 def _delete_options(request: Request) -> Json:

@@ -16,7 +16,7 @@ import uvicorn
 
 from ullage import http1, pki
 from ullage.standalone.apiserver.http import connections
-from ullage.standalone.apiserver.http.connections import HttpServer, Protocol
+from ullage.standalone.apiserver.http.connections import Connection, HttpServer
 
 SHORT = 0.3  # seconds that a deadline is set to
 NEVER = 60.0  # seconds after which there is no deadline
@@ -39,7 +39,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 @asynccontextmanager
 async def serving(folder: Path, *, tls: bool = False) -> AsyncIterator[int]:
-    options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "http": Protocol}
+    options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "http": Connection}
     if tls:
         now, day = datetime.now(UTC), timedelta(days=1)
         pair = pki.issue_serving(pki.make_ca("test", now=now, lifetime=day), ["127.0.0.1"], now=now, lifetime=day)

@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from ullage.standalone.apiserver.limits.threads import INLINE, worked_out
+from ullage.standalone.apiserver.limits.threads import INLINE, offload
 
 
 @pytest.mark.parametrize(("size", "beside"), [(0, False), (INLINE, False), (INLINE + 1, True)])
 async def test_only_what_is_large_is_worked_out_beside_the_loop(size: int, beside: bool) -> None:
-    assert (await worked_out(size, threading.get_ident) != threading.get_ident()) is beside
+    assert (await offload(size, threading.get_ident) != threading.get_ident()) is beside
 
 
 async def test_what_is_worked_out_beside_the_loop_may_fail() -> None:
     with pytest.raises(ZeroDivisionError):
-        await worked_out(INLINE + 1, lambda: 1 // 0)
+        await offload(INLINE + 1, lambda: 1 // 0)

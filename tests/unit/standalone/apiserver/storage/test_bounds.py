@@ -129,9 +129,9 @@ class TestHistory:
         await kept.shorten()
         assert 0 < kept.compacted - began <= 6
         clock = FakeClock()
-        upkeep = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
+        maintenance = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
         for _ in range(20):
-            await upkeep.forget()
+            await maintenance.forget()
         assert kept.history.size <= 4 * MIB
         await kept.close()
 
@@ -279,21 +279,21 @@ class TestALongTime:
         disk = Database(tmp_path / "state.db", durable=False)
         kept = Store(disk, Limits(history=2 * MIB))
         clock = FakeClock()
-        upkeep = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
+        maintenance = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
         versions = dict.fromkeys((f"lease-{number}" for number in range(50)), 0)
         for turn in range(turns):
             writing = [kept.stage(THINGS, thing(name, 200), expect=rv) for name, rv in versions.items()]
             versions = {entry.key[1]: entry.rv for entry in await asyncio.gather(*writing)}
             if turn % 5 == 0:
                 clock.advance(10)
-                await upkeep.forget()
+                await maintenance.forget()
             if turn % 500 == 0:
-                await upkeep.tidy()
+                await maintenance.tidy()
         assert kept.revision == 50 * turns
         rows = disk._reader.execute("SELECT count(*) FROM revisions").fetchone()[0]
         assert rows < 10_000
         assert kept.history.size <= 2 * MIB + GRAIN
-        assert len(upkeep._marks) < 50
+        assert len(maintenance._marks) < 50
         assert len(kept._caches.of(THINGS).events) <= 2 * watch_cache.RECENT
         assert (len(kept._commits.heads), len(kept._commits), len(kept._caches.of(THINGS).waiters)) == (0, 0, 0)
         assert size_of(tmp_path) < 40 * MIB
@@ -301,10 +301,10 @@ class TestALongTime:
 
     async def test_small_revisions_are_bounded_by_their_number(self, kept: Store) -> None:
         clock = FakeClock()
-        upkeep = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
+        maintenance = Maintenance(kept, clock, history=300, expiry=EventExpiry(kept, clock, seconds=3600))
         await put(kept, "x")
         kept._caches.revision += MOST_HISTORY + 10
-        await upkeep.forget()
+        await maintenance.forget()
         assert kept.compacted == 11
 
 
@@ -454,5 +454,5 @@ class TestExpiry:
             about = {"involvedObject": {"namespace": "a"}, "reason": "a", "message": "b", "type": "Normal"}
             await kit.create("events", "core", namespace="a", **about)
             kit.clock.advance(3700)
-            await kit.server.upkeep._expiry.turn()
+            await kit.server.maintenance._expiry.turn()
             assert kit.get("events", "core", namespace="a") is None
