@@ -282,6 +282,14 @@ def test_what_another_webhook_refuses_costs_nothing_after_expiry(tenant: Tenant)
     until(lambda: tenant.pending() == [] and tenant.counted() == "1", "at rest the count is the truth")
 
 
+def test_an_object_of_less_than_nothing_is_refused_with_its_field(tenant: Tenant) -> None:
+    tenant.limit(10)
+    tenant.serve(replicas=1)
+    less = tenant.create("less", size=-90)
+    assert (less.code, "cups.pieces: -90: an amount is not negative" in less.message) == (422, True), less.raw
+    assert tenant.create("more", size=11).code == 403
+
+
 async def give_up_early(tenant: Tenant) -> None:
     """A client that waits for a second and is gone."""
     async with crowd(tenant) as clients:

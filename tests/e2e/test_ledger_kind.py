@@ -118,6 +118,13 @@ def test_a_count_never_goes_back_to_an_older_view(served: Api, kubectl: Kubectl)
     put_status(served, kubectl.namespace, {"observed": observed(1)})
 
 
+def test_a_sum_is_never_negative(served: Api, kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=ledger({}))
+    less = {"pods": {**observed(1)["pods"], "accounts": {"cups": {"pieces": "-90"}}}}
+    with pytest.raises(AssertionError, match=r"status\.observed\.pods\.accounts\.cups\.pieces"):
+        put_status(served, kubectl.namespace, {"observed": less})
+
+
 def attempts(number: int) -> dict[str, Slot]:
     one = Takings({Cell("snapshots/namespace", "storage"): Quantity.parse("1Gi")})
     return {

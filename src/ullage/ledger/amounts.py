@@ -2,15 +2,18 @@
 
 Both are maps in which nothing and zero are the same, so that equal amounts are equal values and an account that is empty
 leaves no trace. A limit is another thing, since there zero (none allowed) and nothing (no limit) differ: see `Limits`.
+
+None of them is ever negative: one object of -90 would make room for a hundred others. Whatever makes one is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from ullage.quantity import ZERO, Format, Quantity
+from ullage.errors import BadInput
+from ullage.quantity import ZERO, Format, Quantity, QuantityError
 
 K = TypeVar("K", bound=Hashable)
 
@@ -25,6 +28,17 @@ class Cell(NamedTuple):
 Limits = Mapping[Cell, Quantity]  # a cell that is absent has no limit; zero allows nothing
 
 
+class BadAmount(BadInput, ValueError):
+    """A text that is no amount, or an amount of less than nothing. `where` is its field."""
+
+
+def refuse_negative(amounts: Mapping[Any, Quantity]) -> None:
+    """Raises for the first that is less than nothing: `snapshots/vm/db.storage -1Gi: an amount is not negative`."""
+    for key, quantity in amounts.items():
+        if quantity.nanos < 0:
+            raise BadAmount(".".join(key) if isinstance(key, tuple) else str(key), quantity, "an amount is not negative")
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Cells(Generic[K]):
     """A quantity for each of some things; zero for all others."""
@@ -32,7 +46,9 @@ class Cells(Generic[K]):
     cells: Mapping[K, Quantity]
 
     def __init__(self, cells: Mapping[K, Quantity] | Iterable[tuple[K, Quantity]] = ()) -> None:
-        object.__setattr__(self, "cells", {key: value for key, value in dict(cells).items() if value.nanos})
+        kept = {key: value for key, value in dict(cells).items() if value.nanos}
+        refuse_negative(kept)
+        object.__setattr__(self, "cells", kept)
 
     def __getitem__(self, key: K) -> Quantity:
         return self.cells.get(key, ZERO)
@@ -54,16 +70,17 @@ class Cells(Generic[K]):
         return type(self)({key: self[key] + other[key] for key in self._keys(other)})
 
     def __sub__(self, other: Self) -> Self:
+        """What is left. To take away more than there is is an error: see `beyond`."""
         return type(self)({key: self[key] - other[key] for key in self._keys(other)}) if other.cells else self
 
     def __or__(self, other: Self) -> Self:
-        """The larger of both, of each thing alone. Amounts are not negative."""
+        """The larger of both, of each thing alone."""
         if not other.cells or not self.cells:
             return self if self.cells else other
         return type(self)({key: max(self[key], other[key]) for key in self._keys(other)})
 
     def __and__(self, other: Self) -> Self:
-        """The smaller of both, of each thing alone. Amounts are not negative."""
+        """The smaller of both, of each thing alone."""
         return type(self)({key: min(value, other[key]) for key, value in self.cells.items()})
 
     def __le__(self, other: Self) -> bool:
@@ -87,7 +104,7 @@ class Amounts(Cells[str]):
 
     @classmethod
     def parse(cls, written: Mapping[str, str]) -> Amounts:
-        return cls({resource: Quantity.parse(text) for resource, text in written.items()})
+        return cls({resource: parse_amount(text, field=resource) for resource, text in written.items()})
 
     def written(self) -> dict[str, str]:
         """Canonical strings, resources in order: the same amounts always read the same."""
@@ -111,8 +128,9 @@ class Takings(Cells[Cell]):
         )
 
     @classmethod
-    def parse(cls, written: Mapping[str, Mapping[str, str]]) -> Takings:
-        return cls(parse_limits(written))
+    def parse(cls, written: Mapping[str, Mapping[str, str]], *, field: str = "") -> Takings:
+        """`field` is where they are written, for errors."""
+        return cls(parse_limits(written, field=field))
 
     def account(self, name: str) -> Amounts:
         return Amounts({cell.resource: quantity for cell, quantity in self.cells.items() if cell.account == name})
@@ -140,12 +158,24 @@ def total(parts: Iterable[Takings]) -> Takings:
     return Takings(sums)
 
 
-def parse_limits(written: Mapping[str, Mapping[str, str]]) -> dict[Cell, Quantity]:
+def parse_limits(written: Mapping[str, Mapping[str, str]], *, field: str = "") -> dict[Cell, Quantity]:
+    """`field` is where they are written, for errors: `spec.limits`."""
+    place = f"{field}." if field else ""
     return {
-        Cell(account, resource): Quantity.parse(text)
+        Cell(account, resource): parse_amount(text, field=f"{place}{account}.{resource}")
         for account, amounts in written.items()
         for resource, text in amounts.items()
     }
+
+
+def parse_amount(text: str, *, field: str) -> Quantity:
+    """A quantity of nothing or more. Any other text is an error that names its field."""
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError as error:
+        raise BadAmount(field, text, str(error)) from error
+    refuse_negative({field: quantity})
+    return quantity
 
 
 def write_limits(limits: Limits) -> dict[str, dict[str, str]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from ullage.ledger.amounts import NOTHING, Amounts, Limits, Takings, total
+from ullage.ledger.amounts import NOTHING, Amounts, Limits, Takings, refuse_negative, total
 from ullage.quantity import ZERO, Quantity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -104,6 +104,7 @@ class Book:
         since: datetime | None = None,
     ) -> Book:
         observed, pending = observed or {}, pending or {}
+        refuse_negative(limits)
         return cls(
             limits=limits,
             observed=observed,
@@ -294,6 +295,8 @@ def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
 
     A first limit on an account starts the wait until the ledger is exact (`ready`).
     """
+    if limits is not book.limits:
+        refuse_negative(limits)
     accounts = frozenset(cell.account for cell in limits)
     if accounts - book.limited or book.since is None:
         return replace(book, limits=limits, limited=accounts, since=now)

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from ullage.errors import Terminal
 from ullage.kube.kinds import Kind, Object
-from ullage.kube.review import Review
-from ullage.ledger.amounts import NOTHING
+from ullage.kube.review import Review, Unreadable
+from ullage.ledger.amounts import NOTHING, BadAmount
 from ullage.ledger.book import Charge, key_of
-from ullage.ledger.service.views import Takes
+from ullage.ledger.service.views import Taken, Takes
 
 T = TypeVar("T", bound=Object)
 
@@ -33,15 +33,21 @@ class Addressed:
 def charge_of(
     review: Review, kind: Kind[T], takes: Takes[T], *, cluster: str = "", past_limit: bool = False
 ) -> Addressed | None:
-    """What a request asks of a ledger; None where there is nothing to ask: a deletion, or an object that takes nothing."""
+    """What a request asks of a ledger; None where there is nothing to ask: a deletion, or an object that takes nothing.
+
+    Raises `Unreadable`, which names the field, where the object would take less than nothing.
+    """
     if review.operation not in ("CREATE", "UPDATE"):
         return None
     new = review.object(kind)
-    wanted = takes(new)
+    try:
+        wanted = takes(new)
+    except BadAmount as error:
+        raise Unreadable(error.where, f"{error.given}: {error.problem}") from error
     if wanted is None:
         return None
     old = review.old(kind) if review.operation == "UPDATE" else None
-    had = takes(old) if old is not None else None
+    had = _had(old, takes)
     meta = new.metadata if old is None else old.metadata
     if not meta.uid or (old is not None and not meta.resource_version):
         raise NoIdentity(f"{kind.name} {meta.name!r}: the request carries no uid")
@@ -56,3 +62,11 @@ def charge_of(
         past_limit=past_limit,
     )
     return Addressed(wanted.ledger, charge)
+
+
+def _had(old: T | None, takes: Takes[T]) -> Taken | None:
+    """What the old object takes. One that takes no amount that can be is in no sum, so what mends it pays for all of it."""
+    try:
+        return takes(old) if old is not None else None
+    except BadAmount:
+        return None

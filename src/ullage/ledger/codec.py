@@ -34,9 +34,13 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
     pending = decode(status.pending, ledger=name)
     try:
         book = Book.of(
-            limits=parse_limits(ledger.spec.limits),
+            limits=parse_limits(ledger.spec.limits, field="spec.limits"),
             observed={
-                kind: Observed(one.view, datetime.fromisoformat(one.time), Takings.parse(one.accounts))
+                kind: Observed(
+                    one.view,
+                    datetime.fromisoformat(one.time),
+                    Takings.parse(one.accounts, field=f"status.observed.{kind}.accounts"),
+                )
                 for kind, one in status.observed.items()
             },
             pending=pending,

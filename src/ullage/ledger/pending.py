@@ -27,9 +27,8 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from ullage.errors import Terminal
-from ullage.ledger.amounts import Cell, Takings
+from ullage.ledger.amounts import Cell, Takings, parse_amount
 from ullage.ledger.book import Attempt, Slot
-from ullage.quantity import Quantity
 
 VERSION = "1"
 _LARGEST = 16 << 20  # bytes once inflated: far more than an API object may have, far less than hurts
@@ -140,7 +139,10 @@ def _inflated(text: str) -> bytes:
 
 def _slots(columns: _Columns) -> dict[str, Slot]:
     cells = [Cell(*names) for names in columns.cells]
-    amounts = [Takings({cells[cell]: Quantity.parse(text) for cell, text in listed}) for listed in columns.amounts]
+    amounts = [
+        Takings({cells[cell]: parse_amount(text, field=".".join(cells[cell])) for cell, text in listed})
+        for listed in columns.amounts
+    ]
     # strict: columns of different length are not what was written.
     rows = zip(_unpacked(columns.uids), columns.booked, columns.takes, columns.versions, strict=True)
     attempts = [(uid, Attempt(amounts[takes], columns.earliest + booked, version)) for uid, booked, takes, version in rows]

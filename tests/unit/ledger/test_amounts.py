@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
 import pytest
 
-from ullage.ledger.amounts import NOTHING, Amounts, Cell, Takings, parse_limits, spell, total, write_limits
+from ullage.ledger.amounts import NOTHING, Amounts, BadAmount, Cell, Takings, parse_limits, spell, total, write_limits
+from ullage.ledger.book import Book, with_limits
 from ullage.quantity import Quantity
 
 A = Amounts.parse({"cpu": "2", "memory": "1Gi"})
 B = Amounts.parse({"cpu": "500m", "storage": "10Gi"})
+LESS = Quantity.of(-1)
 
 
 @pytest.mark.parametrize(
@@ -21,13 +27,51 @@ B = Amounts.parse({"cpu": "500m", "storage": "10Gi"})
         pytest.param(A.beyond(B), {"cpu": "1500m", "memory": "1Gi"}, id="beyond: only what is more"),
         pytest.param(B.beyond(Amounts()), {"cpu": "500m", "storage": "10Gi"}, id="beyond nothing is everything"),
         pytest.param(Amounts() | B, {"cpu": "500m", "storage": "10Gi"}, id="the larger of nothing and something"),
-        pytest.param(Amounts() - B, {"cpu": "-500m", "storage": "-10Gi"}, id="a difference may be negative"),
     ],
 )
 def test_each_resource_is_reckoned_alone(made: Amounts, expected: dict[str, str]) -> None:
     assert made.written() == expected
     assert made == Amounts.parse(expected)
     assert isinstance(made, Amounts)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(lambda: Amounts({"cpu": LESS}), "cpu -1: an amount is not negative", id="an amount"),
+        pytest.param(lambda: Amounts.parse({"cpu": "-1"}), "cpu -1: an amount is not negative", id="an amount that is read"),
+        pytest.param(lambda: Amounts() - B, "cpu -500m: an amount is not negative", id="more taken away than there is"),
+        pytest.param(lambda: Takings({Cell("a/b", "cpu"): LESS}), "a/b.cpu -1: an amount is not negative", id="a taking"),
+        pytest.param(
+            lambda: Takings.parse({"a/b": {"cpu": "-1n"}}), "a/b.cpu -1n: an amount is not negative", id="a taking that is read"
+        ),
+        pytest.param(
+            lambda: parse_limits({"a/b": {"cpu": "-1"}}, field="spec.limits"),
+            "spec.limits.a/b.cpu -1: an amount is not negative",
+            id="a limit that is read",
+        ),
+        pytest.param(
+            lambda: parse_limits({"a/b": {"cpu": "much"}}, field="spec.limits"),
+            "spec.limits.a/b.cpu much: quantities must match",
+            id="a limit that is no quantity",
+        ),
+        pytest.param(
+            lambda: Book.of(limits={Cell("a/b", "cpu"): LESS}), "a/b.cpu -1: an amount is not negative", id="a book's limit"
+        ),
+        pytest.param(
+            lambda: with_limits(Book.of(limits={}), {Cell("a/b", "cpu"): LESS}, datetime.now(UTC)),
+            "a/b.cpu -1: an amount is not negative",
+            id="a limit that a book gets",
+        ),
+    ],
+)
+def test_what_is_no_amount_is_refused_with_its_field(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(BadAmount, match=f"^{re.escape(message)}"):
+        make()
+
+
+def test_minus_zero_is_nothing() -> None:
+    assert Amounts.parse({"cpu": "-0"}) == Amounts()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.ledger.simulated import CUPS, Cup, cup_key, takes
-from ullage.kube.review import GroupVersionKind, GroupVersionResource, Operation, Request, Review
+from ullage.kube.review import GroupVersionKind, GroupVersionResource, Operation, Request, Review, Unreadable
 from ullage.ledger.amounts import NOTHING
 from ullage.ledger.book import Charge
 from ullage.ledger.charges import Addressed, NoIdentity, charge_of
@@ -77,3 +77,15 @@ def test_growth_that_has_happened_is_marked_by_whoever_may() -> None:
 def test_an_object_without_a_uid_cannot_be_booked() -> None:
     with pytest.raises(NoIdentity):
         charge_of(review("CREATE", body(3, uid="")), CUPS, by_label)
+
+
+def test_an_object_that_would_take_less_than_nothing_is_refused_with_its_field() -> None:
+    with pytest.raises(Unreadable, match=r"^cups\.size: -90: an amount is not negative$") as caught:
+        charge_of(review("CREATE", body(-90)), CUPS, by_label)
+    assert caught.value.cause.field == "cups.size"
+
+
+def test_what_mends_an_object_that_takes_less_than_nothing_pays_for_all_of_it() -> None:
+    """Nothing of it is in any sum."""
+    mended = charge_of(review("UPDATE", body(3), body(-90)), CUPS, by_label)
+    assert mended == Addressed("team", charge(on_version=7, old=NOTHING))

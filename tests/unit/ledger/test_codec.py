@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -77,6 +78,26 @@ def test_limits_are_noticed_when_a_ledger_is_read() -> None:
 def test_what_cannot_be_read_is_an_error_that_names_the_ledger(status: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match="ledger ns-lab: "):
         book_of(ledger(msgspec.convert(status, LedgerStatus)), now=BEGIN)
+
+
+SUM = {"view": 1, "time": "2026-01-01T00:00:00Z", "accounts": {"a/b": {"cpu": "-1"}}}
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        pytest.param(ledger(limits={"a/b": {"cpu": "-1"}}), "spec.limits.a/b.cpu -1: an amount is not negative", id="a limit"),
+        pytest.param(ledger(limits={"a/b": {"cpu": "x"}}), "spec.limits.a/b.cpu x: quantities must", id="a limit that is none"),
+        pytest.param(
+            ledger(msgspec.convert({"observed": {"pods": SUM}}, LedgerStatus)),
+            "status.observed.pods.accounts.a/b.cpu -1: an amount is not negative",
+            id="a sum",
+        ),
+    ],
+)
+def test_an_amount_that_cannot_be_is_refused_with_its_field(read: Ledger, message: str) -> None:
+    with pytest.raises(LedgerError, match=f"^ledger ns-lab: {re.escape(message)}"):
+        book_of(read, now=BEGIN)
 
 
 # --- is it worth a write? --------------------------------------------------------------------------------------------

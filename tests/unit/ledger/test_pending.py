@@ -125,6 +125,7 @@ def test_the_valid_string_of_these_tests_is_valid() -> None:
         pytest.param(packed([1], tail=b"x"), id="bytes after the stream"),
         pytest.param(columns(more=[]), id="one column too many"),
         pytest.param(columns(amounts=[[[0, "1 "]]]), id="no quantity"),
+        pytest.param(columns(amounts=[[[0, "-1"]]]), id="an amount of less than nothing"),
         pytest.param(columns(amounts=[[[1, "1"]]]), id="a cell that is not there"),
         pytest.param(columns(amounts=[[[-1, "1"]]]), id="a negative index"),
         pytest.param(columns(keys=[[1, "a", 0, 1]]), id="a place that is not there"),
@@ -147,6 +148,11 @@ def test_the_valid_string_of_these_tests_is_valid() -> None:
 def test_any_other_string_is_an_error_that_names_the_ledger(text: str) -> None:
     with pytest.raises(PendingError, match=r"ledger ns-lab: status\.pending cannot be read: .+ledger rebuild ns-lab"):
         decode(text, ledger="ns-lab")
+
+
+def test_an_amount_of_less_than_nothing_is_named() -> None:
+    with pytest.raises(PendingError, match=r"a\.cpu -90: an amount is not negative"):
+        decode(columns(amounts=[[[0, "-90"]]]), ledger="ns-lab")
 
 
 @given(st.text())

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.ledger.world import BEGIN, EXPIRY, TOTAL, Folder, World
+from ullage.ledger import amounts
 from ullage.ledger import book as booking
 from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, Takings
@@ -256,6 +257,13 @@ def booked_again_when_the_first_had_expired(world: World) -> None:
     world.commit(late)
 
 
+def object_of_less_than_nothing(world: World) -> None:
+    world.slip_in("a", -90)
+    world.fold()
+    world.commit(world.create("b", 100))
+    world.delete("a")
+
+
 def _look_until_expired(world: World, folder: Folder) -> None:
     world.look(folder)
     world.wait(EXPIRY + 1)
@@ -366,13 +374,13 @@ def never(*facts: object, **more: object) -> bool:
 
 @dataclass(frozen=True)
 class Weakening:
-    """One rule, replaced. A rule that `fold` has imported from `book` is replaced in both."""
+    """One rule, replaced. A rule that one module has imported from another is replaced in both."""
 
     rule: str
     by: Callable[..., Any]
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (booking, folding):
+        for module in (amounts, booking, folding):
             if hasattr(module, self.rule):
                 patch.setattr(module, self.rule, self.by)
 
@@ -467,6 +475,7 @@ WEAKENINGS = [
         all_of_a_name_are_lost_together,
         id="without a view, attempts of one name go together",
     ),
+    weaker(object_of_less_than_nothing, "refuse_negative", lambda amounts: None, id="an amount may be negative"),
 ]
 
 

@@ -8,13 +8,14 @@ the interleaving that it is, and a random walk can take the same steps.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from ullage.ledger import book as rules
 from ullage.ledger import fold as folding
-from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, total
+from ullage.ledger.amounts import NOTHING, BadAmount, Cell, Limits, Takings, total
 from ullage.ledger.book import MOST_ATTEMPTS, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
 from ullage.quantity import Quantity
@@ -165,6 +166,11 @@ class World:
                 self.flying[-1] = replace(rerun, admitted=request.admitted)
         return False
 
+    def slip_in(self, name: str, size: int) -> None:
+        """An object that nobody admitted: made while no webhook was there."""
+        self.uids += 1
+        self._store(Thing(name, f"uid-{self.uids}", self.revision + 1, size))
+
     def drop(self, request: Request) -> None:
         """Another webhook refused it, or its client or the API server went away."""
         self.flying.remove(request)
@@ -202,7 +208,8 @@ class World:
         self.fold_view(StillView(self, self.revision if at is None else at, began), by=by)
 
     def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
-        self.book = folding.fold(self.book, view, kind=kind, now=self.now(), live=by.live if by else {})
+        with contextlib.suppress(BadAmount):  # then the view is not usable
+            self.book = folding.fold(self.book, view, kind=kind, now=self.now(), live=by.live if by else {})
 
     def look(self, folder: Folder) -> None:
         """Reads the ledger, and the names of what has expired; what is learned may be used in any later fold."""

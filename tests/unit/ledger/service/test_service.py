@@ -279,6 +279,16 @@ async def test_a_ledger_that_cannot_be_read_refuses_with_its_name(server: Server
 
 
 @simulated
+async def test_an_object_of_less_than_nothing_makes_no_room(server: Server) -> None:
+    """One of -90, made while no webhook looked."""
+    server.put(LEDGERS, ledger(10))
+    server.cup("odd", -90)
+    async with process(server) as service:
+        assert not (await ask(service, creating("large", 100)))[0].allowed
+        assert (await ask(service, creating("small", 10)))[0].allowed
+
+
+@simulated
 async def test_a_missing_right_is_told_and_not_retried(server: Server) -> None:
     server.put(LEDGERS, ledger(5))
 
