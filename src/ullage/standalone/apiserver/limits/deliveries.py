@@ -53,7 +53,7 @@ class Deliveries:
 
     def __init__(self, most: int = MOST_HELD, grace: float = GRACE) -> None:
         self._most = most
-        self._patience = grace
+        self._grace = grace
         self._waiting: dict[Delivery, None] = {}
         self.held = 0
 
@@ -82,7 +82,7 @@ class Deliveries:
         """Returns when there is room. One that is larger than all there is may go alone."""
         while self._waiting and self.held + size > self._most:
             longest = next(iter(self._waiting))
-            left = longest.since + self._patience - asyncio.get_running_loop().time()
+            left = longest.since + self._grace - asyncio.get_running_loop().time()
             if left > 0:
                 await asyncio.sleep(left)
                 continue

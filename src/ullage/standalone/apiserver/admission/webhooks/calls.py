@@ -109,12 +109,12 @@ class Caller:
             url = URL(hook.client.get("url") or "")
             if url.scheme != "https":
                 raise _failed(f"'url' must be a HTTPS url, got {json_string(str(url))}")
-            shown = url.update_query(timeout=_patience(hook))
+            shown = url.update_query(timeout=_timeout(hook))
             return shown, shown, None
         namespace, name, port = service["namespace"], service["name"], service.get("port") or 443
         host = f"{name}.{namespace}.svc"
         path = "/" + (service.get("path") or "").lstrip("/")
-        shown = URL(f"https://{host}:{port}{path}?timeout={_patience(hook)}")
+        shown = URL(f"https://{host}:{port}{path}?timeout={_timeout(hook)}")
         found = self._resolve(namespace, name, port)
         if found is None:
             raise _failed(f'Post "https://{host}:{port}{shown.raw_path_qs}": service {json_string(name)} not found')
@@ -133,7 +133,7 @@ class Caller:
         return session
 
 
-def _patience(hook: Hook) -> str:
+def _timeout(hook: Hook) -> str:
     """How long the webhook is told that it has: its own timeout, or what is left of the request. The request ends by itself,
     as a whole: a webhook that may fail must not let it go on for a moment longer."""
     return f"{max(1, math.ceil(min(hook.timeout, remaining())))}s"

@@ -1,0 +1,79 @@
+"""The tree stays one in which a stranger finds the room at once: short modules, small folders, one class of a name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "ullage"
+MOST_LINES = 350
+MOST_MODULES = 15  # in a folder, its docstring's file aside
+MOST_DOCSTRING_LINES = 8  # of a package
+# Words that were pictures of something: CONTRIBUTING.md has the word of the field for each.
+PICTURES = frozenset(
+    ["desk", "door", "errand", "fleet", "keeper", "patience", "shelf", "shelves", "sighting", "stock", "telling", "teller"]
+)
+
+
+@cache
+def modules() -> dict[Path, ast.Module]:
+    """All that people write: what protoc generates has the length and the names that it has."""
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py")) if "_pb2" not in path.name}
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def slice_of(path: Path) -> str:
+    """The package that one thing has one name in; on one machine the server, the world and `up` know nothing of each other."""
+    parts = path.relative_to(SOURCE).parts
+    return "/".join(parts[:2] if parts[0] == "standalone" else parts[:1])
+
+
+def definitions(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_no_module_is_long() -> None:
+    lengths = {shown(path): len(path.read_text().splitlines()) for path in modules()}
+    assert {path: length for path, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_no_folder_is_crowded() -> None:
+    crowds: dict[str, int] = defaultdict(int)
+    for path in modules():
+        crowds[shown(path.parent)] += path.name != "__init__.py"
+    assert {folder: count for folder, count in crowds.items() if count > MOST_MODULES} == {}
+
+
+def test_a_class_s_name_means_one_thing_in_a_slice() -> None:
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path, tree in modules().items():
+        for node in definitions(tree):
+            if isinstance(node, ast.ClassDef):
+                places[slice_of(path), node.name].append(shown(path))
+    assert {key: found for key, found in places.items() if len(found) > 1} == {}
+
+
+def test_nothing_is_named_by_a_picture() -> None:
+    names = [
+        (shown(path), name)
+        for path, tree in modules().items()
+        for name in (path.stem, *(one.name for one in definitions(tree)))
+    ]
+    words = {(path, name): re.findall(r"[A-Z]?[a-z]+", name) for path, name in names}
+    assert [key for key, found in words.items() if PICTURES & {word.lower() for word in found}] == []
+
+
+@pytest.mark.parametrize("path", sorted({path.parent for path in modules()}), ids=shown)
+def test_a_package_says_in_a_few_lines_what_is_in_it(path: Path) -> None:
+    said = ast.get_docstring(modules()[path / "__init__.py"]) if (path / "__init__.py").exists() else None
+    assert said is not None
+    assert len(said.splitlines()) <= MOST_DOCSTRING_LINES
