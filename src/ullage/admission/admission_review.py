@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ullage.errors import BadInput
-from ullage.kube.overlay import Json
+from ullage.kube.objects import Json
 from ullage.kube.review import Decision, Request, Review
 
 API_VERSION: Final = "admission.k8s.io/v1"

@@ -16,7 +16,7 @@ from ullage.admission.endpoint import path_of
 from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from ullage.kube.client.client import Client
 from ullage.kube.kinds import Kind
-from ullage.kube.overlay import Json
+from ullage.kube.objects import Json
 from ullage.kube.review import Hook, Target
 
 DOMAIN: Final = "webhook.ullage.io"

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from ullage.engines.api import AttachmentTicket, Snapshot, TicketOwner, Volume
+from ullage.kube.objects import Json
 from ullage.times import timestamp
 
-Json = dict[str, Any]
 Wanted = Callable[[TicketOwner], bool]  # whether an owner is there, and needs the volume attached
 
 KIND: Final = "Snapshot"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-Json = dict[str, Any]
+from ullage.kube.objects import Json
+
 _NOTHING: Any = object()
 
 

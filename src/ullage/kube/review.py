@@ -17,7 +17,8 @@ import msgspec
 from ullage.errors import Terminal
 from ullage.kube.errors import Cause
 from ullage.kube.kinds import Kind, Object, Value
-from ullage.kube.overlay import Json, difference, overlay
+from ullage.kube.objects import Json
+from ullage.kube.overlay import difference, overlay
 from ullage.names import is_label
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]

@@ -6,9 +6,8 @@ Only what we read and write counts: a served version, the scope, the status subr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-Json = dict[str, Any]
+from ullage.kube.objects import Json
 
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 _EITHER = "x-kubernetes-int-or-string"

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ullage.app.installer.compatibility import lacking
-from ullage.app.installer.manifests import DIGEST, Json, Manifest
+from ullage.app.installer.manifests import DIGEST, Manifest
 from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Terminal
@@ -25,6 +25,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.codec import APPLY_PATCH
 from ullage.kube.crds.definitions import MANAGED_BY, is_ours
 from ullage.kube.errors import AlreadyExists, ApiError, NotFound
+from ullage.kube.objects import Json
 
 MANAGER: Final = "ullage-install"
 ESTABLISH_SECONDS: Final = 30.0

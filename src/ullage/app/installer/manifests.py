@@ -19,9 +19,8 @@ from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
 from ullage.kube.builtin.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
 from ullage.kube.kinds import Kind
+from ullage.kube.objects import Json
 from ullage.kube.slices import Slice
-
-Json = dict[str, Any]
 
 NAMESPACE: Final = "ullage-system"
 SIDECAR: Final = "ullage:csi-sidecar"

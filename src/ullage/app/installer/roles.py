@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.kube.kinds import Kind
+from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice
-
-Json = dict[str, Any]
 
 CONTROLLER: Final = "controller"
 WEBHOOK: Final = "webhook"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
 
-from ullage.kube.objects import find_condition
+from ullage.kube.objects import Json, find_condition
 from ullage.ledger.amounts import Takings, spell
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
 from ullage.ledger.codec import READY, WITHIN_LIMITS, book_of
 
-Json = dict[str, Any]
 COLUMNS: Final = ("NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,19 +9,19 @@ import csv
 import io
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
 
 from ullage.cli.snapshot.found import Found
+from ullage.kube.objects import Json
 from ullage.ledger.amounts import spell
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot
 from ullage.times import read_time, timestamp
 
-Json = dict[str, Any]
 NONE: Final = "-"
 COLUMNS: Final = ("NAME", "CLAIM", "STATE", "SIZE", "CUT", "AGE")
 WIDE: Final = ("RECORD", "CLASS", "READY", "ERROR")

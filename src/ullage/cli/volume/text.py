@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -13,8 +13,8 @@ from ullage.cli.volume.chain import Line, Totals, lines, totals
 from ullage.cli.volume.reading import FoundVolume
 from ullage.engines.api import SNAPSHOTS, VOLUMES, to_bytes
 from ullage.engines.chain import HEAD
+from ullage.kube.objects import Json
 
-Json = dict[str, Any]
 COLUMNS: Final = ("VOLUME", "CLAIM", "STATE", "SIZE", "USED", "SNAPSHOTS", "RECLAIMABLE", "AGE")
 WIDE: Final = ("NODE", "ROBUSTNESS", "ENGINE", "ENGINE STATE", "HEAD")
 CHAIN: Final = ("NAME", "SIZE", "TAKEN", "AGE", "BY", "STATE")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,8 +23,6 @@ from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
 from ullage.ledger.api import NAMESPACE
-
-Json = dict[str, Any]
 
 # Our own identities: they show what engines have, which is nobody's request.
 SYSTEM: Final = frozenset(f"system:serviceaccount:{NAMESPACE}:{name}" for name in ("controller", "webhook"))

@@ -15,12 +15,13 @@ import msgspec
 
 from ullage.clock import Clock
 from ullage.kube.client import codec
-from ullage.kube.client.codec import Json, WatchEvent
+from ullage.kube.client.codec import WatchEvent
 from ullage.kube.client.config import Config
 from ullage.kube.client.reader import PAGE, WATCH_SECONDS, Each, Listing, Reader
 from ullage.kube.client.transport import JSON_TYPE, Call, Guard, Retries, Transport
 from ullage.kube.errors import Conflict, Gone, Invalid, NotFound
 from ullage.kube.kinds import Kind, Object
+from ullage.kube.objects import Json
 
 __all__ = ["Client", "Listing", "Reader", "Retries", "WatchEvent"]
 

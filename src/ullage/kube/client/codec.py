@@ -16,9 +16,9 @@ import msgspec
 from ullage.errors import BadInput
 from ullage.kube.errors import Status, Unavailable, Undecodable, from_status
 from ullage.kube.kinds import Kind, Object, without_nulls
+from ullage.kube.objects import Json
 
 T = TypeVar("T", bound=Object)
-Json = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

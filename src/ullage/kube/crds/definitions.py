@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import yaml
 
-from ullage.kube.crds.schemas import OPEN_MARK, Json, SchemaError, schema_of
+from ullage.kube.crds.schemas import OPEN_MARK, SchemaError, schema_of
 from ullage.kube.kinds import Column, Kind, Rule
+from ullage.kube.objects import Json
 
 __all__ = ["MANAGED_BY", "SchemaError", "crd_of", "is_ours", "to_yaml", "undocumented"]
 

@@ -18,8 +18,7 @@ from msgspec import inspect as shapes
 from ullage.errors import Terminal
 from ullage.kube.crds.docstrings import attribute_docs, prose
 from ullage.kube.kinds import Meta
-
-Json = dict[str, Any]
+from ullage.kube.objects import Json
 
 OPEN_MARK: Final = "x-kubernetes-preserve-unknown-fields"
 EITHER_MARK: Final = "x-kubernetes-int-or-string"

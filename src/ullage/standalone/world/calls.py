@@ -11,7 +11,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.codec import collection_path, object_path
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta
-from ullage.standalone.world.model import NODE, Json
+from ullage.kube.objects import Json
+from ullage.standalone.world.model import NODE
 
 
 async def create(client: Client, kind: Kind[Any], body: Json) -> bool:

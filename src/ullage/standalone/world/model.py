@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from ullage.kube.builtin.core import CLAIMS, PersistentVolume, PersistentVolumeClaim
+from ullage.kube.objects import Json
 from ullage.snapshots.settings import HOSTPATH
-
-Json = dict[str, Any]
 
 NODE: Final = "ullage"
 HOSTNAME: Final = "kubernetes.io/hostname"

@@ -9,9 +9,9 @@ from ullage.kube.client.client import Client
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
+from ullage.kube.objects import Json
 from ullage.standalone.world import calls
 from ullage.standalone.world.lookup import BY_CONTROLLER, StorageLookup
-from ullage.standalone.world.model import Json
 
 CREATED: Final = Reason("SuccessfulCreate", action="Create")
 DELETED: Final = Reason("SuccessfulDelete", action="Delete")

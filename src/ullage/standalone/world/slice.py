@@ -20,6 +20,7 @@ from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
+from ullage.kube.objects import Json
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
 from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
@@ -38,7 +39,6 @@ from ullage.standalone.world.controllers.unsupported.controller import unsupport
 from ullage.standalone.world.controllers.unsupported.rules import CONDITIONS
 from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
-from ullage.standalone.world.model import Json
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave

@@ -18,7 +18,7 @@ from ullage.engines.lookup import lookup_of
 from ullage.engines.settings import Settings
 from ullage.engines.slice import Options, engines
 from ullage.engines.webhook.hooks import SnapshotHooks, make_hooks
-from ullage.kube.overlay import Json
+from ullage.kube.objects import Json
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Operation, Request, Review, UserInfo
 from ullage.kube.slices import Part, Wiring
 

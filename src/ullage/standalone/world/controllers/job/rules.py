@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from ullage.kube.builtin.batch import JOBS, Job, JobStatus
 from ullage.kube.builtin.core import Pod
-from ullage.kube.objects import is_deleting, owner_reference
-from ullage.standalone.world.model import Json
+from ullage.kube.objects import Json, is_deleting, owner_reference
 from ullage.times import timestamp
 
 CONTROLLER: Final = "kubernetes.io/job-controller"

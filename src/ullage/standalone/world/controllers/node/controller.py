@@ -6,10 +6,12 @@ from ullage.clock import Clock
 from ullage.kube.builtin.core import NODES, Node
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, own
+from ullage.kube.objects import Json
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
-from ullage.standalone.world.model import HOSTNAME, NODE, Json
+from ullage.standalone.world.model import HOSTNAME, NODE
 from ullage.times import timestamp
 
 KEY = Key("", NODE)
@@ -30,14 +32,13 @@ class NodeController:
                 self._client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}}
             )
             return
-        version = node.metadata.resource_version
         if not any(one.get("type") == "Ready" and one.get("status") == "True" for one in node.status.conditions):
             change = {"status": {"conditions": [self._ready()]}}
-            await self._client.patch(NODES, NODE, merge=change, subresource="status", resource_version=version)
+            await patch_seen(self._client, NODES, node, change, subresource="status")
             return
         kept = [dict(taint) for taint in node.spec.taints if taint.get("key") != NOT_READY]
         if len(kept) < len(node.spec.taints):
-            await self._client.patch(NODES, NODE, merge={"spec": {"taints": kept or None}}, resource_version=version)
+            await patch_seen(self._client, NODES, node, {"spec": {"taints": kept or None}})
 
     def _ready(self) -> Json:
         now = timestamp(self._clock.now())

@@ -9,9 +9,9 @@ from typing import Final
 from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolumeClaim
 from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
 from ullage.kube.events.reason import Reason
-from ullage.kube.objects import is_deleting
+from ullage.kube.objects import Json, is_deleting
 from ullage.standalone.world.matching import ClaimFacts, best_match, delayed
-from ullage.standalone.world.model import PROVISIONED_BY, Json, claim_reference, volume_name, wants_data
+from ullage.standalone.world.model import PROVISIONED_BY, claim_reference, volume_name, wants_data
 
 PROVISIONED: Final = Reason("ProvisioningSucceeded", action="Provision")
 NOT_PROVISIONED: Final = Reason("ProvisioningFailed", action="Provision", type="Warning")

@@ -14,11 +14,12 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Source, own
 from ullage.kube.events.recorder import Recorder
+from ullage.kube.objects import Json
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.persistent_volume.plans import NOT_PROVISIONED, PROVISIONED, Provision, Refuse
 from ullage.standalone.world.lookup import BY_UID, StorageLookup
 from ullage.standalone.world.matching import ClaimFacts
-from ullage.standalone.world.model import Json, uid_of, volume_name
+from ullage.standalone.world.model import uid_of, volume_name
 
 
 class Provisioner(ABC):

@@ -15,6 +15,7 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
+from ullage.kube.objects import Json
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.pod import rules
@@ -23,7 +24,7 @@ from ullage.standalone.world.controllers.pod.rules import Remove, Run, Schedule,
 from ullage.standalone.world.controllers.pod.runs import Roots, Runs
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import BY_CLAIM, StorageLookup
-from ullage.standalone.world.model import NODE, Json
+from ullage.standalone.world.model import NODE
 
 SCHEDULED = Reason("Scheduled", action="Binding")
 UNSCHEDULED = Reason("FailedScheduling", action="Scheduling", type="Warning")

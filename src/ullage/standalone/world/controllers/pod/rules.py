@@ -9,8 +9,8 @@ from typing import Final
 
 from ullage.kube.builtin.batch import JOBS
 from ullage.kube.builtin.core import Container, Pod
-from ullage.kube.objects import controller_of, is_deleting
-from ullage.standalone.world.model import NODE, Json
+from ullage.kube.objects import Json, controller_of, is_deleting
+from ullage.standalone.world.model import NODE
 from ullage.times import timestamp
 
 SCHEDULER: Final = "default-scheduler"

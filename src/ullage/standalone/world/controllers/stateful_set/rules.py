@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from ullage.kube.builtin.apps import STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from ullage.kube.builtin.core import CLAIMS, PODS, Pod
-from ullage.kube.objects import is_deleting, owner_reference
-from ullage.standalone.world.model import Json
+from ullage.kube.objects import Json, is_deleting, owner_reference
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"

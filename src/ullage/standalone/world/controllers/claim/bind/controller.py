@@ -10,6 +10,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen, patch_status
 from ullage.kube.controller.controller import Controller, Source, own
 from ullage.kube.events.recorder import Recorder
+from ullage.kube.objects import Json
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.controllers.claim.bind.rules import (
     Bind,
@@ -20,7 +21,7 @@ from ullage.standalone.world.controllers.claim.bind.rules import (
 )
 from ullage.standalone.world.lookup import StorageLookup
 from ullage.standalone.world.matching import ClaimFacts
-from ullage.standalone.world.model import BIND_COMPLETED, BOUND_BY_CONTROLLER, Json, claim_reference
+from ullage.standalone.world.model import BIND_COMPLETED, BOUND_BY_CONTROLLER, claim_reference
 
 
 class ClaimBinder:

@@ -10,7 +10,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
-from ullage.kube.objects import without_finalizer
+from ullage.kube.objects import Json, without_finalizer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.persistent_volume.hostpath import rules
@@ -20,7 +20,7 @@ from ullage.standalone.world.controllers.persistent_volume.provisioner import Pr
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import StorageLookup
 from ullage.standalone.world.matching import ClaimFacts
-from ullage.standalone.world.model import BOUND_BY_CONTROLLER, HOSTPATH_FINALIZER, Json, uid_of
+from ullage.standalone.world.model import BOUND_BY_CONTROLLER, HOSTPATH_FINALIZER, uid_of
 
 
 class HostPathProvisioner(Provisioner):

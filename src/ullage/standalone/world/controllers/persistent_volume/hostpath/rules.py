@@ -7,7 +7,7 @@ from typing import Final
 
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.kube.builtin.storage import DEFAULT_CLASS
-from ullage.kube.objects import is_deleting
+from ullage.kube.objects import Json, is_deleting
 from ullage.standalone.world.controllers.persistent_volume import plans
 from ullage.standalone.world.controllers.persistent_volume.plans import Delete, Finalize, Provision, Refuse
 from ullage.standalone.world.matching import ClaimFacts
@@ -19,7 +19,6 @@ from ullage.standalone.world.model import (
     NODE,
     PROVISIONED_BY,
     PROVISIONER,
-    Json,
     is_provisioned_here,
 )
 

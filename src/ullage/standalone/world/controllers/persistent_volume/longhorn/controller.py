@@ -16,7 +16,7 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Source
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.events.recorder import Recorder
-from ullage.kube.objects import is_deleting, without_finalizer
+from ullage.kube.objects import Json, is_deleting, without_finalizer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.persistent_volume.longhorn import rules
@@ -25,7 +25,7 @@ from ullage.standalone.world.controllers.persistent_volume.provisioner import Pr
 from ullage.standalone.world.longhorn import PERSISTENT_VOLUME_FINALIZER, volume_key
 from ullage.standalone.world.lookup import LonghornLookup
 from ullage.standalone.world.matching import ClaimFacts
-from ullage.standalone.world.model import PROVISIONED_BY, Json
+from ullage.standalone.world.model import PROVISIONED_BY
 
 
 class LonghornProvisioner(Provisioner):

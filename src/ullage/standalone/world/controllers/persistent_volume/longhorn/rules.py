@@ -8,13 +8,13 @@ from ullage.engines.api import FINALIZER, Volume, VolumeSpec
 from ullage.engines.handles import DRIVER, NAMESPACE, aligned
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import is_deleting
+from ullage.kube.objects import Json, is_deleting
 from ullage.quantity import Format, Quantity
 from ullage.standalone.world.controllers.persistent_volume import plans
 from ullage.standalone.world.controllers.persistent_volume.plans import Delete, Finalize, Provision, Refuse
 from ullage.standalone.world.longhorn import PERSISTENT_VOLUME_FINALIZER, VOLUME_FINALIZER, handle_of
 from ullage.standalone.world.matching import ClaimFacts, requested
-from ullage.standalone.world.model import PROVISIONED_BY, RESTORED_FROM, Json, volume_name
+from ullage.standalone.world.model import PROVISIONED_BY, RESTORED_FROM, volume_name
 
 STORAGE_CLASS: Final[Json] = plans.new_storage_class("longhorn", DRIVER)
 
