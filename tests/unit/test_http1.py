@@ -107,3 +107,16 @@ async def test_a_body_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatc
         await asyncio.sleep(0.3)
         writer.write(b"b")
         assert (await reader.read()).startswith(b"HTTP/1.1 200")
+
+
+async def test_blank_lines_between_two_requests_have_the_size_and_the_time_of_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with connected() as (reader, writer):
+        writer.write(first)
+        await reader.readuntil(b"\r\n\r\nhost")
+        assert (await say((reader, writer), b"\r\n" * (MOST_HEAD // 2 + 1))).startswith(b"HTTP/1.1 431")
+    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    async with connected() as (reader, writer):
+        writer.write(first)
+        await reader.readuntil(b"\r\n\r\nhost")
+        assert await say((reader, writer), b"\r\n") == b""
