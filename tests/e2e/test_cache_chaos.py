@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.cache.reflector import WatchTiming
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, Gone, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.metrics import Metrics

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ullage.clock import FakeClock
-from ullage.kube.controller.queue import Backoff, Queue
+from ullage.kube.backoff import Backoff
+from ullage.kube.controller.queue import Queue
 
 KEYS = st.sampled_from("abcde")
 DELAYS = st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0, 100.0])

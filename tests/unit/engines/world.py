@@ -25,9 +25,9 @@ from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
 from ullage.engines.settings import Settings
 from ullage.errors import Impossible, NotNow
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.slices import Part, Wiring
 

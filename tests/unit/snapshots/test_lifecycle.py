@@ -15,10 +15,10 @@ import pytest
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
+from ullage.kube.backoff import Backoff
 from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import WatchEvent
 from ullage.kube.controller.controller import Controller
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA

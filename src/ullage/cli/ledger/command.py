@@ -36,6 +36,7 @@ def get(
 ) -> None:
     """List ledgers: what is used, the limit, what is reserved."""
     _check(output)
+    from ullage.cli.common.text import structured
     from ullage.cli.ledger import text
     from ullage.clock import SystemClock
     from ullage.ledger.api import LEDGERS, NAMESPACE
@@ -48,7 +49,7 @@ def get(
     found = sorted(_with_client(kubeconfig, kube_context, read), key=lambda one: one.metadata.name)
     if output != "table":
         shown = [text.as_json(one) for one in found]
-        print(text.structured(shown[0] if name is not None else {"kind": "List", "apiVersion": "v1", "items": shown}, output))
+        print(structured(shown[0] if name is not None else {"kind": "List", "apiVersion": "v1", "items": shown}, output))
     elif not found:
         print("There are no ledgers: nothing is limited.")
     else:
@@ -59,6 +60,7 @@ def get(
 def describe(name: Name, output: Output = "table", kubeconfig: Kubeconfig = None, kube_context: Context = None) -> None:
     """Show one ledger whole, with everything that is pending in readable form."""
     _check(output)
+    from ullage.cli.common.text import structured
     from ullage.cli.ledger import text
     from ullage.clock import SystemClock
     from ullage.ledger.api import LEDGERS, NAMESPACE
@@ -68,7 +70,7 @@ def describe(name: Name, output: Output = "table", kubeconfig: Kubeconfig = None
     if output == "table":
         print(text.described(found, now=now))
     else:
-        print(text.structured({**text.as_json(found), "pending": text.pending(found, now=now)}, output))
+        print(structured({**text.as_json(found), "pending": text.pending(found, now=now)}, output))
 
 
 @app.command()

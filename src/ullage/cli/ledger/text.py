@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
-import yaml
 
+from ullage.cli.common.text import age, ago, aligned
 from ullage.kube.objects import Json, find_condition
 from ullage.ledger.amounts import Takings, spell
 from ullage.ledger.api import LEDGERS, Ledger
@@ -24,21 +24,15 @@ def as_json(ledger: Ledger) -> Json:
     return {**head, **msgspec.to_builtins(ledger)}
 
 
-def structured(value: Json, output: str) -> str:
-    if output == "json":
-        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return yaml.safe_dump(value, sort_keys=False).rstrip()
-
-
 def table(ledgers: Sequence[Ledger], *, now: datetime) -> str:
     rows: list[tuple[str, ...]] = [COLUMNS]
     for ledger in ledgers:
         full = ledger.status.fullest
         ready = find_condition(ledger.status.conditions, READY)
-        age = _age(ledger.metadata.creation_timestamp, now)
-        cells = (full.used, full.limit, full.percent, full.reserved, ready.status if ready else "", age)
+        since = age(ledger.metadata.creation_timestamp, now)
+        cells = (full.used, full.limit, full.percent, full.reserved, ready.status if ready else "", since)
         rows.append((ledger.metadata.name, *(cell or "-" for cell in cells)))
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def described(ledger: Ledger, *, now: datetime) -> str:
@@ -46,12 +40,12 @@ def described(ledger: Ledger, *, now: datetime) -> str:
     book = book_of(ledger, now=now)
     parts = [f"Name:     {ledger.metadata.name}", *_conditions(ledger), "", _accounts(book)]
     for kind, one in sorted(book.observed.items()):
-        parts += ["", f"Counted:  {kind}, at {one.view}, {_ago(now - one.time)} ago", *_takings(one.sums)]
+        parts += ["", f"Counted:  {kind}, at {one.view}, {ago(now - one.time)} ago", *_takings(one.sums)]
     waiting = pending(ledger, now=now)
     parts += ["", f"Pending:  {len(waiting)}" if waiting else "Pending:  none"]
     if waiting:
         names = ("KEY", "UID", "REQUEST", "TAKES", "COUNTED", "BOOKED")
-        parts.append(_aligned([names, *(tuple(str(one[name.lower()]) for name in names) for one in waiting)]))
+        parts.append(aligned([names, *(tuple(str(one[name.lower()]) for name in names) for one in waiting)]))
     return "\n".join(parts)
 
 
@@ -69,7 +63,7 @@ def pending(ledger: Ledger, *, now: datetime) -> list[Json]:
                     "request": request,
                     "takes": _short(one.takes),
                     "counted": _short(slot.counted),
-                    "booked": f"{_ago(now - booked)} ago",
+                    "booked": f"{ago(now - booked)} ago",
                     "time": booked.isoformat(timespec="milliseconds"),
                 }
             )
@@ -93,7 +87,7 @@ def _accounts(book: Book) -> str:
         allowed = "no limit" if limit is None else spell(name, limit, down=True)
         free = "-" if limit is None else spell(name, limit - used - reserved, down=True)
         rows.append((cell.account, name, spell(name, used), spell(name, reserved), allowed, free))
-    return _aligned(rows) if len(rows) > 1 else "No limits, and nothing is used."
+    return aligned(rows) if len(rows) > 1 else "No limits, and nothing is used."
 
 
 def _takings(takings: Takings) -> list[str]:
@@ -105,20 +99,3 @@ def _short(takings: Takings) -> str:
         ", ".join(f"{cell.account} {cell.resource}: {spell(cell.resource, takings[cell])}" for cell in sorted(takings))
         or "nothing"
     )
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
-def _age(since: str, now: datetime) -> str:
-    return _ago(now - datetime.fromisoformat(since)) if since else ""
-
-
-def _ago(span: timedelta) -> str:
-    seconds = max(0, int(span.total_seconds()))
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"

@@ -6,23 +6,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ullage.cli.common.session import Missing, Session, readable
+from ullage.cli.common.text import size
 from ullage.cli.snapshot import restoring, taking
 from ullage.cli.snapshot.description import Known
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.reading import (
     Listed,
-    Missing,
-    Session,
     events_of,
     find,
     list_snapshots,
-    readable,
     record_of,
     require_served,
     restored_claims,
     selection_of,
 )
-from ullage.cli.snapshot.text import problem, size, source
+from ullage.cli.snapshot.text import problem, source
 from ullage.cli.snapshot.waiting import Failed, Terms, Waiting
 from ullage.kube.builtin import core
 from ullage.kube.errors import Forbidden, NotFound

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from ullage.cli.common import arguments
+from ullage.cli.common.arguments import At
 from ullage.cli.common.options import Context, Kubeconfig
 from ullage.cli.snapshot import options
-from ullage.cli.snapshot.options import At
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
+    from ullage.cli.common.session import Session
     from ullage.cli.snapshot.actions import Answer
-    from ullage.cli.snapshot.reading import Session
 
 INTERRUPTED = 130
 R = TypeVar("R")
@@ -40,7 +41,7 @@ def create(
     timeout: options.Timeout = "5m",
     dry_run: options.DryRun = False,
     dialect: options.NewDialect = "ga",
-    namespace: options.Namespace = None,
+    namespace: arguments.Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -51,9 +52,9 @@ def create(
     ullage snapshot create nightly --pvc data --class fast --dry-run
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
-    options.name("NAME", name)
-    options.name("--pvc", pvc)
-    seconds = options.seconds("--timeout", timeout)
+    arguments.name("NAME", name)
+    arguments.name("--pvc", pvc)
+    seconds = arguments.seconds("--timeout", timeout)
     from ullage.cli.snapshot import actions
 
     order = actions.Order(name=name, claim=pvc, class_name=class_name)
@@ -80,7 +81,7 @@ def list_(
     dialect: Annotated[
         str | None, typer.Option(metavar="ga|prototype", help="Only those of one API.", show_default="both")
     ] = None,
-    namespace: options.Namespace = None,
+    namespace: arguments.Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -91,7 +92,7 @@ def list_(
     ullage snapshot list -A -o csv > snapshots.csv
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
-    options.one_of("--output", output, options.OUTPUTS)
+    arguments.one_of("--output", output, options.OUTPUTS)
     what, chosen = _filter(pvc=pvc, pv=pv, pod=pod, statefulset=statefulset)
     if all_namespaces and what in ("pod", "statefulset"):
         raise BadInput("--all-namespaces", f"with --{what} {chosen}", "that is in one namespace: name it with -n")
@@ -109,7 +110,7 @@ def list_(
 def describe(
     name: options.Name,
     dialect: options.Dialect = None,
-    namespace: options.Namespace = None,
+    namespace: arguments.Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -121,7 +122,7 @@ def describe(
     ullage snapshot describe nightly -n shop
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
-    options.name("NAME", name)
+    arguments.name("NAME", name)
     from ullage.cli.snapshot import actions
     from ullage.cli.snapshot.description import described
     from ullage.clock import SystemClock
@@ -137,7 +138,7 @@ def delete(
     timeout: options.Timeout = "5m",
     dry_run: options.DryRun = False,
     dialect: options.Dialect = None,
-    namespace: options.Namespace = None,
+    namespace: arguments.Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -150,7 +151,7 @@ def delete(
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
     wanted = options.names(names)
-    seconds = options.seconds("--timeout", timeout)
+    seconds = arguments.seconds("--timeout", timeout)
     from ullage.cli.snapshot import actions
 
     _run(
@@ -180,7 +181,7 @@ def restore(
     timeout: options.Timeout = "5m",
     dry_run: options.DryRun = False,
     dialect: options.Dialect = None,
-    namespace: options.Namespace = None,
+    namespace: arguments.Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -192,10 +193,10 @@ def restore(
     ullage snapshot restore before-upgrade --to data-old --wait
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
-    options.name("NAME", name)
-    options.name("--to", to)
-    seconds = options.seconds("--timeout", timeout)
-    amount = options.size("--size", size) if size is not None else None
+    arguments.name("NAME", name)
+    arguments.name("--to", to)
+    seconds = arguments.seconds("--timeout", timeout)
+    amount = arguments.size("--size", size) if size is not None else None
     from ullage.cli.snapshot import actions
     from ullage.cli.snapshot.restoring import Wish
 
@@ -216,7 +217,7 @@ def wait(
     ] = "ready",
     timeout: options.Timeout = "5m",
     dialect: options.Dialect = None,
-    namespace: options.Namespace = None,
+    namespace: arguments.Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -229,8 +230,8 @@ def wait(
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
     wanted = options.names(names)
-    options.one_of("--for", goal, options.GOALS)
-    seconds = options.seconds("--timeout", timeout)
+    arguments.one_of("--for", goal, options.GOALS)
+    seconds = arguments.seconds("--timeout", timeout)
     from ullage.cli.snapshot import actions
 
     _run(at, lambda session: actions.wait(session, wanted, goal=goal, timeout=seconds), goes_on="nothing was stopped")
@@ -246,7 +247,7 @@ def _filter(**given: str | None) -> tuple[str, str]:
     if not chosen:
         return "", ""
     [(what, name)] = chosen
-    return what, options.name(f"--{what}", name)
+    return what, arguments.name(f"--{what}", name)
 
 
 def _print_list(answer: Answer, output: str, *, about: str) -> None:
@@ -275,7 +276,7 @@ def _print_list(answer: Answer, output: str, *, about: str) -> None:
 
 def _run(at: At, work: Callable[[Session], Awaitable[R]], *, goes_on: str = "") -> R:
     """Ctrl-C ends the command. What the cluster was asked for before is not taken back, and that is said."""
-    from ullage.cli.snapshot.reading import connected
+    from ullage.cli.common.session import connected
 
     try:
         return connected(at, work)

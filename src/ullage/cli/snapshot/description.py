@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from ullage.cli.common.text import NONE, age, ago, aligned, moment, plain, size
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import NEXT_STEPS, PASSING
 from ullage.cli.snapshot.taking import requested
-from ullage.cli.snapshot.text import NONE, age, ago, aligned, moment, plain, problem, size, source
+from ullage.cli.snapshot.text import problem, source
 from ullage.kube.builtin import core
 from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden

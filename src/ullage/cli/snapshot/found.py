@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.cli.common.session import Dialect
 from ullage.snapshots.model import Snapshot
-
-Dialect = Any  # a model.Dialect, of whatever types
-
-BOTH: Final[tuple[Dialect, ...]] = (GA, PROTOTYPE)  # in the order in which a name is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +24,3 @@ class Found:
         """As kubectl names it, and takes it: with the group, since both APIs have the same plural."""
         kind = self.dialect.snapshots
         return f"{kind.kind.lower()}.{kind.group}/{self.obj.metadata.name}"
-
-
-def dialects(given: str | None) -> tuple[Dialect, ...]:
-    return BOTH if given is None else tuple(one for one in BOTH if one.name == given)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from ullage.cli.snapshot.text import moment, plain, problem, size
+from ullage.cli.common.text import moment, plain, size
+from ullage.cli.snapshot.text import problem
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot, State
 from ullage.times import read_time

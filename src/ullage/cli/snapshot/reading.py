@@ -6,20 +6,17 @@ so; it never keeps a command from doing what it can do.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ullage.cli.snapshot.found import Dialect, Found, dialects
-from ullage.cli.snapshot.options import At
-from ullage.errors import Terminal
+from ullage.cli.common.session import Dialect, Missing, NotInstalled, Session, readable
+from ullage.cli.snapshot.found import Found
 from ullage.kube.builtin import core
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.core import PODS
 from ullage.kube.builtin.events import EVENTS, Event
 from ullage.kube.client.client import Client
-from ullage.kube.client.config import Config
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.snapshots.data_source import DataSource, data_source_of
@@ -30,38 +27,11 @@ T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
 
-class NotInstalled(Terminal):
-    """The kinds are not served."""
-
-
-class Missing(Terminal):
-    """What was named is not there."""
-
-
 @dataclass(frozen=True, slots=True)
 class Listed:
     found: Sequence[Found]
     served: Sequence[Dialect]
     notes: Sequence[str] = ()  # what could not be read
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Where a command works: a cluster, a namespace in it, and the APIs that names are looked for in."""
-
-    client: Client
-    namespace: str
-    among: Sequence[Dialect]
-
-
-def connected(at: At, work: Callable[[Session], Awaitable[R]]) -> R:
-    config = Config.load(at.kubeconfig, at.kube_context)
-
-    async def run() -> R:
-        async with Client(config, user_agent="ullage (snapshot)") as client:
-            return await work(Session(client, at.namespace or config.namespace, dialects(at.dialect)))
-
-    return asyncio.run(run())
 
 
 # --- snapshots -------------------------------------------------------------------------------------------------------
@@ -154,14 +124,6 @@ async def _get(session: Session, kind: Kind[T], name: str) -> T:
     if found is None:
         raise Missing(f"{kind.kind} {name} does not exist in namespace {session.namespace}")
     return found
-
-
-async def readable(asked: Awaitable[R]) -> R | Forbidden:
-    """What was asked for; or, where it may not be read, the server's word for that."""
-    try:
-        return await asked
-    except Forbidden as error:
-        return error
 
 
 # --- what belongs to a snapshot --------------------------------------------------------------------------------------

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.cli.common.session import Missing, readable
+from ullage.cli.common.text import plain, size
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import Verdict, judge
-from ullage.cli.snapshot.reading import Missing, events_of, readable
+from ullage.cli.snapshot.reading import events_of
 from ullage.cli.snapshot.taking import requested
-from ullage.cli.snapshot.text import plain, problem, size
+from ullage.cli.snapshot.text import problem
 from ullage.cli.snapshot.waiting import Failed, ProgressOutput, until
 from ullage.clock import Clock, SystemClock
 from ullage.errors import BadInput

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.cli.snapshot.found import Dialect
+from ullage.cli.common.session import Dialect, readable
+from ullage.cli.common.text import plain, size
 from ullage.cli.snapshot.progress import PASSING
-from ullage.cli.snapshot.reading import readable
-from ullage.cli.snapshot.text import plain, size
 from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden

@@ -8,28 +8,24 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
-import yaml
 
+from ullage.cli.common.text import NONE, age, aligned, moment, plain, size, structured
 from ullage.cli.snapshot.found import Found
 from ullage.kube.objects import Json
-from ullage.ledger.amounts import spell
-from ullage.quantity import Format, Quantity
 from ullage.snapshots.metrics import state_of
 from ullage.snapshots.model import Problem, Snapshot
-from ullage.times import read_time, timestamp
+from ullage.times import timestamp
 
-NONE: Final = "-"
 COLUMNS: Final = ("NAME", "CLAIM", "STATE", "SIZE", "CUT", "AGE")
 WIDE: Final = ("RECORD", "CLASS", "READY", "ERROR")
 CSV: Final = (
     *("namespace", "name", "dialect", "claim", "state", "ready", "restoreSizeBytes", "cut", "requested"),
     *("class", "record", "error"),
 )
-_GAP: Final = "   "
 
 # --- lists -----------------------------------------------------------------------------------------------------------
 
@@ -104,12 +100,6 @@ def as_json(found: Found) -> Json:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(found.obj)}
 
 
-def structured(value: Json, output: str) -> str:
-    if output == "json":
-        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
@@ -117,41 +107,10 @@ def source(snapshot: Snapshot) -> str:
     return snapshot.claim or ("(imported)" if snapshot.imported_record else NONE)
 
 
-def size(count: int | None) -> str:
-    return NONE if count is None else spell("storage", Quantity.of(count, Format.BINARY_SI))
-
-
-def moment(time: datetime | None) -> str:
-    return timestamp(time) if time else NONE
-
-
-def age(since: str, now: datetime) -> str:
-    began = read_time(since)
-    return ago(now - began) if began else NONE
-
-
-def ago(span: timedelta) -> str:
-    seconds = max(0, int(span.total_seconds()))
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"
-
-
 def problem(found: Problem | None) -> str:
     if found is None:
         return ""
     return plain(f"{found.reason}: {found.message}" if found.reason else found.message)
-
-
-def plain(text: str) -> str:
-    """On one line, and with nothing in it that a terminal obeys."""
-    return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def _if(wanted: bool, cell: str) -> tuple[str, ...]:

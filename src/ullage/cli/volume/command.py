@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from ullage.cli.common import shell
+from ullage.cli.common import arguments, shell
+from ullage.cli.common.arguments import At
 from ullage.cli.common.options import Context, Kubeconfig
-from ullage.cli.snapshot import options as snapshot_options
-from ullage.cli.snapshot.options import At
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
-    from ullage.cli.snapshot.reading import Session
+    from ullage.cli.common.session import Session
     from ullage.cli.volume.data import Held
     from ullage.cli.volume.reading import FoundVolume, Named
 
@@ -50,7 +49,7 @@ def list_(
     from ullage.cli.volume import text as volume_text
     from ullage.clock import SystemClock
 
-    snapshot_options.one_of("--output", output, volume_options.OUTPUTS)
+    arguments.one_of("--output", output, volume_options.OUTPUTS)
     at = At(kubeconfig, kube_context, namespace, None)
     answer = _run(at, lambda session: volume_reading.list_volumes(session.client))
     for note in answer.notes:
@@ -96,7 +95,7 @@ def write(
     ullage volume write shop/data --offset 0 --length 4Mi --random
     ullage volume write shop/data --from disk.img
     """
-    from ullage.cli.snapshot.text import size
+    from ullage.cli.common.text import size
     from ullage.cli.volume import options as volume_options
 
     named, start = volume_options.target(target), volume_options.offset(offset)
@@ -127,7 +126,7 @@ def read(
     from ullage.cli.volume import options as volume_options
 
     named, start = volume_options.target(target), volume_options.offset(offset)
-    wanted = snapshot_options.size("--length", length) if length is not None else None
+    wanted = arguments.size("--length", length) if length is not None else None
     if sys.stdout.isatty():
         raise BadInput("standard output", "(a terminal)", "a file or a pipe is allowed: add > FILE")
     out = sys.stdout.buffer
@@ -146,13 +145,13 @@ def read(
 
 def show_tree(at: At, named: Callable[[Session], Named], output: str) -> None:
     """Prints the chain of the volume that is named, once it is known in which namespace."""
-    from ullage.cli.snapshot.text import structured
+    from ullage.cli.common.text import structured
     from ullage.cli.volume import options as volume_options
     from ullage.cli.volume import reading as volume_reading
     from ullage.cli.volume import text as volume_text
     from ullage.clock import SystemClock
 
-    snapshot_options.one_of("--output", output, volume_options.OUTPUTS)
+    arguments.one_of("--output", output, volume_options.OUTPUTS)
     found = _run(at, lambda session: volume_reading.find_volume(session.client, named(session)))
     if output == "name":
         if names := volume_text.names(found):
@@ -185,6 +184,7 @@ def _with_data(
 
 
 def _run(at: At, work: Callable[[Session], Awaitable[R]]) -> R:
-    from ullage.cli.snapshot import reading as snapshot_reading
 
-    return snapshot_reading.connected(at, work)
+    from ullage.cli.common.session import connected
+
+    return connected(at, work)

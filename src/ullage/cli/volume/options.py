@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ullage.cli.snapshot import options
+from ullage.cli.common import arguments
 from ullage.cli.volume.reading import Named
 from ullage.errors import BadInput
 
@@ -23,8 +23,8 @@ def target(given: str) -> Named:
         raise BadInput(where, given, "NAMESPACE/CLAIM, or the name of a volume is allowed")
     namespace, slash, name = given.rpartition("/")
     if slash:
-        options.name(where, namespace)
-    return Named(namespace, options.name(where, name))
+        arguments.name(where, namespace)
+    return Named(namespace, arguments.name(where, name))
 
 
 def claim(given: str) -> str:
@@ -32,11 +32,11 @@ def claim(given: str) -> str:
     kind, slash, name = given.partition("/")
     if not slash or kind not in ("pvc", "persistentvolumeclaim"):
         raise BadInput("WHAT", given or "(empty)", "pvc/NAME is allowed")
-    return options.name("WHAT", name)
+    return arguments.name("WHAT", name)
 
 
 def offset(given: str) -> int:
-    return 0 if given == "0" else options.size("--offset", given)
+    return 0 if given == "0" else arguments.size("--offset", given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,11 @@ def data(*, random: bool, zero: bool, file: Path | None, length: str | None) -> 
     if file is None:
         if length is None:
             raise BadInput("--length", "(absent)", f"{chosen[0]} needs it: how many bytes, such as 4Mi")
-        return Data(random=random, length=options.size("--length", length))
+        return Data(random=random, length=arguments.size("--length", length))
     if not file.is_file():
         raise BadInput("--from", file, "an existing file is allowed")
     there = file.stat().st_size
-    wanted = options.size("--length", length) if length is not None else there
+    wanted = arguments.size("--length", length) if length is not None else there
     if wanted > there:
         raise BadInput("--length", length, f"{file} has {there} bytes; as many are allowed at most")
     return Data(file=file, length=wanted)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.cli.snapshot.reading import Missing, NotInstalled, readable
+from ullage.cli.common.session import Missing, NotInstalled, readable
 from ullage.cli.volume.chain import Entries
 from ullage.engines import api as longhorn
 from ullage.engines.handles import DRIVER, NAMESPACE

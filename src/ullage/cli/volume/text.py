@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ullage.cli.snapshot.text import NONE, age, aligned, plain, size, structured
+from ullage.cli.common.text import NONE, age, aligned, plain, size, structured
 from ullage.cli.volume.chain import Line, Totals, lines, totals
 from ullage.cli.volume.reading import FoundVolume
 from ullage.engines.api import SNAPSHOTS, VOLUMES, to_bytes

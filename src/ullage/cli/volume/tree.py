@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ullage.cli.common.arguments import At, Namespace
 from ullage.cli.common.options import Context, Kubeconfig
-from ullage.cli.snapshot.options import At, Namespace
 from ullage.cli.volume import command as volume
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
 from ullage.clock import Clock
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.cache.interning import collector_paused
 from ullage.kube.client.client import Reader, WatchEvent
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound
 from ullage.kube.kinds import Kind, Object
 

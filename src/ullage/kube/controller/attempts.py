@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ullage.kube.controller.queue import Backoff
+from ullage.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 

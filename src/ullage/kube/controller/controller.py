@@ -19,9 +19,10 @@ from typing import Any, Generic, TypeVar
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable, Terminal
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
-from ullage.kube.controller.queue import Backoff, Closed, Queue
+from ullage.kube.controller.queue import Closed, Queue
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics, QueueGauges
 

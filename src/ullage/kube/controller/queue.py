@@ -13,10 +13,10 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ullage.clock import Clock, SystemClock
+from ullage.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
@@ -25,22 +25,6 @@ LONGEST_TIMER = 3600.0  # the loop's clock and ours may drift: look again at lea
 
 class Closed(Exception):
     """The queue takes and gives nothing any more. No error: how a worker learns that it is to go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """How long to wait after the n-th failure in a row: doubled each time, up to a cap."""
-
-    first: float = 0.02
-    cap: float = 60.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.first <= self.cap:
-            raise ValueError(f"a backoff from {self.first} s to {self.cap} s is none")
-
-    def delay(self, failures: int) -> float:
-        doublings = min(failures - 1, 60)  # a float has room for these, and the cap is reached long before
-        return float(min(self.first * 2.0**doublings, self.cap))
 
 
 class Queue(Generic[K]):

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from ullage.cli.common.text import structured
 from ullage.cli.ledger import text
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell, Takings
@@ -75,7 +76,7 @@ def test_nothing_pending_is_said() -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_structured_output_is_the_object(output: str) -> None:
-    shown = text.structured(text.as_json(ledger()), output)
+    shown = structured(text.as_json(ledger()), output)
     read = json.loads(shown) if output == "json" else yaml.safe_load(shown)
     assert (read["kind"], read["metadata"]["name"]) == ("Ledger", "ns-team-a")
     assert read["status"]["observed"][KIND]["accounts"] == {"snapshots/namespace": {"storage": "10Gi"}}

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from ullage.cli.snapshot.found import BOTH, Found, dialects
-from ullage.cli.snapshot.reading import Session
+from ullage.cli.common.session import BOTH, Session, dialects
+from ullage.cli.snapshot.found import Found
 from ullage.kube.client.client import Client, Listing
 from ullage.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from ullage.kube.kinds import Kind

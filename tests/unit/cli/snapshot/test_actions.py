@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
+from ullage.cli.common.session import Missing, NotInstalled
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.reading import Missing, NotInstalled, find
+from ullage.cli.snapshot.reading import find
 from ullage.cli.snapshot.restoring import Wish, new_claim, wanted_size
 from ullage.cli.snapshot.waiting import Failed
 from ullage.errors import BadInput

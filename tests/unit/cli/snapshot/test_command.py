@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
+from ullage.cli.common import arguments, session
+from ullage.cli.common.arguments import At
 from ullage.cli.snapshot import options
-from ullage.cli.snapshot import reading as snapshot_reading
 from ullage.cli.snapshot.command import app
-from ullage.cli.snapshot.options import At
 from ullage.errors import BadInput, UllageError
 
 NAMES = "not a name; up to 253 lower case letters, digits, - and . are allowed, with a letter or digit at both ends"
@@ -83,13 +83,13 @@ def test_bad_input_is_refused_before_any_cluster_is_asked(
     [("5m", 300.0), ("1h30m", 5400.0), ("90s", 90.0), ("45", 45.0), ("0", 0.0), ("1.5s", 1.5), ("1h0m1s", 3601.0)],
 )
 def test_durations(given: str, seconds: float) -> None:
-    assert options.seconds("--timeout", given) == seconds
+    assert arguments.seconds("--timeout", given) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "s", "5x", "-1s", "1m1h", "1e9", "99999999h", ".", "m5"])
 def test_what_is_no_duration(given: str) -> None:
     with pytest.raises(BadInput, match="not a duration"):
-        options.seconds("--timeout", given)
+        arguments.seconds("--timeout", given)
 
 
 def test_a_name_that_is_given_twice_counts_once() -> None:
@@ -109,7 +109,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
         return asyncio.run(run())
 
-    monkeypatch.setattr(snapshot_reading, "connected", connected)
+    monkeypatch.setattr(session, "connected", connected)
     return found
 
 
@@ -202,8 +202,8 @@ def test_the_connection_is_that_of_the_kubeconfig(tmp_path: Path, monkeypatch: p
         "clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n"
     )
 
-    async def place(session: snapshot_reading.Session) -> tuple[str, list[str]]:
+    async def place(session: session.Session) -> tuple[str, list[str]]:
         return session.namespace, [one.name for one in session.among]
 
-    assert snapshot_reading.connected(At(str(config), None, None, None), place) == ("office", ["ga", "prototype"])
-    assert snapshot_reading.connected(At(str(config), "c", "shop", "ga"), place) == ("shop", ["ga"])
+    assert session.connected(At(str(config), None, None, None), place) == ("office", ["ga", "prototype"])
+    assert session.connected(At(str(config), "c", "shop", "ga"), place) == ("shop", ["ga"])

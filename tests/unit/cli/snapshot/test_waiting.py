@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster, Json
+from ullage.cli.common.session import Missing
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot import waiting as snapshot_waiting
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.reading import Missing
 from ullage.cli.snapshot.restoring import Filling
 from ullage.cli.snapshot.waiting import Failed, ProgressOutput, Terms, TimedOut, Waiting
 from ullage.clock import FakeClock

@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from tests.unit.cli.volume.cluster import VolumeCluster, entry
-from ullage.cli.snapshot import reading as snapshot_reading
-from ullage.cli.snapshot.options import At
+from ullage.cli.common import session
+from ullage.cli.common.arguments import At
 from ullage.cli.volume.command import app
 from ullage.cli.volume.tree import tree
 from ullage.engines.api import ENGINES, VOLUMES
@@ -102,7 +102,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> VolumeCluster:
 
         return asyncio.run(run())
 
-    monkeypatch.setattr(snapshot_reading, "connected", connected)
+    monkeypatch.setattr(session, "connected", connected)
     return found
 
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 from tests.unit.cli.volume.cluster import MIB, VolumeCluster, entry
 from tests.unit.engines.embedded import host_in
-from ullage.cli.snapshot import reading as snapshot_reading
-from ullage.cli.snapshot.options import At
+from ullage.cli.common import session
+from ullage.cli.common.arguments import At
 from ullage.cli.volume import data as volume_data
 from ullage.cli.volume.command import app
 from ullage.cli.volume.reading import Named, NoEngine, find_volume
@@ -42,7 +42,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> VolumeCluster:
     def connected(at: At, work: Callable[[Any], Awaitable[Any]]) -> Any:
         return asyncio.run(_work(work(found.session("shop"))))
 
-    monkeypatch.setattr(snapshot_reading, "connected", connected)
+    monkeypatch.setattr(session, "connected", connected)
     return found
 
 

@@ -23,11 +23,11 @@ from tests.unit.kube.cache.reader import (
     thing,
 )
 from ullage.clock import FakeClock
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.cache.reflector import WatchTiming
 from ullage.kube.client.client import Listing
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, TooManyRequests, Unavailable
 from ullage.kube.kinds import Object
 from ullage.kube.metrics import Metrics

@@ -14,11 +14,11 @@ from prometheus_client import generate_latest
 
 from tests.unit.kube.cache.reader import HANG, THINGS, ScriptedReader, Watch, added, deleted, initial_end, modified, thing
 from ullage.errors import Retryable, Terminal
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import WatchEvent
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned, run
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import Conflict, TooManyRequests
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference
 from ullage.kube.metrics import Metrics

@@ -8,7 +8,8 @@ import pytest
 import uvloop
 
 from ullage.clock import FakeClock
-from ullage.kube.controller.queue import Backoff, Closed, Queue
+from ullage.kube.backoff import Backoff
+from ullage.kube.controller.queue import Closed, Queue
 
 SOON = 0.02
 

@@ -26,12 +26,12 @@ from ullage.engines.metrics import Metrics
 from ullage.engines.model import SnapshotFacts, info_of
 from ullage.engines.settings import Settings
 from ullage.errors import NotNow, Retryable, Terminal
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.attempts import Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import NotFound
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics

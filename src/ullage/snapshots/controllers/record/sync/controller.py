@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import NotNow, Retryable, Terminal
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.attempts import Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source
-from ullage.kube.controller.queue import Backoff
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
