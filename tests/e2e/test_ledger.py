@@ -334,6 +334,33 @@ def test_a_retry_of_the_same_object_does_not_pay_twice_at_the_limit(tenant: Tena
     assert tenant.create("other").code == 403
 
 
+def serve_cups(api: Api, *, served: bool) -> None:
+    path = f"{DEFINITIONS}/{CUPS.name}"
+    found = api.get(path).obj
+    found["spec"]["versions"][0]["served"] = served
+    api.replace(path, found)
+    until(lambda: (api.call("GET", CUPS.path()).code == 200) is served, f"cups are served: {served}")
+
+
+def test_a_version_that_is_not_served_for_a_while_empties_no_book(tenant: Tenant) -> None:
+    """Its 404 is no proof that there is nothing: the definition is there, and the objects are."""
+    tenant.start("leader")
+    tenant.limit(2)
+    replicas = tenant.serve(replicas=1)
+    assert [tenant.create(name).code for name in ("first", "second")] == [201, 201]
+    until(lambda: tenant.counted() == "2" and tenant.pending() == [], "both are counted")
+    serve_cups(tenant.api, served=False)
+    try:
+        put_down(replicas)
+        time.sleep(3.0)  # as long as a leader and a replica that believed it would take to write it down
+        assert tenant.counted() == "2"
+    finally:
+        serve_cups(tenant.api, served=True)
+    tenant.serve(replicas=1)
+    third = tenant.create("third")
+    assert (third.code, tenant.counted(), len(tenant.names())) == (403, "2", 2), third.message
+
+
 def test_operators_can_look_at_a_ledger_and_rebuild_it(tenant: Tenant) -> None:
     tenant.start("leader")
     tenant.limit(3)

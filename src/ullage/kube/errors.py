@@ -76,7 +76,12 @@ class AlreadyExists(ApiError, Terminal):
 
 
 class NotFound(ApiError, Terminal):
-    """No such object, or no such kind."""
+    """No such object, or no such kind, version or path; or a proxy that knows nothing of it."""
+
+    def names(self, group: str, resource: str, name: str) -> bool:
+        """Whether the server says of this very object that it is not there. Any other 404 proves nothing about it."""
+        told = {key: self.details.get(key) or "" for key in ("group", "kind", "name")}
+        return self.reason == "NotFound" and told == {"group": group, "kind": resource, "name": name}
 
 
 class Gone(ApiError, Retryable):

@@ -52,6 +52,13 @@ def test_the_controller_takes_and_clones_longhorns_volumes_and_a_sidecar_never_m
     assert verbs(role, "longhorn.io", "engines") == {"get", "list", "watch"}
 
 
+def test_whoever_watches_a_kind_may_ask_whether_it_is_defined_and_no_other() -> None:
+    rules = [rule for rule in rules_of("ullage:csi-sidecar") if "customresourcedefinitions" in rule["resources"]]
+    assert [rule["verbs"] for rule in rules] == [["list"]]
+    assert f"volumesnapshots.{GA}" in rules[0]["resourceNames"]
+    assert "volumes.longhorn.io" not in rules[0]["resourceNames"]
+
+
 def test_the_webhook_needs_nothing_of_the_api_to_read_an_annotation() -> None:
     names = [one.name for one in manifests(compose(NOTHING_CHOSEN))]
     assert "ullage:webhook:snapshots" not in names

@@ -68,6 +68,8 @@ class Server:
         self.latency = latency
         self.fault: Callable[[str], None] = lambda moment: None  # told "before" and "after"
         self.watch_lag: Callable[[], float] = lambda: 0.005
+        self.unserved: set[str] = set()  # kinds that are answered by a 404, though their definitions are there
+        self.undefined: set[str] = set()  # kinds that there are not
         self.calls: list[str] = []
         self.committed: Callable[[], None] = lambda: None
         self._version = itertools.count(101)
@@ -124,6 +126,7 @@ class Server:
         async def read() -> Any:
             await asyncio.sleep(self.latency())
             self.calls.append(f"GET {kind.plural}")
+            self._check_served(kind)
             return self.get(kind, Key(namespace, name))
 
         found = await self._call(read)
@@ -164,11 +167,13 @@ class Server:
 
     async def list(self, kind: Kind[Any], namespace: str = "", **_: Any) -> Listing[Any]:
         await asyncio.sleep(self.latency())
+        self._check_served(kind)
         return Listing(self.all(kind), str(self.version))
 
     async def watch(
         self, kind: Kind[Any], namespace: str = "", *, resource_version: str, initial_events: bool = False, **_: Any
     ) -> AsyncGenerator[WatchEvent[Any], None]:
+        self._check_served(kind)
         seen = int(resource_version or 0)
         if initial_events:
             await asyncio.sleep(self.latency())
@@ -182,13 +187,19 @@ class Server:
                 await self._news.wait()
                 continue
             await asyncio.sleep(self.watch_lag())
+            self._check_served(kind)
             _version, name, event = self._log[place]
             place += 1
             if name == kind.name:
                 yield event
 
-    async def served(self, kind: Kind[Any]) -> bool:
-        return True
+    async def absent(self, kind: Kind[Any]) -> str:
+        await asyncio.sleep(self.latency())
+        return str(self.version) if kind.name in self.undefined else ""
+
+    def _check_served(self, kind: Kind[Any]) -> None:
+        if kind.name in self.unserved | self.undefined:
+            raise NotFound("the server could not find the requested resource", code=404)
 
 
 def lossy(random: Random, *, before: float, after: float) -> Callable[[str], None]:

@@ -205,8 +205,8 @@ class MemoryApi:
             else:  # so that a test can wait until a cache has seen everything
                 yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(version))))
 
-    async def served(self, kind: Kind[Any]) -> bool:
-        return True
+    async def absent(self, kind: Kind[Any]) -> str:
+        return ""
 
 
 def _decoded(kind: Kind[Any], body: Json) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice
@@ -106,5 +107,8 @@ def rules_of(part: Part[Any]) -> Iterator[Rule]:
             want(write.kind, subresource, write.verbs)
     for (group, resource), verbs in sorted(wanted.items()):
         yield Rule(group, (resource,), tuple(verbs))
+    if defined := tuple(sorted({kind.name for kind in part.watches if "." in kind.group})):
+        # A kind is believed to be gone only when its definition is. Asked for by name, so these and no others.
+        yield Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), defined)
     if part.events:
         yield Rule("events.k8s.io", ("events",), ("get", "create", "patch"))

@@ -46,6 +46,8 @@ async def find(session: Session, name: str) -> Found:
         except Forbidden as error:
             forbidden = forbidden or error
             continue
+        except NotFound:  # this cluster does not serve that API
+            continue
         if obj is not None:
             return Found(dialect, obj)
     if forbidden is not None:

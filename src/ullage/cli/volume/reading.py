@@ -13,7 +13,7 @@ from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.errors import Terminal
 from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
-from ullage.kube.errors import Forbidden
+from ullage.kube.errors import Forbidden, NotFound
 
 
 class NoEngine(Terminal):
@@ -94,9 +94,12 @@ async def _claims(client: Client) -> dict[str, str] | Forbidden:
 async def find_volume(client: Client, named: Named) -> FoundVolume:
     """The volume that was named, with its engines."""
     name = await _handle(client, named) if named.namespace else named.name
-    volume = await client.find(longhorn.VOLUMES, name, NAMESPACE)
-    if volume is None:
+    try:
+        volume = await client.find(longhorn.VOLUMES, name, NAMESPACE)
+    except NotFound:
         await _require_served(client)
+        raise
+    if volume is None:
         raise Missing(f"volume {name} does not exist in namespace {NAMESPACE}{_for_whom(named)}")
     serving = [one for one in (await client.list(longhorn.ENGINES, NAMESPACE)).items if one.spec.volume_name == name]
     claim = f"{named.namespace}/{named.name}" if named.namespace else await _claim_of(client, name)

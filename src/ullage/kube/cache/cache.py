@@ -5,7 +5,8 @@ What a cache promises:
 - handlers see every object come, change and go, as (old, new), in order and one at a time; `old` is always what they were told
   last. That holds through lost connections and lost history: whatever went meanwhile is told as gone, and an object that was
   deleted and made anew under its name is told as gone first;
-- a kind that the server does not serve counts as empty and synced, and begins as soon as it is served;
+- a kind that the server does not have (no definition of it, in any version) counts as empty and synced, and begins as soon as
+  it is served. Any other 404 is a failure like others: what was read stays;
 - it never gives up, and never asks in a tight loop.
 """
 
@@ -92,8 +93,13 @@ class Cache(Generic[T]):
 
     @property
     def served(self) -> bool:
-        """False while the server says that it has no such kind."""
+        """False while the server has no such kind."""
         return self._contents.served
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the server answers that it knows no such kind, and does not prove it."""
+        return self._contents.doubtful
 
     @property
     def error(self) -> Exception | None:
@@ -120,6 +126,7 @@ class _Contents(Generic[T]):
         self.name = name
         self.objects: Indexer[T] = Indexer()
         self.served = True
+        self.doubtful = False
         self.error: Exception | None = None
         self.position = 0
         self._synced = synced
@@ -158,8 +165,9 @@ class _Contents(Generic[T]):
         self._set(key, new)
 
     def reach(self, version: str) -> None:
-        self.error = None
         self.position = int(version)
+        self.error = None
+        self.doubtful = False
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for position, waiter in waiters:
@@ -168,14 +176,17 @@ class _Contents(Generic[T]):
                 elif not waiter.done():
                     waiter.set_result(None)
 
-    def missing(self) -> None:
-        """Its objects went with it. The position stays: nothing can have come since that is not gone."""
+    def doubt(self) -> None:
+        self.doubtful = True
+
+    def missing(self, version: str) -> None:
+        """Its objects went with it, and at this version there was none."""
         for key in self.objects.all_keys():
             self._set(key, None)
         if self.served:
-            logger.info("kind is not served", extra={"kind": self.name})
+            logger.info("there is no such kind", extra={"kind": self.name, "version": version})
         self.served = False
-        self.error = None
+        self.reach(version)
         self._synced.set()
 
     def trouble(self, error: Exception) -> None:

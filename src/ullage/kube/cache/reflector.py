@@ -1,7 +1,7 @@
 """Following a kind on the server: read everything once, then watch, and begin again where it broke off.
 
 The loop behind a cache, with nothing kept but the version where the next watch begins. What can go wrong on the way is all
-here: lost connections, silence, versions that the server forgot, kinds that it does not serve (yet, or any more), servers that
+here: lost connections, silence, versions that the server forgot, kinds that it does not have (yet, or any more), servers that
 are too busy, and those that do not know how to stream what is there.
 """
 
@@ -61,8 +61,11 @@ class Sink(Protocol[T]):
     def reach(self, version: str) -> None:
         """Every change up to this version has been handed over."""
 
-    def missing(self) -> None:
-        """The kind is not served."""
+    def doubt(self) -> None:
+        """The server knows no such kind, it says, and has not proven it. Over with the next `reach`."""
+
+    def missing(self, version: str) -> None:
+        """There is no such kind, and at a version there was none."""
 
     def trouble(self, error: Exception) -> None:
         """Reading failed and will be tried again."""
@@ -210,18 +213,20 @@ class Reflector(Generic[T]):
         self._version = version
 
     async def _missing(self, error: NotFound) -> float:
-        """The kind is not served; unless it is, and the server that answered has not learnt of it yet."""
+        """The kind is gone, if that can be proven. If not, nothing has been learnt: its version may not be served any more, or
+        not yet by the server that answered, or it was no API server that did."""
+        self._sink.doubt()
         try:
-            served = await self._client.served(self._what.kind)
+            version = await self._client.absent(self._what.kind)
         except ApiError as trouble:
             return self._failed(trouble)
-        if served:
+        if not version:
             return self._failed(error)
         self.heard = self._clock.monotonic()
         self._version = ""
         self._failures = 0
         self._absences += 1
-        self._sink.missing()
+        self._sink.missing(version)
         return self._shortened(self._timing.absent.delay(self._absences))
 
     def _failed(self, error: Exception) -> float:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from ullage.clock import Clock
+from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.client import codec
 from ullage.kube.client.codec import WatchEvent
 from ullage.kube.client.config import Config
@@ -63,10 +64,15 @@ class Client:
         return codec.decode(kind, await self._transport.call(Call("GET", codec.object_path(kind, name, namespace))))
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
-        """Like `get`, but None where there is no such object (or no such kind)."""
+        """Like `get`, but None where the server says that there is no object of this name.
+
+        Any other 404 is raised: of a kind or version that is not served, or of a proxy. It says nothing about the object.
+        """
         try:
             return await self.get(kind, name, namespace)
-        except NotFound:
+        except NotFound as error:
+            if not error.names(kind.group, kind.plural, name):
+                raise
             return None
 
     async def list(
@@ -146,6 +152,16 @@ class Client:
         except NotFound:
             return False
         return any(resource.name == kind.plural for resource in found.resources)
+
+    async def absent(self, kind: Kind[Any]) -> str:
+        """The version at which the server had no such kind: neither served nor defined. Empty where it has one, or may have.
+
+        A 404 is no proof: a definition may be there with its version not served, and its objects with it.
+        """
+        if await self.served(kind):
+            return ""
+        definitions = await self.list(DEFINITIONS, fields=f"metadata.name={kind.name}")
+        return "" if definitions.items else definitions.resource_version
 
     # -- writing
 

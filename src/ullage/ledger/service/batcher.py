@@ -203,6 +203,8 @@ class Batcher:
                 found = await self._around.api.find(LEDGERS, self.name, self._settings.namespace)
         except TimeoutError as error:
             raise Unavailable(f"ledger {self.name} could not be read within {self._settings.call:.0f} s") from error
+        except NotFound as error:  # of the kind, or of a proxy: there may be a ledger all the same
+            raise Unavailable(f"ledger {self.name}: whether there is one cannot be told: {error}") from error
         known = None if found is None else book_of(found, now=self._around.clock.now())
         self._copy = _Copy(found, known, tick)
         if known is not None:

@@ -96,7 +96,7 @@ class KindView(Generic[T]):
 
     def usable(self) -> bool:
         """An object that could not be counted makes all sums too small: nothing is folded until it is gone or mended."""
-        return self.cache.synced.is_set() and not self._uncounted
+        return self.cache.synced.is_set() and not self.cache.doubtful and not self._uncounted
 
     def complete_at(self) -> datetime:
         return self._clock.now() - timedelta(seconds=self.cache.age() or 0.0)

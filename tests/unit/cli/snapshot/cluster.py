@@ -57,6 +57,8 @@ class Cluster:
 
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
         self._ask("get", kind, name)
+        if kind.name in self.absent:
+            raise NotFound("the server could not find the requested resource", code=404)
         body = self.objects.get((kind.name, namespace if kind.namespaced else "", name))
         return None if body is None else msgspec.convert(body, kind.type)
 

@@ -55,7 +55,7 @@ class ScriptedReader:
 
     watches: list[Watch] = field(default_factory=list)
     lists: list[Listing[Any] | Exception] = field(default_factory=list)
-    serves: list[bool] = field(default_factory=list)
+    absences: list[str | Exception] = field(default_factory=list)  # what `absent` answers
     asked: list[str] = field(default_factory=list)
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # a watch that never ends has said all it had to
 
@@ -82,6 +82,9 @@ class ScriptedReader:
             self.idle.set()
             await asyncio.Event().wait()
 
-    async def served(self, kind: Kind[Any]) -> bool:
-        self.asked.append("served")
-        return self.serves.pop(0)
+    async def absent(self, kind: Kind[Any]) -> str:
+        self.asked.append("absent")
+        answer = self.absences.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

@@ -198,35 +198,54 @@ async def test_a_server_that_cannot_stream_is_listed(refusal: ApiError) -> None:
         assert cache.position() == 3
 
 
-async def test_a_kind_that_is_not_served_is_empty_and_synced_and_begins_when_it_is() -> None:
+async def test_a_kind_that_is_not_there_is_empty_and_synced_and_begins_when_it_is() -> None:
     missing = Watch([], NotFound("no such kind", code=404))
-    api = ScriptedReader([missing, missing, Watch(START.events, HANG)], serves=[False, False])
+    api = ScriptedReader([missing, missing, Watch([added(A1), added(B1), initial_end(9)], HANG)], absences=["7", "8"])
     cache = Cache(api, THINGS, jitter=lambda: 0.0, timing=AT_ONCE)
     listener = Listener()
     cache.handle(listener)
     running = asyncio.create_task(cache.run())
     await asyncio.wait_for(cache.synced.wait(), 10)
-    assert (len(cache), cache.served, cache.age(), cache.position()) == (0, False, None, 0)
+    assert (len(cache), cache.served, cache.doubtful, cache.age(), cache.position()) == (0, False, False, None, 7)
     await asyncio.wait_for(api.idle.wait(), 10)
-    assert (len(cache), cache.served, cache.position()) == (2, True, 5)
+    assert (len(cache), cache.served, cache.position()) == (2, True, 9)
     assert listener.told == [(None, "a@1"), (None, "b@1")]
     running.cancel()
 
 
 async def test_a_kind_that_goes_takes_its_objects_with_it() -> None:
     gone = Watch([], NotFound("no such kind", code=404))
-    api = ScriptedReader([START, gone, Watch([added(C3), initial_end(9)], HANG)], serves=[False])
+    api = ScriptedReader([START, gone, Watch([added(C3), initial_end(9)], HANG)], absences=["8"])
     async with followed(api) as (_, listener):
         assert listener.told[2:] == [("a@1", None), ("b@1", None), (None, "c@3")]
-        assert api.asked == ["stream", "watch 5", "served", "stream"]
+        assert api.asked == ["stream", "watch 5", "absent", "stream"]
 
 
-async def test_a_404_for_a_kind_that_is_served_is_only_a_failure() -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("", id="there is a definition, or the server that answered has not learnt of it yet"),
+        pytest.param(NotFound("404 page not found", code=404), id="a proxy that knows nothing of definitions either"),
+        pytest.param(Forbidden("you may not list definitions", code=403), id="a right that is missing"),
+    ],
+)
+async def test_a_404_of_a_kind_that_is_not_proven_to_be_gone_is_only_a_failure(answer: str | Exception) -> None:
     gone = Watch([], NotFound("not yet", code=404))
-    api = ScriptedReader([START, gone, Watch([added(C3)], HANG)], serves=[True])
-    async with followed(api) as (_, listener):
+    api = ScriptedReader([START, gone, Watch([added(C3)], HANG)], absences=[answer])
+    async with followed(api) as (cache, listener):
         assert listener.told[2:] == [(None, "c@3")], "nobody was told that everything is gone"
-        assert api.asked == ["stream", "watch 5", "served", "watch 5"]
+        assert api.asked == ["stream", "watch 5", "absent", "watch 5"]
+        assert not cache.doubtful, "it is served again"
+
+
+async def test_a_kind_whose_definition_is_there_and_which_is_not_served_is_not_synced() -> None:
+    missing = Watch([], NotFound("no such version", code=404))
+    api = ScriptedReader([missing, Watch([], HANG)], absences=[""])
+    cache = Cache(api, THINGS, jitter=lambda: 0.0, timing=AT_ONCE)
+    running = asyncio.create_task(cache.run())
+    await asyncio.wait_for(api.idle.wait(), 10)
+    assert (cache.synced.is_set(), cache.doubtful, str(cache.error)) == (False, True, "no such version")
+    running.cancel()
 
 
 async def test_objects_that_did_not_change_stay_the_same_objects() -> None:

@@ -19,6 +19,7 @@ from tests.unit.kube.client.scripted import (
     Gauge,
     GaugeSpec,
     Scripted,
+    Step,
     answer,
     chunks,
     gauge,
@@ -48,11 +49,31 @@ async def test_get_decodes_the_fields_that_the_type_names() -> None:
         assert server.seen[0].target == "/apis/example.com/v1/namespaces/ns/gauges/a"
 
 
+NAMED = {"group": "example.com", "kind": "gauges", "name": "a"}
+
+
 async def test_find_is_none_for_what_is_not_there() -> None:
-    async with Scripted(status(404, "NotFound")).running() as server, Client(server.config()) as client:
+    gone = status(404, "NotFound", details=NAMED)
+    async with Scripted(gone, gone).running() as server, Client(server.config()) as client:
         assert await client.find(GAUGES, "a", "ns") is None
         with pytest.raises(NotFound):
             await client.get(GAUGES, "a", "ns")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(status(404, "NotFound", details={}), id="a kind or version that is not served"),
+        pytest.param(answer(404, b"404 page not found"), id="a proxy"),
+        pytest.param(status(404, "NotFound", details={**NAMED, "name": "b"}), id="another object"),
+        pytest.param(status(404, "NotFound", details={**NAMED, "group": "", "kind": "namespaces"}), id="another kind"),
+        pytest.param(status(404, "Elsewhere", details=NAMED), id="another reason"),
+    ],
+)
+async def test_find_raises_a_404_that_does_not_name_the_object(step: Step) -> None:
+    async with Scripted(step).running() as server, Client(server.config()) as client:
+        with pytest.raises(NotFound):
+            await client.find(GAUGES, "a", "ns")
 
 
 async def test_a_path_in_front_of_the_api_is_kept() -> None:
@@ -464,6 +485,41 @@ async def test_served_asks_discovery() -> None:
         assert not await client.served(GAUGES)
         await client.served(Kind("", "v1", "Pod", "pods", Gauge))
     assert [seen.target for seen in server.seen] == ["/apis/example.com/v1"] * 3 + ["/api/v1"]
+
+
+NONE_DEFINED = answer(200, {"metadata": {"resourceVersion": "42"}, "items": []})
+DEFINED = answer(200, {"metadata": {"resourceVersion": "42"}, "items": [{"metadata": {"name": "gauges.example.com"}}]})
+SERVED = answer(200, {"kind": "APIResourceList", "resources": [{"name": "gauges"}]})
+OTHERS_SERVED = answer(200, {"kind": "APIResourceList", "resources": [{"name": "tanks"}]})
+
+
+@pytest.mark.parametrize(
+    ("steps", "version"),
+    [
+        pytest.param([SERVED], "", id="it is served"),
+        pytest.param([status(404, "NotFound"), DEFINED], "", id="no version of the group is served, and it is defined"),
+        pytest.param([OTHERS_SERVED, DEFINED], "", id="others of the group are served, and it is defined"),
+        pytest.param([OTHERS_SERVED, NONE_DEFINED], "42", id="neither served nor defined"),
+    ],
+)
+async def test_a_kind_is_absent_only_where_it_is_not_defined(steps: list[Step], version: str) -> None:
+    async with Scripted(*steps).running() as server, Client(server.config()) as client:
+        assert await client.absent(GAUGES) == version
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldSelector=metadata.name%3Dgauges.example.com"
+    assert [seen.target for seen in server.seen[1:]] == [f"{definitions}&limit=500"] * (len(steps) - 1)
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        pytest.param(answer(404, b"404 page not found"), NotFound, id="a 404"),
+        pytest.param(answer(200, {}), Unavailable, id="what is no list"),
+    ],
+)
+async def test_definitions_that_cannot_be_listed_prove_nothing(step: Step, error: type[Exception]) -> None:
+    async with Scripted(OTHERS_SERVED, step).running() as server, Client(server.config()) as client:
+        with pytest.raises(error):
+            await client.absent(GAUGES)
 
 
 async def test_request_sends_anything() -> None:

@@ -11,6 +11,7 @@ from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.ledger.simulated import ACCOUNT, CUPS, LEDGER, Cup, CupSpec, Server, cup_key, taken, takes
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
+from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import NOTHING, Takings
 from ullage.ledger.fold import Live, Seen
@@ -85,6 +86,43 @@ async def test_a_view_with_an_object_that_cannot_be_counted_is_not_used_until_th
 
 async def test_before_everything_was_read_a_view_is_not_used() -> None:
     assert not watching([(None, A1)]).usable()
+
+
+def test_a_404_that_proves_nothing_empties_no_view() -> None:
+    async def main() -> None:
+        server, clock = Server(), VirtualClock()
+        server.cup("a", 2)
+        cache = Cache(server, CUPS, clock=clock)
+        view = KindView(cache, taken, client=server, clock=clock)
+        reading = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        server.unserved.add(CUPS.name)
+        server.cup("b", 3)
+        await asyncio.sleep(60)
+        assert (view.usable(), view.of(LEDGER).sums) == (False, takes(2))
+        with pytest.raises(NotFound):
+            await view.live(cup_key("b"))
+        server.unserved.clear()
+        await asyncio.sleep(60)
+        assert (view.usable(), view.of(LEDGER).sums) == (True, takes(5))
+        reading.cancel()
+
+    in_virtual_time(main())
+
+
+def test_a_kind_whose_definition_is_gone_takes_nothing() -> None:
+    async def main() -> None:
+        server, clock = Server(), VirtualClock()
+        server.cup("a", 2)
+        server.undefined.add(CUPS.name)
+        cache = Cache(server, CUPS, clock=clock)
+        view = KindView(cache, taken, client=server, clock=clock)
+        reading = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        assert (view.usable(), view.of(LEDGER).sums, view.of(LEDGER).position) == (True, NOTHING, server.version)
+        reading.cancel()
+
+    in_virtual_time(main())
 
 
 def test_who_went_is_remembered_for_a_while() -> None:
