@@ -1,1 +1,1 @@
-"""What every command shares."""
+"""What commands share: the shell, options and arguments, a session with a cluster, words and tables."""

@@ -1,1 +1,1 @@
-"""`ullage ledger`."""
+"""`ullage ledger`: the commands, and how ledgers read in a terminal."""

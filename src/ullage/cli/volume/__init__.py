@@ -1,1 +1,1 @@
-"""`ullage volume` and `ullage tree`."""
+"""`ullage volume` and `ullage tree`: volumes of engines (`reading`), their chains (`chain`), their data (`data`)."""

@@ -1,1 +1,5 @@
-"""Keys, workers and leadership: what runs a slice's `reconcile`."""
+"""Keys, workers and leadership: what runs a slice's `reconcile`.
+
+queue         keys to look at: each once, one worker a key; attempts: what has failed, and how often
+controller    gather, decide, act, with sources that wake it; lease, candidate: leader election, which refuses late writes
+"""

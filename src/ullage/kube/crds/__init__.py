@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions from API types and their docstrings."""
+"""CustomResourceDefinitions (`definitions`) from API types (`schemas`) and their docstrings (`docstrings`)."""

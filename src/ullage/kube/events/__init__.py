@@ -1,1 +1,1 @@
-"""Events on objects, de-duplicated and rate limited."""
+"""Events on objects, de-duplicated and rate limited (`recorder`, `series`); they never hold a reconcile back."""

@@ -1,1 +1,5 @@
-"""Asking a ledger and recounting it: batches of requests, views of the caches, one write."""
+"""Asking a ledger, and recounting it.
+
+service    one batcher for each ledger; batcher: decides requests that arrive together in order (decisions), and writes once
+views      count from the caches; folder: the leader recounts; expiry: looks up what has been pending too long
+"""
