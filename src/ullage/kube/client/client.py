@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
 from ullage.clock import Clock
-from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.client import codec
 from ullage.kube.client.codec import WatchEvent
 from ullage.kube.client.config import Config
@@ -27,6 +26,10 @@ from ullage.kube.objects import Json
 __all__ = ["Client", "Listing", "Reader", "Retries", "WatchEvent"]
 
 T = TypeVar("T", bound=Object)
+# Only looked for by name: `builtin/` has the kind with what is in it.
+_DEFINITIONS: Final = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", Object, namespaced=False, whole=False
+)
 
 
 class Client:
@@ -160,7 +163,7 @@ class Client:
         """
         if await self.served(kind):
             return ""
-        definitions = await self.list(DEFINITIONS, fields=f"metadata.name={kind.name}")
+        definitions = await self.list(_DEFINITIONS, fields=f"metadata.name={kind.name}")
         return "" if definitions.items else definitions.resource_version
 
     # -- writing
