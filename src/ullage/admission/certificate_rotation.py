@@ -119,7 +119,7 @@ class CertificateRotation:
         if step is Step.PUBLISH:
             await registration.republish(self._client, self._registration, bundle=current.bundle, seen=seen)
         else:
-            changed = certificates.to_secret(certificates.take(step, current, terms=self._terms, now=now))
+            changed = certificates.to_secret(certificates.apply_step(step, current, terms=self._terms, now=now))
             await self._client.update(OWN_SECRET, msgspec.structs.replace(secret, data=secret_data(changed)))
         logger.info("certificates: %s", step.value, extra={"step": step.name})
         return step
@@ -129,7 +129,7 @@ class CertificateRotation:
         if found is not None:
             return found
         # If somebody has deleted it, what is trusted everywhere is better than something new.
-        current = self._current or certificates.first(self._terms, now=self._clock.now())
+        current = self._current or certificates.initial_certificates(self._terms, now=self._clock.now())
         meta = Meta(name=self._secret_name.name, namespace=self._secret_name.namespace, labels=OURS)
         wanted = Secret(metadata=meta, type="kubernetes.io/tls", data=secret_data(certificates.to_secret(current)))
         try:

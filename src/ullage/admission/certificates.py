@@ -75,7 +75,7 @@ class Step(Enum):
     RETIRE = "the former authority is forgotten"
 
 
-def first(terms: Terms, *, now: datetime) -> CertificateSet:
+def initial_certificates(terms: Terms, *, now: datetime) -> CertificateSet:
     """What the first replica puts into the Secret."""
     authority = pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime)
     return CertificateSet(authority, pki.issue_serving(authority, terms.hosts, now=now, lifetime=terms.lifetime))
@@ -101,7 +101,7 @@ def next_step(current: CertificateSet, terms: Terms, *, now: datetime, published
     return Step.INTRODUCE if current.authority.expires_within(terms.authority_renewal, now=now) else None
 
 
-def take(step: Step, current: CertificateSet, *, terms: Terms, now: datetime) -> CertificateSet:
+def apply_step(step: Step, current: CertificateSet, *, terms: Terms, now: datetime) -> CertificateSet:
     """The certificates after a step. Publishing changes nothing here."""
     match step:
         case Step.RENEW:

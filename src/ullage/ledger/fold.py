@@ -160,7 +160,7 @@ def counted_in(seen: Seen | None) -> Takings:
 # --- expiry ----------------------------------------------------------------------------------------------------------
 
 
-def sighted(book: Book, first_seen: Mapping[AttemptId, float], now: float) -> dict[AttemptId, float]:
+def still_seen(book: Book, first_seen: Mapping[AttemptId, float], now: float) -> dict[AttemptId, float]:
     """When each attempt of the book was first seen, on the clock of whoever looks; what is no longer there is forgotten."""
     return {one: first_seen.get(one, now) for one in book.attempts()}
 

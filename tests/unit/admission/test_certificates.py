@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import pki
-from ullage.admission.certificates import CertificateSet, Step, Terms, first, from_secret, next_step, take, to_secret
+from ullage.admission.certificates import (
+    CertificateSet,
+    Step,
+    Terms,
+    apply_step,
+    from_secret,
+    initial_certificates,
+    next_step,
+    to_secret,
+)
 from ullage.pki import BadCertificate, Pair
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,7 +75,7 @@ def test_the_next_step(step: Step | None, expected: Step | None) -> None:
 
 
 def test_a_certificate_is_renewed_for_the_hosts_that_it_had_too() -> None:
-    renewed = take(Step.RENEW, made(hosts=("a.svc",)), terms=TERMS, now=START)
+    renewed = apply_step(Step.RENEW, made(hosts=("a.svc",)), terms=TERMS, now=START)
 
     assert pki.hosts(renewed.serving.certificate) == {"127.0.0.1", "a.svc"}
     assert step_of(renewed) is None
@@ -74,23 +83,23 @@ def test_a_certificate_is_renewed_for_the_hosts_that_it_had_too() -> None:
 
 
 def test_a_promotion_does_not_change_what_is_trusted() -> None:
-    both = take(Step.INTRODUCE, made(), terms=TERMS, now=START)
+    both = apply_step(Step.INTRODUCE, made(), terms=TERMS, now=START)
 
-    assert take(Step.PROMOTE, both, terms=TERMS, now=START).bundle == both.bundle
+    assert apply_step(Step.PROMOTE, both, terms=TERMS, now=START).bundle == both.bundle
 
 
 def test_an_authority_that_has_ended_is_replaced_without_waiting() -> None:
-    both = take(Step.INTRODUCE, made(authority_days=1, days=1), terms=TERMS, now=START + 2 * DAY)
+    both = apply_step(Step.INTRODUCE, made(authority_days=1, days=1), terms=TERMS, now=START + 2 * DAY)
 
     assert next_step(both, TERMS, now=START + 2 * DAY, published=both.bundle, watched=0.0) is Step.PROMOTE
     assert next_step(both, TERMS, now=START, published=both.bundle, watched=0.0) is None
 
 
 def test_a_secret_holds_the_vault_at_every_stage() -> None:
-    both = take(Step.INTRODUCE, made(), terms=TERMS, now=START)
-    after = take(Step.PROMOTE, both, terms=TERMS, now=START)
+    both = apply_step(Step.INTRODUCE, made(), terms=TERMS, now=START)
+    after = apply_step(Step.PROMOTE, both, terms=TERMS, now=START)
 
-    for found in (made(), both, after, take(Step.RETIRE, after, terms=TERMS, now=START)):
+    for found in (made(), both, after, apply_step(Step.RETIRE, after, terms=TERMS, now=START)):
         assert from_secret(to_secret(found)) == found
 
 
@@ -203,7 +212,7 @@ class Replica:
             return step if world.publish(published, found.bundle) else None
         if step is None:
             return None
-        new = take(step, found, terms=world.terms, now=world.now)
+        new = apply_step(step, found, terms=world.terms, now=world.now)
         return step if world.swap(found, new) else None
 
 
@@ -287,7 +296,7 @@ def test_replicas_that_stall_race_and_crash_never_show_an_untrusted_certificate(
 
 
 def test_the_first_replica_makes_what_needs_nothing_more() -> None:
-    found = first(TERMS, now=START)
+    found = initial_certificates(TERMS, now=START)
 
     assert step_of(found) is None
     assert found.bundle == found.authority.certificate

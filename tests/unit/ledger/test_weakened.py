@@ -450,7 +450,7 @@ WEAKENINGS = [
         lambda book, first_seen, now, expiry: book.attempts(),
         id="a live read settles what has not expired",
     ),
-    weaker(booked_on_a_clock_that_is_late, "sighted", first_seen_when_booked, id="expiry runs from the booker's clock"),
+    weaker(booked_on_a_clock_that_is_late, "still_seen", first_seen_when_booked, id="expiry runs from the booker's clock"),
     weaker(
         live_read_too_early_and_no_view,
         "expired",
@@ -459,7 +459,7 @@ WEAKENINGS = [
     ),
     weaker(
         booked_on_a_late_clock_and_no_view,
-        "sighted",
+        "still_seen",
         first_seen_when_booked,
         id="without a view, expiry runs from the booker's clock",
     ),

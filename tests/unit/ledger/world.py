@@ -218,7 +218,7 @@ class World:
             self.read(one, folder)
 
     def see(self, folder: Folder) -> None:
-        folder.first_seen = folding.sighted(self.book, folder.first_seen, self.clock)
+        folder.first_seen = folding.still_seen(self.book, folder.first_seen, self.clock)
 
     def due(self, folder: Folder) -> list[AttemptId]:
         return folding.expired(self.book, folder.first_seen, self.clock, EXPIRY)

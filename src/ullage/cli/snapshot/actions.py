@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ullage.cli.common.session import Missing, Session, readable
 from ullage.cli.common.text import size
 from ullage.cli.snapshot import restoring, taking
-from ullage.cli.snapshot.description import Known
+from ullage.cli.snapshot.description import SnapshotDetails
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.reading import (
     Listed,
@@ -22,7 +22,7 @@ from ullage.cli.snapshot.reading import (
     selection_of,
 )
 from ullage.cli.snapshot.text import problem, source
-from ullage.cli.snapshot.waiting import Failed, Terms, Waiting
+from ullage.cli.snapshot.waiting import Failed, SnapshotWaiter, WaitOptions
 from ullage.kube.builtin import core
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.snapshots.metrics import state_of
@@ -32,16 +32,18 @@ from ullage.snapshots.selection import OfClaims, OfVolume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CreateOptions:
     name: str
     claim: str
     class_name: str | None = None
 
 
-async def create(session: Session, order: Order, *, dry_run: bool, timeout: float | None) -> None:
+async def create(session: Session, create_options: CreateOptions, *, dry_run: bool, timeout: float | None) -> None:
     """Without a timeout it does not wait."""
     [dialect] = session.among
-    wanted = taking.new_snapshot(dialect, order.name, session.namespace, claim=order.claim, class_name=order.class_name)
+    wanted = taking.new_snapshot(
+        dialect, create_options.name, session.namespace, claim=create_options.claim, class_name=create_options.class_name
+    )
     try:
         made = Found(dialect, await session.client.create(dialect.snapshots, wanted, dry_run=dry_run))
     except NotFound:
@@ -52,7 +54,7 @@ async def create(session: Session, order: Order, *, dry_run: bool, timeout: floa
         return
     print(f"{made.shown} created", flush=True)
     if timeout is not None:
-        await Waiting(session.client, [made], Terms(goal="ready", timeout=timeout)).run()
+        await SnapshotWaiter(session.client, [made], WaitOptions(goal="ready", timeout=timeout)).run()
 
 
 async def _foretell(session: Session, made: Found) -> None:
@@ -69,7 +71,7 @@ async def _foretell(session: Session, made: Found) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ListOptions:
     """`what`: pvc, pv, pod or statefulset, and its `name`; both empty for all snapshots."""
 
     what: str = ""
@@ -85,18 +87,18 @@ class Answer:
     claimless: bool = False  # a pod or StatefulSet without any claim
 
 
-async def listing(session: Session, question: Question) -> Answer:
-    selection = await selection_of(session, question.what, question.name)
-    namespace = "" if question.everywhere else session.namespace
-    if isinstance(selection, OfVolume) and selection.claim and not question.everywhere and not question.namespace_given:
+async def listing(session: Session, list_options: ListOptions) -> Answer:
+    selection = await selection_of(session, list_options.what, list_options.name)
+    namespace = "" if list_options.everywhere else session.namespace
+    if isinstance(selection, OfVolume) and selection.claim and not list_options.everywhere and not list_options.namespace_given:
         namespace = selection.claim.namespace  # a volume is in no namespace, so nobody thinks of naming one
     listed = await list_snapshots(replace(session, namespace=namespace), selection)
     return Answer(listed=listed, namespace=namespace, claimless=isinstance(selection, OfClaims) and not selection)
 
 
-async def describe(session: Session, name: str) -> Known:
+async def describe(session: Session, name: str) -> SnapshotDetails:
     found = await find(session, name)
-    return Known(
+    return SnapshotDetails(
         found=found,
         record=await record_of(session.client, found),
         claims=await restored_claims(session.client, found),
@@ -117,12 +119,12 @@ async def delete(session: Session, names: Sequence[str], *, dry_run: bool, timeo
         what = f"claim {source(snapshot)}, {state_of(snapshot)}, {size(snapshot.state.restore_size)}"
         print(f"{one.shown} would be deleted (dry run): {what}" if dry_run else f"{one.shown} deleted", flush=True)
     if timeout is not None and not dry_run:
-        await Waiting(session.client, wanted, Terms(goal="deleted", timeout=timeout)).run()
+        await SnapshotWaiter(session.client, wanted, WaitOptions(goal="deleted", timeout=timeout)).run()
 
 
 async def wait(session: Session, names: Sequence[str], *, goal: str, timeout: float) -> None:
     if goal != "deleted":
-        await Waiting(session.client, await _find_all(session, names), Terms(goal=goal, timeout=timeout)).run()
+        await SnapshotWaiter(session.client, await _find_all(session, names), WaitOptions(goal=goal, timeout=timeout)).run()
         return
     found = []
     for name in names:
@@ -131,7 +133,7 @@ async def wait(session: Session, names: Sequence[str], *, goal: str, timeout: fl
         except Missing:
             print(f"{name}: gone")
     if found:
-        await Waiting(session.client, found, Terms(goal=goal, timeout=timeout)).run()
+        await SnapshotWaiter(session.client, found, WaitOptions(goal=goal, timeout=timeout)).run()
 
 
 async def _find_all(session: Session, names: Sequence[str], otherwise: str = "") -> list[Found]:
@@ -150,19 +152,21 @@ async def _find_all(session: Session, names: Sequence[str], otherwise: str = "")
 # --- restore ---------------------------------------------------------------------------------------------------------
 
 
-async def restore(session: Session, name: str, wish: restoring.Wish, *, dry_run: bool, timeout: float | None) -> None:
+async def restore(
+    session: Session, name: str, restore_options: restoring.RestoreOptions, *, dry_run: bool, timeout: float | None
+) -> None:
     found = await find(session, name)
     snapshot = found.snapshot
     source_claim = await _source(session, snapshot.claim)
-    wanted = restoring.new_claim(found, source_claim, wish)
+    wanted = restoring.new_claim(found, source_claim, restore_options)
     claim = await session.client.create(core.CLAIMS, wanted, dry_run=dry_run)
-    print(f"persistentvolumeclaim/{wish.to} {'would be created (dry run)' if dry_run else 'created'}", flush=True)
+    print(f"persistentvolumeclaim/{restore_options.to} {'would be created (dry run)' if dry_run else 'created'}", flush=True)
     if dry_run:
         _indent(restoring.described(found, claim))
     if first := restoring.outlook(found):
         print(f"ullage: note: {problem(first)}", file=sys.stderr, flush=True)
     if timeout is not None and not dry_run:
-        await restoring.Filling(session.client, claim).run(timeout)
+        await restoring.ClaimWaiter(session.client, claim).run(timeout)
 
 
 async def _source(session: Session, claim: str) -> core.PersistentVolumeClaim | None:

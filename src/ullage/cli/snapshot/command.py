@@ -57,10 +57,10 @@ def create(
     seconds = arguments.seconds("--timeout", timeout)
     from ullage.cli.snapshot import actions
 
-    order = actions.Order(name=name, claim=pvc, class_name=class_name)
+    create_options = actions.CreateOptions(name=name, claim=pvc, class_name=class_name)
     _run(
         at,
-        lambda session: actions.create(session, order, dry_run=dry_run, timeout=seconds if wait else None),
+        lambda session: actions.create(session, create_options, dry_run=dry_run, timeout=seconds if wait else None),
         goes_on=f"snapshot {name} goes on: ullage snapshot wait {name}",
     )
 
@@ -101,8 +101,8 @@ def list_(
     from ullage.cli.snapshot import actions
 
     given = namespace is not None
-    question = actions.Question(what=what, name=chosen, everywhere=all_namespaces, namespace_given=given)
-    answer = _run(at, lambda session: actions.listing(session, question))
+    list_options = actions.ListOptions(what=what, name=chosen, everywhere=all_namespaces, namespace_given=given)
+    answer = _run(at, lambda session: actions.listing(session, list_options))
     _print_list(answer, output, about=f"{what} {chosen}")
 
 
@@ -198,12 +198,12 @@ def restore(
     seconds = arguments.seconds("--timeout", timeout)
     amount = arguments.size("--size", size) if size is not None else None
     from ullage.cli.snapshot import actions
-    from ullage.cli.snapshot.restoring import Wish
+    from ullage.cli.snapshot.restoring import RestoreOptions
 
-    wish = Wish(to=to, class_name=class_name, size=amount)
+    restore_options = RestoreOptions(to=to, class_name=class_name, size=amount)
     _run(
         at,
-        lambda session: actions.restore(session, name, wish, dry_run=dry_run, timeout=seconds if wait else None),
+        lambda session: actions.restore(session, name, restore_options, dry_run=dry_run, timeout=seconds if wait else None),
         goes_on=f"claim {to} is filled all the same",
     )
 

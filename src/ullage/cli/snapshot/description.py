@@ -24,7 +24,7 @@ Line = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class SnapshotDetails:
     """A snapshot and what belongs to it."""
 
     found: Found
@@ -33,7 +33,7 @@ class Known:
     events: Sequence[Event] = ()
 
 
-def described(known: Known, *, now: datetime) -> str:
+def described(known: SnapshotDetails, *, now: datetime) -> str:
     lines = (*_head(known.found), *_times(known.found, now), *_record(known), *_trouble(known.found))
     parts = ["\n".join(f"{f'{name}:' if name else '':<{_WIDTH}}{text}" for name, text in lines)]
     if conditions := getattr(known.found.obj.status, "conditions", ()):
@@ -76,7 +76,7 @@ def _times(found: Found, now: datetime) -> Iterable[Line]:
         yield "Deleting", f"since {age(snapshot.meta.deletion_timestamp, now)}; held by {', '.join(snapshot.meta.finalizers)}"
 
 
-def _record(known: Known) -> Iterable[Line]:
+def _record(known: SnapshotDetails) -> Iterable[Line]:
     record, name = known.record, known.found.snapshot.state.record or known.found.snapshot.imported_record
     yield "Record", name or "(none yet)"
     if isinstance(record, Forbidden):

@@ -28,7 +28,7 @@ LATE: Final = "WaitForFirstConsumer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RestoreOptions:
     """What the user said; None where nothing."""
 
     to: str
@@ -36,7 +36,9 @@ class Wish:
     size: int | None = None  # bytes
 
 
-def new_claim(found: Found, source: core.PersistentVolumeClaim | None, wish: Wish) -> core.PersistentVolumeClaim:
+def new_claim(
+    found: Found, source: core.PersistentVolumeClaim | None, restore_options: RestoreOptions
+) -> core.PersistentVolumeClaim:
     """As the claim that the snapshot was taken of, as far as it is known. Never smaller than the snapshot's data needs."""
     snapshot = found.snapshot
     if judge(snapshot, "ready") is Verdict.FAILED:
@@ -44,28 +46,28 @@ def new_claim(found: Found, source: core.PersistentVolumeClaim | None, wish: Wis
         raise Failed(f"nothing can be restored from snapshot {snapshot.meta.name}: {why}")
     asks = source.spec if source is not None else core.ClaimSpec()
     reference = core.TypedObjectReference(api_group=found.dialect.snapshots.group, kind=SNAPSHOT_KIND, name=snapshot.meta.name)
-    amount = Quantity.of(wanted_size(snapshot.state.restore_size, source, wish), Format.BINARY_SI)
+    amount = Quantity.of(wanted_size(snapshot.state.restore_size, source, restore_options), Format.BINARY_SI)
     spec = core.ClaimSpec(
-        storage_class_name=asks.storage_class_name if wish.class_name is None else wish.class_name,
+        storage_class_name=asks.storage_class_name if restore_options.class_name is None else restore_options.class_name,
         volume_mode=asks.volume_mode,
         access_modes=asks.access_modes or ("ReadWriteOnce",),
         resources=core.ClaimResources(requests={"storage": str(amount)}),
         data_source_ref=reference,
     )
-    return core.PersistentVolumeClaim(metadata=Meta(name=wish.to, namespace=snapshot.meta.namespace), spec=spec)
+    return core.PersistentVolumeClaim(metadata=Meta(name=restore_options.to, namespace=snapshot.meta.namespace), spec=spec)
 
 
-def wanted_size(needed: int | None, source: core.PersistentVolumeClaim | None, wish: Wish) -> int:
-    """Bytes. Without a wish it is the larger of what the data needs and what the source claim asked for: a volume that just
+def wanted_size(needed: int | None, source: core.PersistentVolumeClaim | None, restore_options: RestoreOptions) -> int:
+    """Bytes. If no size is given, the larger of what the data needs and what the source claim asked for: a volume that just
     holds the data has no room left."""
-    if wish.size is not None:
-        if needed is not None and wish.size < needed:
+    if restore_options.size is not None:
+        if needed is not None and restore_options.size < needed:
             raise BadInput(
                 "--size",
-                Quantity.of(wish.size, Format.BINARY_SI),
+                Quantity.of(restore_options.size, Format.BINARY_SI),
                 f"the snapshot needs {size(needed)} ({needed} bytes) at least",
             )
-        return wish.size
+        return restore_options.size
     known = [one for one in (needed, requested(source) if source else None) if one]
     if not known:
         raise BadInput("--size", "(absent)", "neither the snapshot nor its claim tells how large the volume must be: say it")
@@ -89,7 +91,7 @@ def outlook(found: Found) -> Problem | None:
     return state.problem or Problem("SnapshotNotReady", "the snapshot is not ready; the claim is filled once it is")
 
 
-class Filling:
+class ClaimWaiter:
     """Waits until a claim is bound to its new volume. Warnings on it are told as they come."""
 
     def __init__(

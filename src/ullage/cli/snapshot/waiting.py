@@ -40,7 +40,7 @@ class TimedOut(Retryable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class WaitOptions:
     """What is waited for, and how long."""
 
     goal: str
@@ -100,14 +100,14 @@ async def until(
         looks += 1
 
 
-class Waiting:
+class SnapshotWaiter:
     """For snapshots of one namespace, whichever API each is of."""
 
     def __init__(
         self,
         client: Client,
         found: Sequence[Found],
-        terms: Terms,
+        terms: WaitOptions,
         *,
         output: ProgressOutput | None = None,
         clock: Clock | None = None,

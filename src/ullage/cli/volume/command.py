@@ -17,7 +17,7 @@ from ullage.errors import BadInput
 
 if TYPE_CHECKING:
     from ullage.cli.common.session import Session
-    from ullage.cli.volume.data import Held
+    from ullage.cli.volume.data import AttachedVolume
     from ullage.cli.volume.reading import FoundVolume, Named
 
 R = TypeVar("R")
@@ -101,7 +101,7 @@ def write(
     named, start = volume_options.target(target), volume_options.offset(offset)
     data = volume_options.data(random=random, zero=zero, file=file, length=length)
 
-    async def work(found: FoundVolume, held: Held) -> str:
+    async def work(found: FoundVolume, held: AttachedVolume) -> str:
         written, digest = await held.write(data.pieces(), offset=start)
         return f"{size(written)} written at offset {start} of volume {found.volume.metadata.name}, sha256 {digest}"
 
@@ -131,7 +131,7 @@ def read(
         raise BadInput("standard output", "(a terminal)", "a file or a pipe is allowed: add > FILE")
     out = sys.stdout.buffer
 
-    async def work(found: FoundVolume, held: Held) -> None:
+    async def work(found: FoundVolume, held: AttachedVolume) -> None:
         size = volume_options.within(offset=start, length=wanted, size=found.size)
         await held.read(out.write, offset=start, length=size)
         out.flush()
@@ -164,7 +164,7 @@ def show_tree(at: At, named: Callable[[Session], Named], output: str) -> None:
 
 
 def _with_data(
-    at: At, named: Named, work: Callable[[FoundVolume, Held], Awaitable[R]], *, offset: int, length: int | None
+    at: At, named: Named, work: Callable[[FoundVolume, AttachedVolume], Awaitable[R]], *, offset: int, length: int | None
 ) -> R:
     import secrets
 

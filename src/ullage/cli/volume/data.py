@@ -71,7 +71,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class AttachedVolume:
     """A volume that is attached."""
 
     host: HostClient
@@ -100,7 +100,7 @@ class Held:
 @asynccontextmanager
 async def attached(
     client: Client, found: FoundVolume, *, ticket: str, clock: Clock, timeout: float = TIMEOUT_SECONDS
-) -> AsyncIterator[Held]:
+) -> AsyncIterator[AttachedVolume]:
     """Has the volume attached from here to the end of the block."""
     name, engine = found.volume.metadata.name, found.engine
     if engine is None:
@@ -113,7 +113,7 @@ async def attached(
         if written is not None and ticket not in (written.spec.attachment_tickets or {}):
             raise NoEngine(_foreign(name, "by nobody now"))  # Longhorn's own definition has no such field: it was dropped
         address = await _running(client, engine, name=name, clock=clock, timeout=timeout)
-        yield Held(HostClient(channels, address), demand)
+        yield AttachedVolume(HostClient(channels, address), demand)
     finally:
         await channels.close()
         await demand.give_back()

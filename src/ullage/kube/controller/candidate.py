@@ -45,7 +45,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class AcquireLease:
     """Write ourselves in: onto the record of this version, or as a new Lease where there is none."""
 
     onto: Record | None
@@ -83,17 +83,17 @@ class Candidate:
         ours = record is not None and record.holder == self.identity
         return replace(self, record=record, seen=self.seen if known else now, deadline=self.deadline if ours else None)
 
-    def wish(self, now: float) -> Claim | Wait:
+    def wish(self, now: float) -> AcquireLease | Wait:
         record = self.record
         if record is None:
-            return Claim(None, transitions=0, anew=True)
+            return AcquireLease(None, transitions=0, anew=True)
         if record.holder == self.identity:  # a renewal, or a claim of ours whose answer was lost
-            return Claim(record, transitions=record.transitions, anew=not self.leads(now))
+            return AcquireLease(record, transitions=record.transitions, anew=not self.leads(now))
         if record.holder:
             left = self.seen + max(self.timing.duration, record.duration) - now
             if left > 0:
                 return Wait(min(self.timing.retry, left))
-        return Claim(record, transitions=record.transitions + 1, anew=True)
+        return AcquireLease(record, transitions=record.transitions + 1, anew=True)
 
     def won(self, record: Record, *, began: float, now: float) -> Candidate:
         """A claim that was sent at `began` was confirmed, with the record as it is now."""

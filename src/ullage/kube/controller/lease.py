@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ullage.clock import BootClock, Clock
 from ullage.errors import Retryable, UllageError
 from ullage.kube.builtin.coordination import LEASES, Lease, LeaseSpec
-from ullage.kube.controller.candidate import Candidate, Claim, Record, Timing, Wait
+from ullage.kube.controller.candidate import AcquireLease, Candidate, Record, Timing, Wait
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Meta
 from ullage.times import micro_timestamp
@@ -134,7 +134,7 @@ class Elector:
         found = await self._client.find(LEASES, self._name, self._namespace)
         self._candidate = self._candidate.see(None if found is None else _record(found), now=self._clock.monotonic())
 
-    async def _claim(self, claim: Claim) -> None:
+    async def _claim(self, claim: AcquireLease) -> None:
         spec: dict[str, Any] = {
             "holderIdentity": self._candidate.identity,
             "leaseDurationSeconds": math.ceil(self._timing.duration),
@@ -211,7 +211,7 @@ class Elector:
     async def _renew_once(self) -> None:
         for _ in range(2):
             wish = self._candidate.wish(self._clock.monotonic())
-            if not isinstance(wish, Claim) or not self.leading:
+            if not isinstance(wish, AcquireLease) or not self.leading:
                 return
             try:
                 await self._claim(wish)

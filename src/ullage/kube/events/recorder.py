@@ -42,7 +42,7 @@ class EventRecorder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Saying:
+class _EventKey:
     """What makes two events the same one."""
 
     regarding: ObjectReference
@@ -77,7 +77,7 @@ class Recorder:
         self._instance = instance[:NAME_LIMIT]
         self._clock = clock or SystemClock()
         self._observe = observe or (lambda outcome: None)
-        self._book: SeriesBook[_Saying] = SeriesBook(limits)
+        self._book: SeriesBook[_EventKey] = SeriesBook(limits)
         self._news = asyncio.Event()
         self._retry = _RETRY[0]
         self._writer: asyncio.Task[None] | None = None
@@ -94,7 +94,7 @@ class Recorder:
     ) -> None:
         """Notes that something happened to an object. Costs microseconds and never raises or waits."""
         regarding = ObjectReference.of(kind, obj.metadata)
-        saying = _Saying(regarding, reason, shorten(note), related)
+        saying = _EventKey(regarding, reason, shorten(note), related)
         heard = not self._stopped and self._book.say(
             saying, about=regarding, now=self._clock.monotonic(), moment=self._clock.now()
         )
@@ -144,7 +144,7 @@ class Recorder:
             async with asyncio.timeout(wait):
                 await self._news.wait()
 
-    async def _write(self, series: Series[_Saying]) -> bool:
+    async def _write(self, series: Series[_EventKey]) -> bool:
         """One write. False: the API cannot be written to just now; whatever else goes wrong costs this event only."""
         said = series.said
         try:
@@ -164,7 +164,7 @@ class Recorder:
         self._observe("written")
         return True
 
-    async def _send(self, series: Series[_Saying]) -> None:
+    async def _send(self, series: Series[_EventKey]) -> None:
         if series.written:
             try:
                 return await self._count(series)
@@ -179,16 +179,16 @@ class Recorder:
             if series.count > 1:
                 await self._count(series)
 
-    def _said_before(self, series: Series[_Saying], found: Event) -> int:
+    def _said_before(self, series: Series[_EventKey], found: Event) -> int:
         """How often it was said by others; what is there may also be our own Event, if the answer to it was lost."""
         own = found.reporting_instance == self._instance and found.event_time == micro_timestamp(series.first)
         return 0 if own and not found.series else found.series.count if found.series else 1
 
-    async def _count(self, series: Series[_Saying]) -> None:
+    async def _count(self, series: Series[_EventKey]) -> None:
         told = {"count": series.count, "lastObservedTime": micro_timestamp(series.last)}
         await self._client.patch(EVENTS, series.key.name(self._controller), _namespace(series.key), merge={"series": told})
 
-    def _event(self, series: Series[_Saying]) -> Event:
+    def _event(self, series: Series[_EventKey]) -> Event:
         saying, count = series.key, series.count
         return Event(
             metadata=Meta(name=saying.name(self._controller), namespace=_namespace(saying)),
@@ -205,7 +205,7 @@ class Recorder:
         )
 
 
-def _namespace(saying: _Saying) -> str:
+def _namespace(saying: _EventKey) -> str:
     return saying.regarding.namespace or "default"  # where Events on cluster-scoped objects live
 
 

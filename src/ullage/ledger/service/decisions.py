@@ -25,7 +25,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class NotNow:
+class Postponed:
     """No answer yet, to be asked for again. A type of its own, so that nobody takes it for one."""
 
     crowd: Crowd
@@ -35,7 +35,7 @@ class NotNow:
         return False
 
 
-Said = Verdict | NotNow
+Said = Verdict | Postponed
 
 ALLOWED: Final = Verdict()
 UNLIMITED: Final = Verdict(unlimited=True)
@@ -56,7 +56,7 @@ def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book,
     for charge in charges:
         known, refusal = book(known, charge, now, most=MOST_ATTEMPTS)
         if isinstance(refusal, Crowd):
-            said.append(NotNow(refusal))
+            said.append(Postponed(refusal))
         else:
             said.append(Verdict(refusal) if refusal else ALLOWED)
     return known, said

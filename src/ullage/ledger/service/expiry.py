@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from ullage.clock import Clock
 from ullage.errors import UllageError
 from ullage.ledger.book import AttemptId, Book, source_of
-from ullage.ledger.fold import Live, LiveReads, expired, sighted
+from ullage.ledger.fold import Live, LiveReads, expired, still_seen
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.views import Source
 
@@ -41,7 +41,7 @@ class Expiry:
 
     def see(self, book: Book) -> None:
         """Notes the attempts of a book that is, or was, in the API."""
-        self._first_seen = sighted(book, self._first_seen, self._clock.monotonic())
+        self._first_seen = still_seen(book, self._first_seen, self._clock.monotonic())
         if self._live:
             self._live = {one: live for one, live in self._live.items() if one in self._first_seen}
 

@@ -27,7 +27,7 @@ from ullage.ledger.book import Charge, grows
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import crowd_text, refusal_text
 from ullage.ledger.service.batcher import Batcher, LedgerApi, Settings, Stopping, Surroundings
-from ullage.ledger.service.decisions import ALLOWED, NotNow, Verdict
+from ullage.ledger.service.decisions import ALLOWED, Postponed, Verdict
 from ullage.ledger.service.views import Source, sources_by_name
 
 BATCHERS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
@@ -111,7 +111,7 @@ class Service:
         except TimeoutError as error:
             why = f": {batcher.trouble}" if batcher.trouble else ", others are before you"
             raise BudgetSpent(f"ledger {ledger} gave no answer within {budget or 0.0:.1f} s{why}") from error
-        if isinstance(said, NotNow):
+        if isinstance(said, Postponed):
             raise Crowded(f"ledger {ledger}: {crowd_text(said.crowd)}")
         return said
 

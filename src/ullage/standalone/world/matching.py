@@ -29,7 +29,7 @@ def best_match(claim: PersistentVolumeClaim, facts: ClaimFacts) -> PersistentVol
 
     A claim that waits for its first pod, or for data, takes only a volume that was made for it.
     """
-    fitting = [one for one in facts.candidates if not is_deleting(one.metadata) and misfit(claim, one) is None]
+    fitting = [one for one in facts.candidates if not is_deleting(one.metadata) and mismatch(claim, one) is None]
     made_for_it = next((one for one in fitting if one.spec.claim_ref and one.spec.claim_ref.names(claim.metadata)), None)
     if made_for_it is not None or wants_data(claim) or delayed(facts.storage_class, consumed=facts.consumed):
         return made_for_it
@@ -42,7 +42,7 @@ def delayed(storage_class: StorageClass | None, *, consumed: bool) -> bool:
     return storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer" and not consumed
 
 
-def misfit(claim: PersistentVolumeClaim, volume: PersistentVolume) -> str | None:
+def mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> str | None:
     """Why a volume cannot serve a claim; None if it can."""
     asked = requested(claim)
     if size(volume) < asked:

@@ -12,7 +12,7 @@ from ullage.cli.common.session import Missing, NotInstalled
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.reading import find
-from ullage.cli.snapshot.restoring import Wish, new_claim, wanted_size
+from ullage.cli.snapshot.restoring import RestoreOptions, new_claim, wanted_size
 from ullage.cli.snapshot.waiting import Failed
 from ullage.errors import BadInput
 from ullage.kube.builtin import core, storage
@@ -77,7 +77,7 @@ async def test_create_makes_the_object_of_the_api(
     capsys: pytest.CaptureFixture[str], dialect: str, class_name: str | None, spec: Json
 ) -> None:
     cluster = Cluster()
-    order = actions.Order(name="nightly", claim="data", class_name=class_name)
+    order = actions.CreateOptions(name="nightly", claim="data", class_name=class_name)
     await actions.create(cluster.session(dialect=dialect), order, dry_run=False, timeout=None)
     [(kind, namespace, _)] = cluster.objects
     assert cluster.objects[kind, namespace, "nightly"]["spec"] == spec
@@ -85,7 +85,7 @@ async def test_create_makes_the_object_of_the_api(
 
 
 async def foretold(cluster: Cluster, capsys: pytest.CaptureFixture[str], dialect: str = "ga") -> str:
-    order = actions.Order(name="nightly", claim="data")
+    order = actions.CreateOptions(name="nightly", claim="data")
     await actions.create(cluster.session(dialect=dialect), order, dry_run=True, timeout=None)
     assert "create" not in verbs(cluster), "a dry run makes nothing"
     return capsys.readouterr().out
@@ -149,7 +149,7 @@ async def test_a_cluster_without_the_kinds_is_told_from_a_namespace_that_is_miss
         NotInstalled, match=r"does not serve volumesnapshots\.snapshot.*is Ullage installed on it\? ullage install"
     ):
         await actions.create(
-            Cluster(GA.snapshots).session(dialect="ga"), actions.Order(name="a", claim="b"), dry_run=False, timeout=None
+            Cluster(GA.snapshots).session(dialect="ga"), actions.CreateOptions(name="a", claim="b"), dry_run=False, timeout=None
         )
 
     class Nowhere(Cluster):
@@ -157,7 +157,9 @@ async def test_a_cluster_without_the_kinds_is_told_from_a_namespace_that_is_miss
             raise NotFound('namespaces "shop" not found', code=404)
 
     with pytest.raises(NotFound, match='namespaces "shop" not found'):
-        await actions.create(Nowhere().session(dialect="ga"), actions.Order(name="a", claim="b"), dry_run=False, timeout=None)
+        await actions.create(
+            Nowhere().session(dialect="ga"), actions.CreateOptions(name="a", claim="b"), dry_run=False, timeout=None
+        )
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def populated() -> Cluster:
 
 
 async def listed(cluster: Cluster, what: str = "", name: str = "", *, namespace: str = "shop", **more: Any) -> set[str]:
-    answer = await actions.listing(cluster.session(namespace), actions.Question(what=what, name=name, **more))
+    answer = await actions.listing(cluster.session(namespace), actions.ListOptions(what=what, name=name, **more))
     return {one.obj.metadata.name for one in answer.listed.found}
 
 
@@ -223,7 +225,7 @@ async def test_a_volume_that_may_not_be_read_is_found_by_label() -> None:
 
 async def test_a_pod_without_claims_has_no_snapshots_and_nothing_is_asked() -> None:
     cluster = populated()
-    answer = await actions.listing(cluster.session(), actions.Question(what="pod", name="stateless"))
+    answer = await actions.listing(cluster.session(), actions.ListOptions(what="pod", name="stateless"))
     assert (answer.claimless, list(answer.listed.found)) == (True, [])
 
 
@@ -235,14 +237,14 @@ async def test_a_pod_that_is_missing_is_named() -> None:
 async def test_an_api_that_is_not_served_is_left_out() -> None:
     cluster = populated()
     cluster.absent = {PROTOTYPE.snapshots.name}
-    answer = await actions.listing(cluster.session(), actions.Question())
+    answer = await actions.listing(cluster.session(), actions.ListOptions())
     assert [one.name for one in answer.listed.served] == ["ga"]
 
 
 async def test_an_api_that_may_not_be_read_is_left_out_with_a_note() -> None:
     cluster = populated()
     cluster.hidden = {PROTOTYPE.snapshots.name}
-    answer = await actions.listing(cluster.session(), actions.Question())
+    answer = await actions.listing(cluster.session(), actions.ListOptions())
     assert len(answer.listed.found) == 4
     assert "is forbidden" in answer.listed.notes[0]
 
@@ -355,7 +357,7 @@ def ready(dialect: Any = GA, **status: Any) -> Found:
 def test_how_large_the_claim_is(
     needed: int | None, source: core.PersistentVolumeClaim | None, wish: int | None, expected: int
 ) -> None:
-    assert wanted_size(needed, source, Wish(to="copy", size=wish)) == expected
+    assert wanted_size(needed, source, RestoreOptions(to="copy", size=wish)) == expected
 
 
 @pytest.mark.parametrize(
@@ -370,13 +372,13 @@ def test_how_large_the_claim_is(
 )
 def test_a_size_that_cannot_be(needed: int | None, wish: int | None, said: str) -> None:
     with pytest.raises(BadInput) as caught:
-        wanted_size(needed, None, Wish(to="copy", size=wish))
+        wanted_size(needed, None, RestoreOptions(to="copy", size=wish))
     assert str(caught.value).startswith(said)
 
 
 def test_the_new_claim_is_like_the_source() -> None:
     source = source_claim(accessModes=["ReadWriteMany"], volumeMode="Block", storageClassName="slow")
-    made = new_claim(ready(), source, Wish(to="copy"))
+    made = new_claim(ready(), source, RestoreOptions(to="copy"))
     assert msgspec.to_builtins(made) == {
         "metadata": {"name": "copy", "namespace": "shop"},
         "spec": {
@@ -390,7 +392,7 @@ def test_the_new_claim_is_like_the_source() -> None:
 
 
 def test_a_prototype_snapshot_is_named_by_its_group() -> None:
-    made = new_claim(ready(PROTOTYPE), source_claim(), Wish(to="copy", class_name="slow"))
+    made = new_claim(ready(PROTOTYPE), source_claim(), RestoreOptions(to="copy", class_name="slow"))
     assert made.spec.data_source_ref is not None
     assert made.spec.data_source_ref.api_group == "volumesnapshot.external-storage.k8s.io"
     assert made.spec.storage_class_name == "slow"
@@ -413,14 +415,14 @@ def test_a_prototype_snapshot_is_named_by_its_group() -> None:
 )
 def test_nothing_is_restored_from_what_has_no_data(found: Found, said: str) -> None:
     with pytest.raises(Failed) as caught:
-        new_claim(found, source_claim(), Wish(to="copy"))
+        new_claim(found, source_claim(), RestoreOptions(to="copy"))
     assert str(caught.value) == said
 
 
 async def test_restore_makes_the_claim_and_notes_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = provisioned()
     cluster.snapshot("s", "data")
-    await actions.restore(cluster.session(), "s", Wish(to="copy"), dry_run=False, timeout=None)
+    await actions.restore(cluster.session(), "s", RestoreOptions(to="copy"), dry_run=False, timeout=None)
     assert (core.CLAIMS.name, "shop", "copy") in cluster.objects
     printed = capsys.readouterr()
     assert printed.out == "persistentvolumeclaim/copy created\n"
@@ -430,7 +432,7 @@ async def test_restore_makes_the_claim_and_notes_what_it_waits_for(capsys: pytes
 async def test_a_dry_run_of_restore_shows_the_claim_and_makes_none(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = provisioned()
     cluster.snapshot("s", "data", status=READY)
-    await actions.restore(cluster.session(), "s", Wish(to="copy"), dry_run=True, timeout=1.0)
+    await actions.restore(cluster.session(), "s", RestoreOptions(to="copy"), dry_run=True, timeout=1.0)
     assert (core.CLAIMS.name, "shop", "copy") not in cluster.objects
     assert capsys.readouterr().out.splitlines() == [
         "persistentvolumeclaim/copy would be created (dry run)",

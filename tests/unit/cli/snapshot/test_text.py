@@ -18,7 +18,7 @@ import yaml
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
 from ullage.cli.snapshot import text
-from ullage.cli.snapshot.description import Known, described
+from ullage.cli.snapshot.description import SnapshotDetails, described
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import NEXT_STEPS, Verdict, judge, news, why_failed
 from ullage.kube.builtin import core
@@ -136,12 +136,12 @@ RECORD = Record(
 )
 
 
-def lines(known: Known) -> list[str]:
+def lines(known: SnapshotDetails) -> list[str]:
     return [" ".join(line.split()) for line in described(known, now=NOW).splitlines()]
 
 
 def test_a_description_has_times_sizes_and_what_the_record_says() -> None:
-    shown = lines(Known(found=found(status=READY, labels={"ullage.io/volume": "pv-1"}), record=RECORD))
+    shown = lines(SnapshotDetails(found=found(status=READY, labels={"ullage.io/volume": "pv-1"}), record=RECORD))
     for line in (
         "State: ready",
         "Claim: data (volume pv-1)",
@@ -169,17 +169,19 @@ def test_a_description_has_times_sizes_and_what_the_record_says() -> None:
     ],
 )
 def test_a_description_says_what_it_cannot_show(record: Record | Forbidden | None, said: str) -> None:
-    assert said in lines(Known(found=found(status=READY), record=record))
+    assert said in lines(SnapshotDetails(found=found(status=READY), record=record))
 
 
 def test_an_error_comes_with_what_to_do() -> None:
-    shown = lines(Known(found=found(status={"error": {"message": "ClaimNotBound: claim shop/data is Pending"}})))
+    shown = lines(SnapshotDetails(found=found(status={"error": {"message": "ClaimNotBound: claim shop/data is Pending"}})))
     assert "Error: ClaimNotBound: claim shop/data is Pending" in shown
     assert "What to do: wait until the claim is Bound; its events say what it waits for" in shown
 
 
 def test_an_error_of_another_snapshotter_is_tried_again() -> None:
-    assert "What to do: nothing: it is tried again" in lines(Known(found=found(status={"error": {"message": "rpc failed"}})))
+    assert "What to do: nothing: it is tried again" in lines(
+        SnapshotDetails(found=found(status={"error": {"message": "rpc failed"}}))
+    )
 
 
 def test_conditions_restored_claims_and_events_are_tables() -> None:
@@ -206,7 +208,7 @@ def test_conditions_restored_claims_and_events_are_tables() -> None:
         "note": "n\nn",
         "type": "Normal",
     }
-    shown = lines(Known(found=one, claims=[claim], events=[msgspec.convert(old, Event)]))
+    shown = lines(SnapshotDetails(found=one, claims=[claim], events=[msgspec.convert(old, Event)]))
     assert "Ready True 60m Usable m" in shown
     assert "copy Bound 2Gi 30s" in shown
     assert "Normal 60s (x3) R n n" in shown

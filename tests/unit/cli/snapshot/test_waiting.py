@@ -14,8 +14,8 @@ from ullage.cli.common.session import Missing
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot import waiting as snapshot_waiting
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.restoring import Filling
-from ullage.cli.snapshot.waiting import Failed, ProgressOutput, Terms, TimedOut, Waiting
+from ullage.cli.snapshot.restoring import ClaimWaiter
+from ullage.cli.snapshot.waiting import Failed, ProgressOutput, SnapshotWaiter, TimedOut, WaitOptions
 from ullage.clock import FakeClock
 from ullage.kube.builtin import core, storage
 from ullage.kube.builtin.events import EVENTS
@@ -47,9 +47,9 @@ class Stage:
         next(self._acts, lambda stage: None)(self)
 
     async def wait(self, *found: Found, goal: str = "ready", timeout: float = 60.0) -> list[str]:
-        terms = Terms(goal=goal, timeout=timeout)
+        terms = WaitOptions(goal=goal, timeout=timeout)
         client = self.cluster.session().client
-        await Waiting(client, found, terms, output=ProgressOutput(self.out), clock=self.clock).run()
+        await SnapshotWaiter(client, found, terms, output=ProgressOutput(self.out), clock=self.clock).run()
         return self.told
 
     @property
@@ -197,10 +197,10 @@ def claim(phase: str = "Pending", **spec: Any) -> Json:
     return {"metadata": {"name": "copy"}, "spec": {"storageClassName": "fast", **spec}, "status": {"phase": phase}}
 
 
-def filling(stage: Stage) -> Filling:
+def filling(stage: Stage) -> ClaimWaiter:
     body = stage.cluster.put(core.CLAIMS, claim())
     made = msgspec.convert(body, core.PersistentVolumeClaim)
-    return Filling(stage.cluster.session().client, made, output=ProgressOutput(stage.out), clock=stage.clock)
+    return ClaimWaiter(stage.cluster.session().client, made, output=ProgressOutput(stage.out), clock=stage.clock)
 
 
 async def test_a_claim_is_waited_for_and_what_its_events_say_is_told_once() -> None:

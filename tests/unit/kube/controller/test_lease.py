@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, VirtualLoop, in_virtual_time
 from ullage.kube.builtin.coordination import Lease, LeaseSpec
-from ullage.kube.controller.candidate import Candidate, Claim, Record, Timing, Wait
+from ullage.kube.controller.candidate import AcquireLease, Candidate, Record, Timing, Wait
 from ullage.kube.controller.lease import Elector, NotLeading, own_identity
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, Unavailable
 from ullage.kube.kinds import Meta
@@ -462,23 +462,23 @@ THEIRS = Record("5", "u", holder="other", duration=15, transitions=3)
 @pytest.mark.parametrize(
     ("record", "waited", "wish"),
     [
-        pytest.param(None, 0, Claim(None, transitions=0, anew=True), id="no lease is made at once"),
-        pytest.param(Record("5"), 0, Claim(Record("5"), transitions=1, anew=True), id="a free lease is taken at once"),
+        pytest.param(None, 0, AcquireLease(None, transitions=0, anew=True), id="no lease is made at once"),
+        pytest.param(Record("5"), 0, AcquireLease(Record("5"), transitions=1, anew=True), id="a free lease is taken at once"),
         pytest.param(THEIRS, 0, Wait(2), id="a lease that was just seen is left alone"),
         pytest.param(THEIRS, 14, Wait(1), id="the last look comes when the duration is over"),
-        pytest.param(THEIRS, 15, Claim(THEIRS, transitions=4, anew=True), id="a lease that stayed as it is is taken"),
+        pytest.param(THEIRS, 15, AcquireLease(THEIRS, transitions=4, anew=True), id="a lease that stayed as it is is taken"),
         pytest.param(
             Record("5", holder="other", duration=60), 30, Wait(2), id="a holder with a longer lease is given its time"
         ),
         pytest.param(
             Record("5", holder="me", transitions=3),
             0,
-            Claim(Record("5", holder="me", transitions=3), transitions=3, anew=True),
+            AcquireLease(Record("5", holder="me", transitions=3), transitions=3, anew=True),
             id="a claim of ours is taken up",
         ),
     ],
 )
-def test_what_a_candidate_does_with_what_it_sees(record: Record | None, waited: float, wish: Claim | Wait) -> None:
+def test_what_a_candidate_does_with_what_it_sees(record: Record | None, waited: float, wish: AcquireLease | Wait) -> None:
     candidate = Candidate("me", TIMING).see(record, now=100)
     assert candidate.wish(100 + waited) == wish
 
@@ -487,7 +487,7 @@ def test_any_change_of_the_record_starts_the_wait_anew() -> None:
     seen = Candidate("me", TIMING).see(THEIRS, now=100).see(Record("6", "u", holder="other", duration=15), now=114)
     assert seen.wish(116) == Wait(2)
     again = Candidate("me", TIMING).see(THEIRS, now=100).see(THEIRS, now=114)
-    assert isinstance(again.wish(116), Claim)
+    assert isinstance(again.wish(116), AcquireLease)
 
 
 class Election:
@@ -548,10 +548,10 @@ class Election:
     def claim(self, who: int) -> None:
         began, mine = self.local(who), self.candidates[who]
         wish = mine.wish(began)
-        if isinstance(wish, Claim):
+        if isinstance(wish, AcquireLease):
             self.sooner_or_later(lambda: self.commit(who, wish, began, mine.identity))
 
-    def commit(self, who: int, claim: Claim, began: float, identity: str) -> None:
+    def commit(self, who: int, claim: AcquireLease, began: float, identity: str) -> None:
         if (claim.onto and claim.onto.version) != (self.live and self.live.version):
             return
         self.version += 1

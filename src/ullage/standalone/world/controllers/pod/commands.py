@@ -87,7 +87,7 @@ class Nothing:
 Step = Copy | Sleep | Nothing
 
 
-def understand(container: Container) -> tuple[Step, ...]:
+def parse_command(container: Container) -> tuple[Step, ...]:
     """The steps of a container's command, in order. Raises CannotRun."""
     words = (*container.command, *container.args)
     if not container.command:

@@ -28,7 +28,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Ignore:
     """Not ours, over, or as it should be."""
 
 
@@ -59,19 +59,19 @@ class Run:
     """It runs, and is to do what its containers say, to the end."""
 
 
-PodPlan = Leave | Remove | Unschedulable | Schedule | Start | Run
+PodPlan = Ignore | Remove | Unschedulable | Schedule | Start | Run
 
 
 def plan_pod(pod: Pod, *, bound: Mapping[str, bool | None]) -> PodPlan:
     """`bound` tells of each claim that the pod names whether it is bound; None: there is no such claim."""
     if pod.spec.node_name not in ("", NODE):
-        return Leave()
+        return Ignore()
     if is_deleting(pod.metadata):
-        return Remove() if pod.spec.node_name else Leave()  # without a node the API server does it
+        return Remove() if pod.spec.node_name else Ignore()  # without a node the API server does it
     if pod.is_over:
-        return Leave()
+        return Ignore()
     if not pod.spec.node_name and (pod.spec.scheduler_name != SCHEDULER or pod.spec.scheduling_gates):
-        return Leave()
+        return Ignore()
     if missing := sorted(name for name, state in bound.items() if state is None):
         return Unschedulable(f'0/1 nodes are available: persistentvolumeclaim "{missing[0]}" not found.')
     if not all(bound.values()):
@@ -80,7 +80,7 @@ def plan_pod(pod: Pod, *, bound: Mapping[str, bool | None]) -> PodPlan:
         return Schedule()
     if pod.status.phase != "Running":
         return Start()
-    return Run() if ends(pod) else Leave()
+    return Run() if ends(pod) else Ignore()
 
 
 def ends(pod: Pod) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ullage.kube.builtin.core import Container, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.standalone.world.controllers.pod import copying
-from ullage.standalone.world.controllers.pod.commands import CannotRun, Copy, Sleep, Step, understand
+from ullage.standalone.world.controllers.pod.commands import CannotRun, Copy, Sleep, Step, parse_command
 from ullage.standalone.world.controllers.pod.copying import CopyFailed
 from ullage.standalone.world.controllers.pod.rules import CANNOT_RUN, FAILED, Outcome
 
@@ -83,7 +83,7 @@ async def _all(pod: Pod, roots: Roots, stop: threading.Event) -> dict[str, Outco
 
 async def _container(container: Container, roots: Roots, stop: threading.Event) -> Outcome:
     try:
-        await _steps(understand(container), roots, stop)
+        await _steps(parse_command(container), roots, stop)
     except CannotRun as error:
         return Outcome(CANNOT_RUN, str(error))
     except CopyFailed as error:

@@ -14,7 +14,7 @@ from ullage.standalone.world.controllers.pod.commands import (
     Nothing,
     Sleep,
     Step,
-    understand,
+    parse_command,
 )
 
 
@@ -81,7 +81,7 @@ BACKUP = in_("dst", shown="/backup/")
     ],
 )
 def test_what_is_understood(words: tuple[str, ...], steps: list[Step]) -> None:
-    assert list(understand(container(*words, src="/mnt/data", dst="/backup"))) == steps
+    assert list(parse_command(container(*words, src="/mnt/data", dst="/backup"))) == steps
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_what_is_refused_says_why_and_what_can_be_done(words: tuple[str, ...], p
         VolumeMount(name="odd", mount_path="/odd", sub_path="../x"),
     )
     with pytest.raises(CannotRun) as raised:
-        understand(Container(command=words, volume_mounts=mounts))
+        parse_command(Container(command=words, volume_mounts=mounts))
     assert str(raised.value).startswith(problem)
     assert str(raised.value).endswith("a job can do cp -a, cp -r, rsync -a, sleep, echo and true")
 
 
 def test_the_innermost_mount_counts_and_a_sub_path_leads_below_it() -> None:
     mounts = (VolumeMount(name="outer", mount_path="/a"), VolumeMount(name="inner", mount_path="/a/b", sub_path="x/y"))
-    (step,) = understand(Container(command=("cp", "-a", "/a/c"), args=("/a/b/d",), volume_mounts=mounts))
+    (step,) = parse_command(Container(command=("cp", "-a", "/a/c"), args=("/a/b/d",), volume_mounts=mounts))
     assert isinstance(step, Copy)
     assert (step.sources[0].place.volume, step.sources[0].place.parts) == ("outer", ("c",))
     assert (step.target.volume, step.target.parts) == ("inner", ("x", "y", "d"))

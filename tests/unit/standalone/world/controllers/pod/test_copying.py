@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.standalone.world.builders import container
-from ullage.standalone.world.controllers.pod.commands import Copy, understand
+from ullage.standalone.world.controllers.pod.commands import Copy, parse_command
 from ullage.standalone.world.controllers.pod.copying import CopyFailed, Stopped, copy
 
 
@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, *words: str, stop: threading.Event | None = None) -> int:
-    (step,) = understand(container(*words, src="/src", dst="/dst"))
+    (step,) = parse_command(container(*words, src="/src", dst="/dst"))
     assert isinstance(step, Copy)
     return copy(step, lambda name: root / name, stop=stop or threading.Event())
 

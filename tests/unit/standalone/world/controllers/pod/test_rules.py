@@ -10,7 +10,7 @@ import pytest
 from tests.unit.standalone.world.builders import container, pod
 from ullage.kube.builtin.core import Pod
 from ullage.standalone.world.controllers.pod.rules import (
-    Leave,
+    Ignore,
     Outcome,
     PodPlan,
     Remove,
@@ -42,15 +42,15 @@ UNBOUND = Unschedulable("0/1 nodes are available: pod has unbound immediate Pers
         ),
         pytest.param(pod(), {"data": False}, UNBOUND, id="one that chose our node waits too"),
         pytest.param(pod(), {}, Start(), id="one that is placed starts"),
-        pytest.param(pod(phase="Running"), {}, Leave(), id="one that runs, runs"),
+        pytest.param(pod(phase="Running"), {}, Ignore(), id="one that runs, runs"),
         pytest.param(pod(phase="Running", of_job=True), {}, Run(), id="one of a job does its work"),
-        pytest.param(pod(phase="Running", restart_policy="Never"), {}, Leave(), id="one of nobody's job just runs"),
-        pytest.param(pod(phase="Succeeded", of_job=True), {}, Leave(), id="one that is over is over"),
+        pytest.param(pod(phase="Running", restart_policy="Never"), {}, Ignore(), id="one of nobody's job just runs"),
+        pytest.param(pod(phase="Succeeded", of_job=True), {}, Ignore(), id="one that is over is over"),
         pytest.param(pod(going=True, phase="Running"), {}, Remove(), id="one that is to go, goes"),
-        pytest.param(pod(going=True, node=""), {}, Leave(), id="one without a node is the server's to remove"),
-        pytest.param(pod(node="elsewhere", going=True), {}, Leave(), id="one on another node is not ours"),
-        pytest.param(pod(node="", scheduler_name="mine"), {}, Leave(), id="one with a scheduler of its own is not ours"),
-        pytest.param(pod(node="", scheduling_gates=({"name": "g"},)), {}, Leave(), id="one behind a gate waits"),
+        pytest.param(pod(going=True, node=""), {}, Ignore(), id="one without a node is the server's to remove"),
+        pytest.param(pod(node="elsewhere", going=True), {}, Ignore(), id="one on another node is not ours"),
+        pytest.param(pod(node="", scheduler_name="mine"), {}, Ignore(), id="one with a scheduler of its own is not ours"),
+        pytest.param(pod(node="", scheduling_gates=({"name": "g"},)), {}, Ignore(), id="one behind a gate waits"),
     ],
 )
 def test_what_becomes_of_a_pod(found: Pod, bound: dict[str, bool | None], plan: PodPlan) -> None:

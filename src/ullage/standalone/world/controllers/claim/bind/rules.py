@@ -12,7 +12,7 @@ from typing import Final
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.kube.events.reason import Reason
 from ullage.kube.objects import is_deleting
-from ullage.standalone.world.matching import ClaimFacts, best_match, misfit, other_class
+from ullage.standalone.world.matching import ClaimFacts, best_match, mismatch, other_class
 from ullage.standalone.world.model import (
     BIND_COMPLETED,
 )
@@ -91,6 +91,6 @@ def _plan_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -
         return Wait(FAILED_BINDING, f'volume "{name}" already bound to a different claim.')
     if is_deleting(volume.metadata):
         return Wait(FAILED_BINDING, f'volume "{name}" is being deleted')
-    if problem := misfit(claim, volume) or other_class(claim, volume):
+    if problem := mismatch(claim, volume) or other_class(claim, volume):
         return Wait(VOLUME_MISMATCH, f'Cannot bind to requested volume "{name}": {problem}')
     return Bind(volume)
