@@ -100,7 +100,9 @@ def test_a_second_one_says_who_holds_the_directory_and_the_first_goes_on(tmp_pat
     assert first.finish() == (0, "stopping ...\nstopped\n", "")
 
 
-def test_the_server_does_not_outlive_a_killed_keeper_and_the_next_one_takes_over(tmp_path: Path, start: type[Running]) -> None:
+def test_the_server_does_not_outlive_a_killed_supervisor_and_the_next_one_takes_over(
+    tmp_path: Path, start: type[Running]
+) -> None:
     first = start(tmp_path, behaviour="deaf")
     first.read_until(END)
     server = LockHolder.read(tmp_path / "lock").pid

@@ -127,11 +127,11 @@ class Caches:
         self._objects = copy.deepcopy(objects)
 
     def cache(self, kind: Kind[Any]) -> Cache[Any]:
-        shelf: FakeCache = FakeCache()
+        cache: FakeCache = FakeCache()
         for (name, key), body in self._objects.items():
             if name == kind.name:
-                shelf.put(key, msgspec.convert(body, kind.type))
-        return cast(Cache[Any], shelf)
+                cache.put(key, msgspec.convert(body, kind.type))
+        return cast(Cache[Any], cache)
 
 
 class FakeCache(Indexer[Any]):
