@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.ledger.world import EXPIRY, TOTAL, Folder, World, shelf
-from ullage.ledger.book import MOST_ATTEMPTS
+from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN
 
 NAMES = st.sampled_from(["ax", "ay", "b"])
 SIZES = st.integers(1, 4)
@@ -23,9 +23,14 @@ AGO = st.sampled_from([0, 0, 0, 1, 2, 4])
 
 
 class BookMachine(RuleBasedStateMachine):
-    @initialize(total=st.integers(3, 8), shelf=st.integers(2, 5), most=st.sampled_from([3, 5, MOST_ATTEMPTS]))
-    def begin(self, total: int, shelf: int, most: int) -> None:
-        self.world = World(most=most, all=total, a=shelf)
+    @initialize(
+        total=st.integers(3, 8),
+        shelf=st.integers(2, 5),
+        most=st.sampled_from([3, 5, MOST_ATTEMPTS]),
+        most_grown=st.sampled_from([1, 2, MOST_GROWN]),
+    )
+    def begin(self, total: int, shelf: int, most: int, most_grown: int) -> None:
+        self.world = World(most=most, most_grown=most_grown, all=total, a=shelf)
         self.folders = [Folder(), Folder(), Folder()]
 
     # --- clients and the API server ---
@@ -40,6 +45,16 @@ class BookMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.world.copies)))
         copy = max(len(self.world.copies[name]) - 1 - ago, 0)
         self.world.update(name, size, copy=copy, skew=skew, lost=lost)
+
+    @precondition(lambda self: self.world.copies)
+    @rule(data=st.data(), ago=AGO, size=SIZES, skew=SKEWS, lost=LOST)
+    def grow(self, data: st.DataObject, ago: int, size: int, skew: float, lost: bool) -> None:
+        """Told by our own controllers when it has happened: neither limits nor others keep it out of the book."""
+        name = data.draw(st.sampled_from(sorted(self.world.copies)))
+        copy = max(len(self.world.copies[name]) - 1 - ago, 0)
+        room = self.world.book.grown < self.world.most_grown
+        admitted = self.world.update(name, size, copy=copy, skew=skew, lost=lost, past_limit=True)
+        assert admitted or not room, "growth that has happened is kept out of the book"
 
     @precondition(lambda self: self.world.flying)
     @rule(data=st.data(), again=st.booleans())

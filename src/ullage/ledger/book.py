@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from ullage.ledger.amounts import NOTHING, Amounts, Limits, Takings, refuse_negative, total
-from ullage.quantity import ZERO, Quantity
+from ullage.ledger.amounts import NOTHING, Limits, Takings, refuse_negative, total
+from ullage.quantity import Quantity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -25,6 +25,10 @@ MOST_ATTEMPTS: Final = 2000
 """That one ledger holds. A busy tenant has a few hundred at a time; thousands mean that nobody folds, or that something else
 refuses what is admitted here. All of them are in every write: 2,000 make an object of 70 to 150 KiB, and with the longest
 names that there can be still less than the 1.5 MiB at which etcd refuses it (`tests/unit/ledger/test_pending.py`)."""
+
+MOST_GROWN: Final = 500
+"""Of growth that has happened already, besides those: nothing that a tenant asks for may keep it waiting, and what our own
+controllers write, thirty thousand new stamps perhaps, may not make the object too large. They are told to try again."""
 
 
 # --- what a book is made of ------------------------------------------------------------------------------------------
@@ -59,6 +63,7 @@ class Attempt:
     takes: Takings
     booked: int  # milliseconds since 1970; no two bookings of a ledger have the same, whoever made them
     on_version: int | None  # of the old object, for an update; None for a create
+    grown: bool = False  # growth that had happened: held in places of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """The state of one ledger. Make one with `Book.of`; `used`, `reserved` and `held` follow from the rest."""
+    """The state of one ledger. Make one with `Book.of`; the last four follow from the rest."""
 
     limits: Limits
     observed: Mapping[str, Observed]  # by source
@@ -91,6 +96,7 @@ class Book:
     used: Takings = field(compare=False, repr=False)
     reserved: Takings = field(compare=False, repr=False)
     held: int = field(compare=False, repr=False)  # attempts
+    grown: int = field(compare=False, repr=False)  # attempts among them that are growth which had happened
 
     @classmethod
     def of(
@@ -115,6 +121,7 @@ class Book:
             used=total(one.sums for one in observed.values()),
             reserved=total(cost(slot) for slot in pending.values()),
             held=sum(len(slot.attempts) for slot in pending.values()),
+            grown=sum(grown_in(slot) for slot in pending.values()),
         )
 
     def attempts(self) -> list[AttemptId]:
@@ -169,7 +176,9 @@ class Crowd:
     since: datetime  # when the earliest of them was booked, by the clock of whoever did
 
 
-def book(book: Book, charge: Charge, now: datetime, *, most: int = MOST_ATTEMPTS) -> tuple[Book, Refusal | Crowd | None]:
+def book(
+    book: Book, charge: Charge, now: datetime, *, most: int = MOST_ATTEMPTS, most_grown: int = MOST_GROWN
+) -> tuple[Book, Refusal | Crowd | None]:
     """Books a charge, if it fits. Refused, dry run and nothing to book: the very same book comes back.
 
     Booked first and tested then: a retry of a key that is booked already costs nothing more, at the limit too.
@@ -179,9 +188,9 @@ def book(book: Book, charge: Charge, now: datetime, *, most: int = MOST_ATTEMPTS
     tried = _entered(book, charge, stamp=_stamp(book, now))
     if not charge.past_limit and (over := exceeded(tried, charge)):
         return book, Refusal(over)
-    if charge.dry_run:
-        return book, None
-    return (book, crowd(book)) if is_crowded(book, tried, most) else (tried, None)
+    if is_crowded(book, tried, most=most, most_grown=most_grown):
+        return book, crowd(book, grown=charge.past_limit)
+    return (book if charge.dry_run else tried), None
 
 
 def grows(charge: Charge) -> bool:
@@ -197,8 +206,10 @@ def _entered(book: Book, charge: Charge, *, stamp: int) -> Book:
     counted = counted_at_create(slot) if charge.on_version is None else counted_at_update(slot, charge)
     entered = Slot({**(slot.attempts if slot else {}), charge.uid: attempt}, counted)
     reserved = book.reserved + cost(entered) - (cost(slot) if slot else NOTHING)
-    held = book.held + (before is None)
-    return replace(book, pending={**book.pending, charge.key: entered}, reserved=reserved, held=held, last=stamp)
+    held = book.held + len(entered.attempts) - (len(slot.attempts) if slot else 0)
+    grown = book.grown + grown_in(entered) - (grown_in(slot) if slot else 0)
+    pending = {**book.pending, charge.key: entered}
+    return replace(book, pending=pending, reserved=reserved, held=held, grown=grown, last=stamp)
 
 
 def _stamp(book: Book, now: datetime) -> int:
@@ -224,9 +235,9 @@ def merged(before: Attempt | None, charge: Charge, stamp: int) -> Attempt:
     changed from an older version, says nothing about the update that is still on its way.
     """
     if before is None:
-        return Attempt(charge.now, stamp, charge.on_version)
+        return Attempt(charge.now, stamp, charge.on_version, grown=charge.past_limit)
     versions = [one for one in (before.on_version, charge.on_version) if one is not None]
-    return Attempt(before.takes | charge.now, stamp, max(versions, default=None))
+    return Attempt(before.takes | charge.now, stamp, max(versions, default=None), before.grown)
 
 
 def counted_at_create(slot: Slot | None) -> Takings:
@@ -251,40 +262,21 @@ def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:
     return tuple(found)
 
 
-def is_crowded(book: Book, tried: Book, most: int) -> bool:
-    """Whether an attempt would come on top of as many as may be. What merges into one that is there makes nothing larger."""
-    return tried.held > max(book.held, most)
+def is_crowded(book: Book, tried: Book, *, most: int, most_grown: int) -> bool:
+    """Whether an attempt would come on top of as many of its sort as may be. What merges into one that is there makes nothing
+    larger. Growth that has happened waits for no others: to refuse it would only hide it."""
+    others, before = tried.held - tried.grown, book.held - book.grown
+    return others > max(before, most) or tried.grown > max(book.grown, most_grown)
 
 
-# --- looking ---------------------------------------------------------------------------------------------------------
+def grown_in(slot: Slot) -> int:
+    return sum(attempt.grown for attempt in slot.attempts.values())
 
 
-def available(book: Book, account: str) -> Amounts:
-    """What still fits, of the resources that have a limit on this account (all others are without end).
-
-    A resource whose limit is used up is not among the amounts, and reads as zero.
-    """
-    free = (
-        (cell.resource, limit - book.used[cell] - book.reserved[cell])
-        for cell, limit in book.limits.items()
-        if cell.account == account
-    )
-    return Amounts({resource: quantity for resource, quantity in free if quantity.nanos > 0})
-
-
-def passed(book: Book) -> tuple[Over, ...]:
-    """The limits that present use has passed: a limit set below it, or growth that had happened before it was known."""
-    return tuple(
-        Over(**cell._asdict(), asked=ZERO, used=book.used[cell], reserved=book.reserved[cell], limit=limit)
-        for cell, limit in sorted(book.limits.items())
-        if book.used[cell] + book.reserved[cell] > limit
-    )
-
-
-def crowd(book: Book) -> Crowd:
-    """How many attempts there are, and since when. Only for a book that has some."""
-    earliest = min(one.booked for slot in book.pending.values() for one in slot.attempts.values())
-    return Crowd(book.held, _EPOCH + earliest * _MILLISECOND)
+def crowd(book: Book, *, grown: bool) -> Crowd:
+    """How many attempts of a sort there are, and since when."""
+    booked = [one.booked for slot in book.pending.values() for one in slot.attempts.values() if one.grown == grown]
+    return Crowd(len(booked), _EPOCH + min(booked, default=book.last) * _MILLISECOND)
 
 
 # --- limits over time ------------------------------------------------------------------------------------------------

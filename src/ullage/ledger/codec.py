@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from ullage.errors import Terminal
 from ullage.kube.objects import Conditions, set_condition
+from ullage.ledger.accounts import passed
 from ullage.ledger.amounts import Cell, Takings, parse_limits, spell
 from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
-from ullage.ledger.book import Book, Observed, passed, waiting, with_limits
+from ullage.ledger.book import Book, Observed, waiting, with_limits
 from ullage.ledger.pending import decode, encode
 from ullage.ledger.refusals import over_text
 from ullage.times import micro_timestamp, timestamp

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from ullage.ledger.amounts import NOTHING, Takings
-from ullage.ledger.book import Attempt, AttemptId, Book, Observed, Slot, cost, source_of
+from ullage.ledger.book import Attempt, AttemptId, Book, Observed, Slot, cost, grown_in, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ def without_lost(book: Book, live: LiveReads) -> Book:
 
 def _with_slots(book: Book, slots: Mapping[str, Slot | None]) -> Book:
     """The book with other slots under some of its keys, or with none."""
-    pending, reserved, held = dict(book.pending), book.reserved, book.held
+    pending, reserved, held, grown = dict(book.pending), book.reserved, book.held, book.grown
     for key, after in slots.items():
         before = pending.pop(key)
-        reserved, held = reserved - cost(before), held - len(before.attempts)
+        reserved, held, grown = reserved - cost(before), held - len(before.attempts), grown - grown_in(before)
         if after is not None:
             pending[key] = after
-            reserved, held = reserved + cost(after), held + len(after.attempts)
-    return replace(book, pending=pending, reserved=reserved, held=held)
+            reserved, held, grown = reserved + cost(after), held + len(after.attempts), grown + grown_in(after)
+    return replace(book, pending=pending, reserved=reserved, held=held, grown=grown)
 
 
 def _folded(key: str, slot: Slot, *, view: View, live: LiveReads) -> Slot | None:

@@ -1,7 +1,7 @@
 """Attempts as one compact string, for `status.pending`.
 
 A typed map of 500 attempts costs the API server twenty times as much per write as one string of a few KiB. The encoding
-(version 1): the digit `1`, then base64 (URL alphabet, no padding) of a zlib stream of one MessagePack array of columns:
+(version 2): the digit `2`, then base64 (URL alphabet, no padding) of a zlib stream of one MessagePack array of columns:
 
     0  cells: a list of [account, resource]
     1  amounts: a list of lists of [index into 0, canonical quantity]; each list is what one object takes
@@ -12,6 +12,7 @@ A typed map of 500 attempts costs the API server twenty times as much per write 
     6  the time of each attempt: milliseconds after the earliest
     7  what each attempt takes: an index into 1
     8  the version of the object that each attempt changes, or nil for a create
+    9  which attempts are growth that had happened: places in the columns 6 to 8, in order
 
 Nothing else is accepted: what cannot be read exactly would have to be guessed, and a guess may overshoot.
 """
@@ -30,7 +31,7 @@ from ullage.errors import Terminal
 from ullage.ledger.amounts import Cell, Takings, parse_amount
 from ullage.ledger.book import Attempt, Slot
 
-VERSION = "1"
+VERSION = "2"
 _LARGEST = 16 << 20  # bytes once inflated: far more than an API object may have, far less than hurts
 _UUIDS = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})+")
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -61,6 +62,7 @@ class _Columns(NamedTuple):
     booked: list[Count]
     takes: list[Count]
     versions: list[Count | None]
+    grown: list[Count]
 
 
 _decoder = msgspec.msgpack.Decoder(_Columns)
@@ -84,6 +86,7 @@ def encode(pending: Mapping[str, Slot]) -> str:
         [attempt.booked - earliest for attempt in attempts],
         [tables.amount(attempt.takes) for attempt in attempts],
         [attempt.on_version for attempt in attempts],
+        [place for place, attempt in enumerate(attempts) if attempt.grown],
     )
     packed = msgspec.msgpack.encode((list(tables.cells), list(tables.amounts), list(tables.places), *columns))
     return VERSION + base64.urlsafe_b64encode(zlib.compress(packed)).decode().rstrip("=")
@@ -145,7 +148,13 @@ def _slots(columns: _Columns) -> dict[str, Slot]:
     ]
     # strict: columns of different length are not what was written.
     rows = zip(_unpacked(columns.uids), columns.booked, columns.takes, columns.versions, strict=True)
-    attempts = [(uid, Attempt(amounts[takes], columns.earliest + booked, version)) for uid, booked, takes, version in rows]
+    grown = frozenset(columns.grown)
+    attempts = [
+        (uid, Attempt(amounts[takes], columns.earliest + booked, version, place in grown))
+        for place, (uid, booked, takes, version) in enumerate(rows)
+    ]
+    if columns.grown != [place for place, (_, one) in enumerate(attempts) if one.grown]:
+        raise ValueError("growth of an attempt that is not there, or twice")
     pending: dict[str, Slot] = {}
     begin = 0
     for key in columns.keys:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.ledger.world import BEGIN, EXPIRY, KIND, TOTAL, Folder, World, key, takes
+from ullage.ledger.accounts import available, passed
 from ullage.ledger.amounts import NOTHING, Amounts, Takings, parse_limits
 from ullage.ledger.book import (
     Attempt,
@@ -17,11 +18,9 @@ from ullage.ledger.book import (
     Observed,
     Over,
     Refusal,
-    available,
     book,
     emptied,
     key_of,
-    passed,
     ready,
     source_of,
     waiting,
@@ -268,10 +267,14 @@ def crowded() -> Book:
     [
         pytest.param(creation("c", space("1Gi")), Crowd(2, BEGIN), id="another object is not taken on"),
         pytest.param(replace(creation("b", space("1Gi")), uid="other"), Crowd(2, BEGIN), id="nor another of the same name"),
-        pytest.param(creation("c", space("1Gi"), past_limit=True), Crowd(2, BEGIN), id="nor what may pass the limit"),
         pytest.param(change("a", space("2Gi"), space("3Gi"), version=8), None, id="what merges makes nothing larger"),
         pytest.param(change("c", space("2Gi"), space("1Gi")), None, id="what does not grow is not held"),
-        pytest.param(creation("c", space("1Gi"), dry_run=True), None, id="a dry run is not held"),
+        pytest.param(
+            creation("c", space("1Gi"), dry_run=True), Crowd(2, BEGIN), id="a dry run is told what the request is told"
+        ),
+        pytest.param(
+            replace(change("a", space("2Gi"), space("3Gi"), version=8), dry_run=True), None, id="a dry run of what merges"
+        ),
     ],
 )
 def test_no_more_attempts_are_held_than_may_be(charge: Charge, answer: Crowd | None) -> None:
@@ -281,6 +284,37 @@ def test_no_more_attempts_are_held_than_may_be(charge: Charge, answer: Crowd | N
     assert after.held == 2
     assert said is None or after is state, "nothing was booked"
     assert book(state, charge, moment, most=3)[1] is None
+
+
+def test_growth_that_has_happened_is_booked_however_many_others_are_held() -> None:
+    state, grown = crowded(), replace(change("c", space("1Gi"), space("9Gi")), past_limit=True)
+    after, said = book(state, grown, BEGIN, most=2)
+    assert said is None
+    assert after.reserved == Takings.parse(space("10Gi"))
+    assert (after.held, after.grown) == (3, 1)
+    theirs = creation("d", {"machines": {"cpu": "1"}})
+    assert book(after, theirs, BEGIN, most=3)[1] is None, "nor does it take a place of theirs"
+
+
+def test_growth_that_has_happened_is_held_in_places_of_its_own() -> None:
+    """So that 30,000 stamps that are written anew do not make an object that etcd refuses."""
+    state, moments = opened({}), [BEGIN + timedelta(seconds=number) for number in range(4)]
+    for number, moment in enumerate(moments[:2]):
+        state, said = book(state, creation(f"n{number}", space("1Gi"), past_limit=True), moment, most=9, most_grown=2)
+        assert said is None
+    late = creation("late", space("1Gi"), past_limit=True)
+    assert book(state, late, moments[2], most=9, most_grown=2) == (state, Crowd(2, BEGIN))
+    merges = replace(change("n0", space("1Gi"), space("5Gi")), past_limit=True)
+    assert book(state, merges, moments[2], most=9, most_grown=2)[1] is None, "what merges makes nothing larger"
+    state, said = book(state, creation("theirs", space("1Gi")), moments[2], most=9, most_grown=2)
+    assert said is None, "others have theirs"
+    assert book(state, late, moments[3], most=9, most_grown=2)[1] == Crowd(2, BEGIN)
+
+
+def test_a_merge_takes_no_further_place() -> None:
+    state, _ = book(opened({}), creation("a", space("1Gi")), BEGIN)
+    state, _ = book(state, replace(change("a", space("1Gi"), space("2Gi")), past_limit=True), BEGIN)
+    assert (state.held, state.grown) == (1, 0), "it stays in the place where it began"
 
 
 def test_what_does_not_fit_is_told_that_first() -> None:

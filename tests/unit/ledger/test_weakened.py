@@ -17,7 +17,7 @@ from ullage.ledger import amounts
 from ullage.ledger import book as booking
 from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, Takings
-from ullage.ledger.book import Attempt, AttemptId, Book, Charge, Over, Slot
+from ullage.ledger.book import MOST_ATTEMPTS, Attempt, AttemptId, Book, Charge, Over, Slot
 from ullage.ledger.fold import Live, LiveReads, Seen, View
 
 Script = Callable[[World], None]
@@ -264,6 +264,19 @@ def object_of_less_than_nothing(world: World) -> None:
     world.delete("a")
 
 
+def growth_while_the_ledger_is_crowded(world: World) -> None:
+    """The bytes are there; only whether the book knows of them is to be decided."""
+    world.commit(world.create("a", 2))
+    world.fold()
+    world.create("b", 1, lost=True)
+    world.most = 1
+    world.swell("a", 8)
+    world.commit(world.update("a", 8, past_limit=True))
+    world.fold()
+    world.most = MOST_ATTEMPTS
+    world.commit(world.create("c", 7))
+
+
 def _look_until_expired(world: World, folder: Folder) -> None:
     world.look(folder)
     world.wait(EXPIRY + 1)
@@ -362,6 +375,10 @@ def absent_is_gone(uid: str, attempt: Attempt, *, seen: Seen | None, view: View,
 
 def first_seen_when_booked(book: Book, first_seen: object, now: float) -> dict[AttemptId, float]:
     return {one: one.booked / 1000 - BEGIN.timestamp() for one in book.attempts()}
+
+
+def growth_waits_like_all_others(book: Book, tried: Book, *, most: int, most_grown: int) -> bool:
+    return tried.held > max(book.held, most)
 
 
 def always(*facts: object, **more: object) -> bool:
@@ -476,6 +493,12 @@ WEAKENINGS = [
         id="without a view, attempts of one name go together",
     ),
     weaker(object_of_less_than_nothing, "refuse_negative", lambda amounts: None, id="an amount may be negative"),
+    weaker(
+        growth_while_the_ledger_is_crowded,
+        "is_crowded",
+        growth_waits_like_all_others,
+        id="growth that has happened waits until the ledger is less crowded",
+    ),
 ]
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from ullage.ledger import book as rules
 from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, BadAmount, Cell, Limits, Takings, total
-from ullage.ledger.book import MOST_ATTEMPTS, AttemptId, Book, Charge
+from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
 from ullage.quantity import Quantity
 
@@ -59,6 +59,7 @@ class Request:
     size: int
     on_version: int | None  # None: a create
     admitted: float
+    past_limit: bool = False  # growth that has happened, told by our own controllers
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,19 @@ class Folder:
 
 
 class World:
-    def __init__(self, *, most: int = MOST_ATTEMPTS, **limits: int) -> None:
-        """Limits by account: `all=10`, `a=4` for the shelf of names that begin with a. `most` attempts are held."""
+    def __init__(self, *, most: int = MOST_ATTEMPTS, most_grown: int = MOST_GROWN, **limits: int) -> None:
+        """Limits by account: `all=10`, `a=4` for the shelf of names that begin with a. `most` attempts are held, and besides
+        `most_grown` of growth that has happened."""
         self.most = most
+        self.most_grown = most_grown
         self.clock = 0.0
         self.revision = 0
         self.things: dict[str, Thing] = {}
         self.states: list[Mapping[str, Thing]] = [{}]  # by revision
         self.ends: list[tuple[int, str]] = []  # revisions at which a uid went
         self.copies: dict[str, list[Thing]] = {}  # by name: every version there ever was
+        self.disk: dict[str, int] = {}  # by uid: bytes that are there, whatever the object says
+        self.past: dict[Cell, Quantity] = {}  # what growth that had happened has brought a cell to, where that is too much
         self.flying: list[Request] = []
         self.uids = 0
         self.book = rules.with_limits(Book.of(limits={}), self._limits(limits), BEGIN)
@@ -117,22 +122,34 @@ class World:
         self.uids += 1
         return self._admit(name, f"uid-{self.uids}", size, old=None, skew=skew, lost=lost)
 
-    def update(self, name: str, size: int, *, copy: int = -1, skew: float = 0, lost: bool = False) -> Request | None:
+    def update(
+        self, name: str, size: int, *, copy: int = -1, skew: float = 0, lost: bool = False, past_limit: bool = False
+    ) -> Request | None:
         """Admission of an update on a copy of the object: the newest by default, an older one by number."""
-        return self._admit(name, "", size, old=self.copies[name][copy], skew=skew, lost=lost)
+        return self._admit(name, "", size, old=self.copies[name][copy], skew=skew, lost=lost, past_limit=past_limit)
 
-    def _admit(self, name: str, uid: str, size: int, *, old: Thing | None, skew: float, lost: bool) -> Request | None:
+    def swell(self, name: str, size: int) -> None:
+        """What the object stands for has grown by itself. Whether somebody says so is another matter."""
+        self.disk[self.things[name].uid] = size
+
+    def _admit(
+        self, name: str, uid: str, size: int, *, old: Thing | None, skew: float, lost: bool, past_limit: bool = False
+    ) -> Request | None:
         charge = Charge(
             key=key(name),
             uid=old.uid if old else uid,
             on_version=old.version if old else None,
             now=takes(name, size),
             old=takes(name, old.size) if old else NOTHING,
+            past_limit=past_limit,
         )
-        self.book, refusal = rules.book(self.book, charge, self.now() + timedelta(seconds=skew), most=self.most)
+        moment = self.now() + timedelta(seconds=skew)
+        self.book, refusal = rules.book(self.book, charge, moment, most=self.most, most_grown=self.most_grown)
         if refusal is not None:
             return None
-        request = Request(name, charge.uid, size, charge.on_version, self.clock)
+        if past_limit:
+            self.past = {cell: self.book.used[cell] + self.book.reserved[cell] for cell in self.book.limits}
+        request = Request(name, charge.uid, size, charge.on_version, self.clock, past_limit)
         if not lost:
             self.flying.append(request)
         return request
@@ -142,7 +159,9 @@ class World:
         asked for again. Refused, the request is over; it does not live longer otherwise."""
         self.flying.remove(request)
         old = next((one for one in self.copies.get(request.name, ()) if one.version == request.on_version), None)
-        rerun = self._admit(request.name, request.uid, request.size, old=old, skew=skew, lost=False)
+        rerun = self._admit(
+            request.name, request.uid, request.size, old=old, skew=skew, lost=False, past_limit=request.past_limit
+        )
         if rerun is not None:
             self.flying[-1] = replace(rerun, admitted=request.admitted)
 
@@ -161,7 +180,7 @@ class World:
             self._store(replace(there, version=self.revision + 1, size=request.size))
             return True
         if again and there is not None:
-            rerun = self._admit(request.name, "", request.size, old=there, skew=0, lost=False)
+            rerun = self._admit(request.name, "", request.size, old=there, skew=0, lost=False, past_limit=request.past_limit)
             if rerun is not None:
                 self.flying[-1] = replace(rerun, admitted=request.admitted)
         return False
@@ -244,18 +263,23 @@ class World:
 
     @property
     def used(self) -> Takings:
-        return total(takes(one.name, one.size) for one in self.things.values())
+        return total(takes(one.name, max(one.size, self.disk.get(one.uid, 0))) for one in self.things.values())
 
     def check(self) -> None:
-        """Nothing that was admitted is past a limit."""
+        """Nothing that was admitted is past a limit, but for growth that had happened, and nothing comes on top of that."""
         for cell, limit in self.book.limits.items():
-            assert self.used[cell] <= limit, f"{cell.account}: {self.used[cell]} of {limit} are used"
+            if self.book.used[cell] + self.book.reserved[cell] <= limit:
+                self.past.pop(cell, None)
+            most = max(limit, self.past.get(cell, limit))
+            assert self.used[cell] <= most, f"{cell.account}: {self.used[cell]} of {limit} are used"
 
     def check_sums(self) -> None:
         """What the book keeps by increments is what its parts add up to, and covers what is there."""
         anew = Book.of(limits={}, observed=self.book.observed, pending=self.book.pending)
-        assert (self.book.used, self.book.reserved, self.book.held) == (anew.used, anew.reserved, anew.held)
-        assert self.book.held <= self.most, "more is held than may be"
+        assert (self.book.used, self.book.reserved) == (anew.used, anew.reserved)
+        assert (self.book.held, self.book.grown) == (anew.held, anew.grown)
+        assert self.book.held - self.book.grown <= self.most, "more is held than may be"
+        assert self.book.grown <= self.most_grown, "more growth is held than may be"
         assert self.used <= self.book.used + self.book.reserved, "less is accounted for than is used"
 
     def check_nothing_lost(self) -> None:

@@ -222,10 +222,10 @@ class Batcher:
             else:
                 self._copy = replace(copy, beaten=True)
             return
-        settled = [(ask, verdict) for ask, verdict in answers if verdict.allowed or copy.tick > ask.tick]
+        settled = [(ask, verdict) for ask, verdict in answers if _is_sure(ask, verdict, copy)]
         self._settle(settled)
         if len(settled) < len(answers):
-            self._copy = None  # "it does not fit" is only said after a look that began after the question
+            self._copy = None
         self._rest(self._settings.pause)
 
     async def _write(self, ledger: Ledger, decided: Book, *, size: int) -> bool:
@@ -286,3 +286,9 @@ class Batcher:
         self._looking = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("looking at attempts failed", extra={"ledger": self.name}, exc_info=error)
+
+
+def _is_sure(ask: Ask, verdict: Said, copy: _Copy) -> bool:
+    """Whether an answer that nothing was written for may be given. "It does not fit", and whatever a dry run is told, is only
+    said after a look that began after the question: a request is decided on the latest state, since it is written there."""
+    return copy.tick > ask.tick or (verdict.allowed and not ask.charge.dry_run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ullage.ledger.book import MOST_ATTEMPTS, Book, Charge, Crowd, Refusal, book
+from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book
 from ullage.ledger.fold import LiveReads, fold, without_lost
 from ullage.ledger.service.views import Source
 
@@ -54,7 +54,7 @@ def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book,
     """Each charge after the other; the very same book where nothing was booked."""
     said: list[Said] = []
     for charge in charges:
-        known, refusal = book(known, charge, now, most=MOST_ATTEMPTS)
+        known, refusal = book(known, charge, now, most=MOST_ATTEMPTS, most_grown=MOST_GROWN)
         if isinstance(refusal, Crowd):
             said.append(Postponed(refusal))
         else:

@@ -83,14 +83,14 @@ def test_structured_output_is_the_object(output: str) -> None:
 
 
 def test_a_ledger_that_cannot_be_read_says_how_to_go_on() -> None:
-    broken = replace(ledger(), status=LedgerStatus(pending="1garbage"))
+    broken = replace(ledger(), status=LedgerStatus(pending="2garbage"))
     with pytest.raises(PendingError, match="ullage ledger rebuild ns-team-a"):
         text.described(broken, now=NOW)
 
 
 def test_a_rebuilt_ledger_is_empty_and_not_ready_and_its_stamps_go_on() -> None:
     before = ledger()
-    broken = replace(before, status=replace(before.status, pending="1garbage"))
+    broken = replace(before, status=replace(before.status, pending="2garbage"))
     after = rebuilt(broken, now=NOW)
     assert (after.status.pending, after.status.observed) == ("", {})
     assert after.spec == before.spec

@@ -7,19 +7,21 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
-from tests.unit.ledger.simulated import CUPS, LEDGER, Server, creating, cup_key, ledger, taken, takes
+from tests.unit.ledger.simulated import CUPS, LEDGER, Cup, CupSpec, Server, creating, cup_key, ledger, taken, takes
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden, Unavailable
 from ullage.ledger.api import LEDGERS, NAMESPACE, LedgerStatus
-from ullage.ledger.book import MOST_ATTEMPTS, Charge
+from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Charge
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.pending import decode
+from ullage.ledger.service import decisions
 from ullage.ledger.service.batcher import Settings, Stopping
 from ullage.ledger.service.decisions import Verdict
 from ullage.ledger.service.service import BudgetSpent, Crowded, Service, decision
@@ -259,6 +261,25 @@ async def test_a_crowded_ledger_says_try_again_until_something_is_counted(server
 
 
 @simulated
+async def test_at_a_crowded_ledger_a_dry_run_is_told_what_the_request_is_told(server: Server) -> None:
+    server.put(LEDGERS, ledger(None))
+    async with process(server) as service:
+        await ask(service, *(creating(f"cup-{number}") for number in range(MOST_ATTEMPTS)))
+        with pytest.raises(Crowded):
+            await ask(service, creating("late", dry_run=True))
+
+
+@simulated
+async def test_a_dry_run_is_decided_on_what_others_have_left(server: Server) -> None:
+    """As the request would be, which is written on the latest state."""
+    server.put(LEDGERS, ledger(2))
+    async with process(server) as left, process(server) as right:
+        assert (await ask(left, creating("one")))[0].allowed
+        assert (await ask(right, creating("two")))[0].allowed
+        assert not (await ask(left, creating("three", dry_run=True)))[0].allowed
+
+
+@simulated
 async def test_a_crowd_that_never_becomes_anything_goes_by_its_expiry(server: Server) -> None:
     server.put(LEDGERS, ledger(None))
     async with process(server) as service:
@@ -271,8 +292,37 @@ async def test_a_crowd_that_never_becomes_anything_goes_by_its_expiry(server: Se
 
 
 @simulated
+async def test_a_thousand_stamps_that_grow_at_once_are_all_booked_a_few_at_a_time(server: Server) -> None:
+    """As controllers write them: told to try again, they do. However much tenants hold, it is not in the way."""
+    server.put(LEDGERS, ledger(None))
+    stored = [server.cup(f"old-{number}") for number in range(1000)]
+    held = []
+    server.committed = lambda: held.append(len(pending(server)))
+
+    async def stamp(cup: Cup, service: Service) -> None:
+        version = int(cup.metadata.resource_version)
+        key, uid = cup_key(cup.metadata.name), cup.metadata.uid
+        grown = Charge(key=key, uid=uid, on_version=version, now=takes(2), old=takes(1), past_limit=True)
+        while True:
+            with contextlib.suppress(Crowded):
+                await ask(service, grown)
+                break
+            await asyncio.sleep(1.0)
+        server.put(CUPS, replace(cup, spec=CupSpec(size=2)))
+
+    with patch.object(decisions, "MOST_ATTEMPTS", 10):
+        async with process(server) as service:
+            await ask(service, *(creating(f"new-{number}") for number in range(10)))
+            with pytest.raises(Crowded):
+                await ask(service, creating("late"))
+            await asyncio.gather(*(stamp(cup, service) for cup in stored))
+    assert max(held) == 10 + MOST_GROWN
+    assert {cup.spec.size for cup in server.all(CUPS)} == {2}
+
+
+@simulated
 async def test_a_ledger_that_cannot_be_read_refuses_with_its_name(server: Server) -> None:
-    server.put(LEDGERS, replace(ledger(5), status=LedgerStatus(pending="1garbage")))
+    server.put(LEDGERS, replace(ledger(5), status=LedgerStatus(pending="2garbage")))
     async with process(server) as service:
         with pytest.raises(Exception, match=r"ns-team.*ullage ledger rebuild ns-team"):
             await ask(service, creating("one"))
