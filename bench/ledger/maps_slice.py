@@ -32,7 +32,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.charges import charge_of
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
-from ullage.ledger.service.views import KindView, Taken
+from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Quantity
 
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
@@ -42,9 +42,7 @@ PIECE = Takings({CELL: Quantity.of(1)})
 HOOK = "maps"
 
 
-def taken(found: Object) -> Taken | None:
-    tenant = found.metadata.labels.get(TENANT)
-    return Taken(tenant, PIECE) if tenant else None
+BY_TENANT = Evaluator[Object](ledger_of=lambda found: found.metadata.labels.get(TENANT, ""), takes=lambda found: PIECE)
 
 
 async def admit_all(review: Review) -> Decision:
@@ -77,13 +75,13 @@ async def ledger(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
     recorder = Recorder()
     told(recorder.report)
     async with AsyncExitStack() as stack:
-        view = KindView(maps, taken, client=client)
+        view = KindView(maps, BY_TENANT, client=client)
         service = await stack.enter_async_context(Service(client, [view], metrics=recorder, ledgers=ledgers))
         reading = [asyncio.create_task(cache.run()) for cache in (maps, ledgers)]
         stack.callback(lambda: [task.cancel() for task in reading])
 
         async def admit(review: Review) -> Decision:
-            asked = charge_of(review, MAPS, taken)
+            asked = charge_of(review, MAPS, BY_TENANT)
             if asked is None:
                 return Decision.allow()
             return decision(await service.decide(asked.ledger, asked.charge, deadline=review.deadline))
@@ -99,7 +97,7 @@ async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
     ledgers.handle(lateness.change)
     recorder = Recorder()
     told(lambda: {**lateness.report(), "folds": recorder.report()["folds"]})
-    folder = Folder(client, [KindView(maps, taken, client=client)], ledgers, metrics=recorder)
+    folder = Folder(client, [KindView(maps, BY_TENANT, client=client)], ledgers, metrics=recorder)
     running = asyncio.create_task(controller.run([maps, ledgers], [folder.controller()], stop=stop))
     await asyncio.gather(maps.synced.wait(), ledgers.synced.wait())
     say(leads=True)

@@ -33,11 +33,12 @@ from ullage.ledger.charges import charge_of
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
-from ullage.ledger.service.views import KindView, Taken
+from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Quantity
 
 GROUP = "ledger.e2e.example.com"
 CELL = Cell("cups", "pieces")
+STAMP = "e2e.ullage.io/stamp"
 TROUBLE = "e2e.ullage.io/trouble"
 TIMING = Timing(duration=3, renew_within=2, retry=0.4)
 NEXT_STEP = "delete a cup"
@@ -64,13 +65,19 @@ def ledger_name(namespace: str) -> str:
     return f"ns-{namespace}"
 
 
-def taken(cup: Cup) -> Taken:
-    return Taken(ledger_name(cup.metadata.namespace), Takings({CELL: Quantity.of(cup.spec.size)}))
+def taken(cup: Cup) -> Takings:
+    """An error where its stamp cannot be read."""
+    if STAMP in cup.metadata.annotations:
+        raise ValueError("no stamp")
+    return Takings({CELL: Quantity.of(cup.spec.size)})
+
+
+BY_NAMESPACE = Evaluator[Cup](ledger_of=lambda cup: ledger_name(cup.metadata.namespace), takes=taken)
 
 
 def hooks(service: Service, namespace: str) -> list[Hook]:
     async def admit(review: Review) -> Decision:
-        asked = charge_of(review, CUPS, taken)
+        asked = charge_of(review, CUPS, BY_NAMESPACE)
         if asked is None:
             return Decision.allow()
         return decision(await service.decide(asked.ledger, asked.charge, deadline=review.deadline), next_step=NEXT_STEP)
@@ -106,7 +113,7 @@ async def webhook(args: argparse.Namespace, client: Client, stop: asyncio.Event)
         stop_seconds=5,
     )
     async with AsyncExitStack() as stack:
-        view = KindView(cups, taken, client=client)
+        view = KindView(cups, BY_NAMESPACE, client=client)
         service = await stack.enter_async_context(Service(client, [view], settings=patience(args), ledgers=ledgers))
         reading = [asyncio.create_task(cache.run()) for cache in (cups, ledgers)]
         stack.callback(lambda: [task.cancel() for task in reading])
@@ -124,7 +131,7 @@ async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
     async def work() -> None:
         cups = Cache(leading, CUPS, namespace=args.namespace)
         ledgers = Cache(leading, LEDGERS, namespace=NAMESPACE)
-        folder = Folder(leading, [KindView(cups, taken, client=leading)], ledgers, settings=patience(args))
+        folder = Folder(leading, [KindView(cups, BY_NAMESPACE, client=leading)], ledgers, settings=patience(args))
         say(leads=True)
         await controller.run([cups, ledgers], [folder.controller()], stop=stop)
 

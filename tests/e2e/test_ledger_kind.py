@@ -23,7 +23,7 @@ from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Attempt, Observed, Slot, key_of
 from ullage.ledger.codec import book_of, status_of
-from ullage.ledger.service.views import KindView, Taken
+from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Format, Quantity
 
 from .api import Api
@@ -148,22 +148,23 @@ def snapshot(number: int) -> Snapshot:
     return Snapshot(metadata=meta)
 
 
-def taken(found: Snapshot) -> Taken:
+def taken(found: Snapshot) -> Takings:
     """As a snapshot pays: into its namespace's account and its machine's."""
     size = Quantity.of((1 << 30) + int(found.metadata.resource_version), Format.BINARY_SI)
     accounts = ("snapshots/namespace", f"snapshots/vm/{found.metadata.labels['machine']}")
-    return Taken("ns-lab", Takings({Cell(account, "storage"): size for account in accounts}))
+    return Takings({Cell(account, "storage"): size for account in accounts})
 
 
 async def counted(number: int) -> Takings:
     """What a cache that has read so many snapshots counts for the ledger."""
     reader = ScriptedReader([Watch([*(added(snapshot(index)) for index in range(number)), initial_end(number)], end=HANG)])
     cache = Cache(reader, SNAPSHOT_KIND)
-    view = KindView(cache, taken, client=cast("Client", None))  # nothing is past expiry here, so nothing is read live
+    nobody = cast("Client", None)  # nothing is past expiry here, so nothing is read live
+    view = KindView(cache, Evaluator(lambda found: "ns-lab", taken), client=nobody)
     reading = asyncio.create_task(cache.run())
     await cache.synced.wait()
     reading.cancel()
-    assert view.usable()
+    assert view.usable("ns-lab")
     return view.of("ns-lab").sums
 
 

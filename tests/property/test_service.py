@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
-from tests.unit.ledger.simulated import CUPS, LEDGER, CupSpec, Server, creating, cup_key, ledger, lossy, taken, takes
+from tests.unit.ledger.simulated import BY_TEAM, CUPS, LEDGER, STAMP, CupSpec, Server, creating, cup_key, ledger, lossy, takes
 from ullage.errors import UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.ledger import fold
+from ullage.ledger.amounts import NOTHING
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.book import Charge
 from ullage.ledger.pending import decode
@@ -48,7 +49,7 @@ class Process:
         server, clock = world.server, VirtualClock(skew=world.random.uniform(-100, 100))
         cups = Cache(server, CUPS, clock=clock, jitter=world.random.random)
         ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=world.random.random)
-        view = KindView(cups, taken, client=server, clock=clock)
+        view = KindView(cups, BY_TEAM, client=server, clock=clock)
         watched = ledgers if world.random.random() < 0.5 else None
         self.service = Service(server, [view], settings=PATIENCE, clock=clock, ledgers=watched, jitter=world.random.random)
         self.leads = leads
@@ -116,7 +117,7 @@ class World:
         cup = self.random.choice(self.old[name][-3:] or [None])
         while cup is not None and now() < end:
             meta = cup.metadata  # type: ignore[attr-defined]
-            old = takes(cup.spec.size)  # type: ignore[attr-defined]
+            old = NOTHING if STAMP in meta.annotations else takes(cup.spec.size)  # type: ignore[attr-defined]
             charge = Charge(key=cup_key(name), uid=meta.uid, on_version=int(meta.resource_version), now=takes(size), old=old)
             if not await self.admitted(charge, end - now()):
                 return
@@ -141,10 +142,24 @@ class World:
         elif choice < 0.9:
             if self.server.get(CUPS, Key("team", name)) is not None:
                 self.server.drop(CUPS, Key("team", name))
-        elif choice < 0.95:
+        elif choice < 0.93:
+            await self.spoil(name)
+        elif choice < 0.96:
             await self.stop_serving(self.random.choice((CUPS, LEDGERS)))
         else:
             await self.replace_process()
+
+    async def spoil(self, name: str) -> None:
+        """A person writes over the stamp of an object, and somebody mends it later: what it takes cannot be told meanwhile."""
+        self._annotate(name, {STAMP: "x"})
+        await asyncio.sleep(self.random.choice((0.1, 1.0, 2 * EXPIRY)) * self.random.random())
+        self._annotate(name, {})
+
+    def _annotate(self, name: str, annotations: dict[str, str]) -> None:
+        live = self.server.get(CUPS, Key("team", name))
+        if live is not None:
+            metadata = replace(live.metadata, annotations=annotations)
+            self.old[name].append(self.server.put(CUPS, replace(live, metadata=metadata)))
 
     async def stop_serving(self, kind: Kind[Any]) -> None:
         """The version is not served for a while, or a proxy answers in the API's place: 404, and everything is still there."""
@@ -229,9 +244,14 @@ def believes_any_404_of_an_object(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Server, "find", lenient)
 
 
+def counts_the_unreadable_as_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KindView, "usable", lambda view, ledger: view.cache.synced.is_set())
+
+
 @pytest.mark.parametrize(
     "weaken",
     [
+        pytest.param(counts_the_unreadable_as_nothing, id="an object that cannot be counted counts as nothing"),
         pytest.param(drops_every_attempt, id="every attempt goes with the next fold"),
         pytest.param(believes_any_404_of_a_kind, id="a 404 of a kind counts as no objects"),
         pytest.param(believes_any_404_of_an_object, id="a 404 that names no object counts as no object"),

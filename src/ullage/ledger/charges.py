@@ -11,9 +11,9 @@ from typing import TypeVar
 from ullage.errors import Terminal
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Review, Unreadable
-from ullage.ledger.amounts import NOTHING, BadAmount
+from ullage.ledger.amounts import NOTHING, BadAmount, Takings
 from ullage.ledger.book import Charge, key_of
-from ullage.ledger.service.views import Taken, Takes
+from ullage.ledger.service.views import Evaluator
 
 T = TypeVar("T", bound=Object)
 
@@ -31,23 +31,28 @@ class Addressed:
 
 
 def charge_of(
-    review: Review, kind: Kind[T], takes: Takes[T], *, cluster: str = "", past_limit: bool = False
+    review: Review, kind: Kind[T], evaluator: Evaluator[T], *, cluster: str = "", past_limit: bool = False
 ) -> Addressed | None:
     """What a request asks of a ledger; None where there is nothing to ask: a deletion, or an object that takes nothing.
 
-    Raises `Unreadable`, which names the field, where the object would take less than nothing.
+    Raises `Unreadable`, which names the field, where the object would take less than nothing; and whatever the evaluator does
+    where an object that could be counted no longer can.
     """
     if review.operation not in ("CREATE", "UPDATE"):
         return None
     new = review.object(kind)
-    try:
-        wanted = takes(new)
-    except BadAmount as error:
-        raise Unreadable(error.where, f"{error.given}: {error.problem}") from error
-    if wanted is None:
+    ledger = evaluator.ledger_of(new)
+    if not ledger:
         return None
     old = review.old(kind) if review.operation == "UPDATE" else None
-    had = _had(old, takes)
+    had = _takes(old, evaluator) if old is not None else NOTHING
+    wanted = _takes(new, evaluator)
+    if isinstance(wanted, Exception):
+        if isinstance(had, Exception):
+            return None  # as unreadable as it was: it is in no sum, and must be able to lose its finalizers
+        raise _refused(wanted)
+    if not wanted:
+        return None
     meta = new.metadata if old is None else old.metadata
     if not meta.uid or (old is not None and not meta.resource_version):
         raise NoIdentity(f"{kind.name} {meta.name!r}: the request carries no uid")
@@ -55,18 +60,21 @@ def charge_of(
         key=key_of(kind.name, cluster=cluster, namespace=review.namespace, name=meta.name or review.name),
         uid=meta.uid,
         on_version=None if old is None else int(meta.resource_version),
-        now=wanted.takes,
-        # Moved here from another ledger, the whole object is new to this one.
-        old=had.takes if had is not None and had.ledger == wanted.ledger else NOTHING,
+        now=wanted,
+        # Moved here from another ledger, the whole object is new to this one. So it is where nobody can tell what it took.
+        old=had if old is not None and not isinstance(had, Exception) and evaluator.ledger_of(old) == ledger else NOTHING,
         dry_run=review.dry_run,
         past_limit=past_limit,
     )
-    return Addressed(wanted.ledger, charge)
+    return Addressed(ledger, charge)
 
 
-def _had(old: T | None, takes: Takes[T]) -> Taken | None:
-    """What the old object takes. One that takes no amount that can be is in no sum, so what mends it pays for all of it."""
+def _takes(obj: T, evaluator: Evaluator[T]) -> Takings | Exception:
     try:
-        return takes(old) if old is not None else None
-    except BadAmount:
-        return None
+        return evaluator.takes(obj)
+    except Exception as error:  # what an object takes may be unreadable in any way
+        return error
+
+
+def _refused(error: Exception) -> Exception:
+    return Unreadable(error.where, f"{error.given}: {error.problem}") if isinstance(error, BadAmount) else error

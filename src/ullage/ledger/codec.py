@@ -6,7 +6,7 @@ that every writer says the same.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime, timedelta
 
 from ullage.errors import Terminal
@@ -21,7 +21,7 @@ from ullage.times import micro_timestamp, timestamp
 
 READY = "Ready"
 WITHIN_LIMITS = "WithinLimits"
-_LISTED = 5  # limits that a condition spells out; the rest is counted
+_LISTED = 5  # limits, or objects, that a condition spells out; the rest is counted
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -54,9 +54,12 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
         raise LedgerError(f"ledger {name}: {error}") from error
 
 
-def status_of(book: Book, ledger: Ledger, *, sources: Set[str], timeout: timedelta, now: datetime) -> LedgerStatus:
+def status_of(
+    book: Book, ledger: Ledger, *, sources: Set[str], timeout: timedelta, now: datetime, uncounted: Sequence[str] = ()
+) -> LedgerStatus:
     """What is written back. `sources` are all that a book of this ledger must have counted to be exact (`book.source_of`);
-    `timeout` is the longest that a request may take. Counts of sources that are not among them are kept as they are."""
+    `timeout` is the longest that a request may take. Counts of sources that are not among them are kept as they are.
+    `uncounted` are the keys of objects in this ledger that cannot be counted."""
     status = ledger.status
     return LedgerStatus(
         observed={
@@ -69,7 +72,11 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], timeout: timedel
         since=micro_timestamp(book.since) if book.since else "",
         fullest=fullest(book),
         conditions=_conditions(
-            book, status.conditions, sources=sources, timeout=timeout, now=now, generation=ledger.metadata.generation
+            book,
+            status.conditions,
+            ready=_readiness(book, sources=sources, timeout=timeout, now=now, uncounted=uncounted),
+            now=now,
+            generation=ledger.metadata.generation,
         ),
     )
 
@@ -92,15 +99,32 @@ def _milliseconds(text: str) -> int:
 # --- for people ------------------------------------------------------------------------------------------------------
 
 
-def _conditions(
-    book: Book, conditions: Conditions, *, sources: Set[str], timeout: timedelta, now: datetime, generation: int
-) -> Conditions:
+def _readiness(
+    book: Book, *, sources: Set[str], timeout: timedelta, now: datetime, uncounted: Sequence[str]
+) -> tuple[bool, str, str]:
+    """Status, reason and message of `Ready`."""
+    if uncounted:
+        return (
+            False,
+            "Uncountable",
+            f"these cannot be counted, nor their kind with them: {_named(uncounted)}",
+        )
     left = waiting(book, frozenset(sources), timeout=timeout)
-    if not left:
-        status, reason, message = True, "Exact", "everything is counted"
-    else:
+    if left:
         exact_from = timestamp((book.since or now) + timeout)
-        status, reason, message = False, "Counting", f"exact once counted after {exact_from}: {', '.join(left)}"
+        return False, "Counting", f"exact once counted after {exact_from}: {', '.join(left)}"
+    return True, "Exact", "everything is counted"
+
+
+def _named(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
+    return f"{', '.join(keys[:_LISTED])}{more}"
+
+
+def _conditions(
+    book: Book, conditions: Conditions, *, ready: tuple[bool, str, str], now: datetime, generation: int
+) -> Conditions:
+    status, reason, message = ready
     conditions = set_condition(conditions, READY, status=status, reason=reason, message=message, generation=generation, now=now)
     over = passed(book)
     said = "; ".join(over_text(one) for one in over[:_LISTED])

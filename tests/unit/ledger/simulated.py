@@ -21,11 +21,12 @@ from ullage.ledger import book
 from ullage.ledger.amounts import Cell, Takings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.book import Charge
-from ullage.ledger.service.views import Taken
+from ullage.ledger.service.views import Evaluator
 from ullage.quantity import Quantity
 
 LEDGER = "ns-team"
 ACCOUNT = Cell("cups", "size")
+STAMP = "test.ullage.io/stamp"
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -44,8 +45,18 @@ def takes(size: int) -> Takings:
     return Takings({ACCOUNT: Quantity.of(size)})
 
 
-def taken(cup: Cup) -> Taken:
-    return Taken(LEDGER, takes(cup.spec.size))
+def team_of(cup: Cup) -> str:
+    return f"ns-{cup.metadata.namespace}"
+
+
+def taken(cup: Cup) -> Takings:
+    """An error where the cup's stamp cannot be read."""
+    if STAMP in cup.metadata.annotations:
+        raise ValueError(f"{cup.metadata.annotations[STAMP]!r} is no stamp")
+    return takes(cup.spec.size)
+
+
+BY_TEAM = Evaluator(ledger_of=team_of, takes=taken)
 
 
 def cup_key(name: str) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.ledger.simulated import CUPS, Cup, cup_key, takes
+from tests.unit.ledger.simulated import CUPS, STAMP, cup_key, taken, takes
 from ullage.kube.review import GroupVersionKind, GroupVersionResource, Operation, Request, Review, Unreadable
 from ullage.ledger.amounts import NOTHING
 from ullage.ledger.book import Charge
 from ullage.ledger.charges import Addressed, NoIdentity, charge_of
-from ullage.ledger.service.views import Taken
+from ullage.ledger.service.views import Evaluator
 
 
 def body(size: int, *, uid: str = "u", version: str = "7", team: str = "team") -> dict[str, Any]:
@@ -37,8 +37,7 @@ def review(operation: Operation, new: Any = None, old: Any = None, *, dry_run: b
     )
 
 
-def by_label(cup: Cup) -> Taken | None:
-    return Taken(cup.metadata.labels["team"], takes(cup.spec.size)) if cup.spec.size else None
+BY_LABEL = Evaluator(ledger_of=lambda cup: cup.metadata.labels["team"], takes=taken)
 
 
 def charge(**rest: Any) -> Charge:
@@ -65,27 +64,41 @@ def charge(**rest: Any) -> Charge:
     ],
 )
 def test_a_request_asks_for(asked: Review, wanted: Charge | None) -> None:
-    assert charge_of(asked, CUPS, by_label) == (Addressed("team", wanted) if wanted else None)
+    assert charge_of(asked, CUPS, BY_LABEL) == (Addressed("team", wanted) if wanted else None)
 
 
 def test_growth_that_has_happened_is_marked_by_whoever_may() -> None:
-    found = charge_of(review("UPDATE", body(3), body(2)), CUPS, by_label, past_limit=True)
+    found = charge_of(review("UPDATE", body(3), body(2)), CUPS, BY_LABEL, past_limit=True)
     assert found is not None
     assert found.charge.past_limit
 
 
 def test_an_object_without_a_uid_cannot_be_booked() -> None:
     with pytest.raises(NoIdentity):
-        charge_of(review("CREATE", body(3, uid="")), CUPS, by_label)
+        charge_of(review("CREATE", body(3, uid="")), CUPS, BY_LABEL)
 
 
 def test_an_object_that_would_take_less_than_nothing_is_refused_with_its_field() -> None:
     with pytest.raises(Unreadable, match=r"^cups\.size: -90: an amount is not negative$") as caught:
-        charge_of(review("CREATE", body(-90)), CUPS, by_label)
+        charge_of(review("CREATE", body(-90)), CUPS, BY_LABEL)
     assert caught.value.cause.field == "cups.size"
+
+
+def spoilt(size: int) -> Any:
+    made = body(size)
+    return {**made, "metadata": {**made["metadata"], "annotations": {STAMP: "x"}}}
+
+
+def test_an_object_that_could_be_counted_stays_one_that_can() -> None:
+    with pytest.raises(ValueError, match="'x' is no stamp"):
+        charge_of(review("UPDATE", spoilt(3), body(3)), CUPS, BY_LABEL)
+
+
+def test_an_object_that_cannot_be_counted_can_still_lose_its_finalizers() -> None:
+    assert charge_of(review("UPDATE", spoilt(3), spoilt(3)), CUPS, BY_LABEL) is None
 
 
 def test_what_mends_an_object_that_takes_less_than_nothing_pays_for_all_of_it() -> None:
     """Nothing of it is in any sum."""
-    mended = charge_of(review("UPDATE", body(3), body(-90)), CUPS, by_label)
+    mended = charge_of(review("UPDATE", body(3), body(-90)), CUPS, BY_LABEL)
     assert mended == Addressed("team", charge(on_version=7, old=NOTHING))

@@ -161,6 +161,26 @@ def test_ready_once_counted_after_the_wait() -> None:
     assert said(written(world.book, seconds=61), "Ready") == ("True", "Exact", "everything is counted")
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        pytest.param(["cups//lab/a"], "these cannot be counted, nor their kind with them: cups//lab/a", id="one"),
+        pytest.param(
+            [f"cups//lab/{name}" for name in "abcdefg"],
+            "these cannot be counted, nor their kind with them: "
+            "cups//lab/a, cups//lab/b, cups//lab/c, cups//lab/d, cups//lab/e and 2 more",
+            id="of many, a few",
+        ),
+    ],
+)
+def test_not_ready_while_objects_cannot_be_counted(keys: list[str], message: str) -> None:
+    world = World(all=5)
+    world.wait(61)
+    world.fold()
+    status = status_of(world.book, ledger(), sources={KIND}, timeout=TIMEOUT, now=BEGIN, uncounted=keys)
+    assert said(status, "Ready") == ("False", "Uncountable", message)
+
+
 def test_limits_that_are_passed_are_spelled_out() -> None:
     world = busy()
     world.limit(all=1)

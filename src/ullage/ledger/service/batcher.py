@@ -27,7 +27,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from
+from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.views import Source
 
@@ -236,6 +236,7 @@ class Batcher:
             sources=around.sources.keys(),
             timeout=timedelta(seconds=settings.request_timeout),
             now=around.clock.now(),
+            uncounted=uncounted_in(self.name, around.sources),
         )
         wanted = msgspec.structs.replace(ledger, status=status)
         around.metrics.written_bytes.inc(len(msgspec.json.encode(wanted)))

@@ -45,9 +45,14 @@ def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live
     """A book with everything folded that this process has seen. Views that are incomplete are left out."""
     known = without_lost(known, live)
     for name, source in sources.items():
-        if source.usable():
+        if source.usable(ledger):
             known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
     return known
+
+
+def uncounted_in(ledger: str, sources: Mapping[str, Source]) -> list[str]:
+    """The keys of objects in a ledger that cannot be counted."""
+    return [key for name in sorted(sources) for key in sources[name].uncounted(ledger)]
 
 
 def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Said]]:

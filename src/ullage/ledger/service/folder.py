@@ -27,7 +27,7 @@ from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.codec import READY, book_of, says_more, status_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.batcher import LedgerApi, Settings
-from ullage.ledger.service.decisions import folded_from
+from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.views import KindView, sources_by_name
 
@@ -103,9 +103,15 @@ class Folder:
     def _folded(self, ledger: Ledger, track: _Track) -> LedgerStatus:
         now = self._clock.now()
         known = book_of(ledger, now=now)
-        folded = folded_from(known, ledger.metadata.name, sources=self._sources, live=track.expiry.live)
-        timeout = timedelta(seconds=self._settings.request_timeout)
-        return status_of(folded, ledger, sources=self._sources.keys(), timeout=timeout, now=now)
+        name = ledger.metadata.name
+        return status_of(
+            folded_from(known, name, sources=self._sources, live=track.expiry.live),
+            ledger,
+            sources=self._sources.keys(),
+            timeout=timedelta(seconds=self._settings.request_timeout),
+            now=now,
+            uncounted=uncounted_in(name, self._sources),
+        )
 
     async def _write(self, ledger: Ledger, status: LedgerStatus, track: _Track) -> None:
         wanted = msgspec.structs.replace(ledger, status=status)

@@ -32,14 +32,15 @@ REMEMBER_MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What an object takes, and whose ledger it is in."""
+class Evaluator(Generic[T]):
+    """Whose ledger an object is in, and what it takes there: two functions of the object alone.
 
-    ledger: str
-    takes: Takings
+    The first has an answer for every object, also for one that makes no sense; empty: it is in no ledger. The second may
+    raise: then nobody can say what that ledger's objects of the kind take together, and all others are counted as ever.
+    """
 
-
-Takes = Callable[[T], Taken | None]  # None: the object costs nobody anything
+    ledger_of: Callable[[T], str]
+    takes: Callable[[T], Takings]
 
 
 class Source(Protocol):
@@ -49,8 +50,11 @@ class Source(Protocol):
     def name(self) -> str:
         """As in `book.source_of`."""
 
-    def usable(self) -> bool:
-        """Whether everything that the server had at the position is counted."""
+    def usable(self, ledger: str) -> bool:
+        """Whether everything that the server had at the position, and that is in the ledger, is counted."""
+
+    def uncounted(self, ledger: str) -> tuple[str, ...]:
+        """The keys of objects in the ledger that cannot be counted, in order."""
 
     def complete_at(self) -> datetime:
         """The moment up to which nothing is missing: not later than when the server was last heard."""
@@ -68,7 +72,7 @@ class KindView(Generic[T]):
     def __init__(
         self,
         cache: Cache[T],
-        takes: Takes[T],
+        evaluator: Evaluator[T],
         *,
         client: Finder,
         cluster: str = "",
@@ -76,14 +80,14 @@ class KindView(Generic[T]):
         remember: float = REMEMBER_SECONDS,
     ) -> None:
         self.cache = cache
-        self._takes = takes
+        self._evaluator = evaluator
         self._client = client
         self._cluster = cluster
         self._clock = clock or SystemClock()
         self._gone = _Gone(remember)
         self._ledgers: dict[str, _Counted] = {}
         self._objects: dict[str, _Held] = {}
-        self._uncounted: set[str] = set()
+        self._unplaced: set[str] = set()  # objects of which nobody can say whose ledger they are in: a bug
         cache.handle(self._change)
 
     @property
@@ -94,9 +98,17 @@ class KindView(Generic[T]):
     def name(self) -> str:
         return f"{self.kind.name}/{self._cluster}" if self._cluster else self.kind.name
 
-    def usable(self) -> bool:
-        """An object that could not be counted makes all sums too small: nothing is folded until it is gone or mended."""
-        return self.cache.synced.is_set() and not self.cache.doubtful and not self._uncounted
+    def usable(self, ledger: str) -> bool:
+        """An object that cannot be counted makes the sums of its ledger too small: nothing is folded there until it is gone or
+        mended."""
+        if not self.cache.synced.is_set() or self.cache.doubtful or self._unplaced:
+            return False
+        counted = self._ledgers.get(ledger)
+        return counted is None or not counted.unreadable
+
+    def uncounted(self, ledger: str) -> tuple[str, ...]:
+        counted = self._ledgers.get(ledger)
+        return tuple(sorted(self._unplaced | (counted.unreadable if counted else set())))
 
     def complete_at(self) -> datetime:
         return self._clock.now() - timedelta(seconds=self.cache.age() or 0.0)
@@ -113,12 +125,8 @@ class KindView(Generic[T]):
         return key_of(self.kind.name, cluster=self._cluster, namespace=obj.metadata.namespace, name=obj.metadata.name)
 
     def ledger_of(self, obj: T) -> str:
-        """The ledger that an object is in; empty where it is in none, or where that cannot be told."""
-        try:
-            taken = self._takes(obj)
-        except Exception:  # the same object fails in the handler, where it is logged and counted
-            return ""
-        return taken.ledger if taken else ""
+        """The ledger that an object is in; empty where it is in none."""
+        return self._evaluator.ledger_of(obj)
 
     # --- for windows ---
 
@@ -133,7 +141,7 @@ class KindView(Generic[T]):
         held = self._objects.get(key)
         if held is None:
             return None
-        return Seen(held.uid, held.version, held.taken.takes if held.taken and held.taken.ledger == ledger else NOTHING)
+        return Seen(held.uid, held.version, held.takes if held.takes and held.ledger == ledger else NOTHING)
 
     def gone(self, uid: str) -> bool:
         return uid in self._gone
@@ -146,36 +154,40 @@ class KindView(Generic[T]):
             return
         key = self.key(some)
         held = self._objects.pop(key, None)
-        self._uncounted.discard(key)
-        if held is not None and held.taken is not None:
-            self._count(held.taken, sign=-1)
+        self._unplaced.discard(key)
+        if held is not None and held.ledger:
+            self._put(key, held, sign=-1)
         if new is None:
             self._gone.add(some.metadata.uid, self._clock.monotonic())
             return
-        try:
-            taken = self._takes(new)
-        except Exception:
-            self._uncounted.add(key)
-            logger.exception("object cannot be counted", extra={"kind": self.kind.name, "key": key})
-            taken = None
-        self._objects[key] = _Held(new.metadata.uid, int(new.metadata.resource_version), taken)
-        if taken is not None:
-            self._count(taken, sign=1)
+        held = self._objects[key] = self._evaluated(key, new)
+        if held.ledger:
+            self._put(key, held, sign=1)
 
-    def _count(self, taken: Taken, *, sign: int) -> None:
-        counted = self._ledgers.get(taken.ledger)
-        if counted is None:
-            counted = self._ledgers[taken.ledger] = _Counted()
-        counted.add(taken.takes, sign)
+    def _evaluated(self, key: str, obj: T) -> _Held:
+        ledger, takes = "", None
+        try:
+            ledger = self._evaluator.ledger_of(obj)
+            takes = self._evaluator.takes(obj) if ledger else NOTHING
+        except Exception:  # whatever it is: an object that were left out would be missing in the sums
+            logger.exception("object cannot be counted", extra={"kind": self.kind.name, "key": key, "ledger": ledger})
+            if not ledger:
+                self._unplaced.add(key)
+        return _Held(obj.metadata.uid, int(obj.metadata.resource_version), ledger, takes)
+
+    def _put(self, key: str, held: _Held, *, sign: int) -> None:
+        counted = self._ledgers.setdefault(held.ledger, _Counted())
+        counted.add(key, held.takes, sign)
         if not counted.objects:
-            del self._ledgers[taken.ledger]
+            del self._ledgers[held.ledger]
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
     uid: str
     version: int
-    taken: Taken | None
+    ledger: str
+    takes: Takings | None  # None: that cannot be told
 
 
 @dataclass(slots=True)
@@ -184,9 +196,13 @@ class _Counted:
 
     objects: int = 0
     cells: dict[Cell, Quantity] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)  # the keys of those that are in no sum
 
-    def add(self, takes: Takings, sign: int) -> None:
+    def add(self, key: str, takes: Takings | None, sign: int) -> None:
         self.objects += sign
+        if takes is None:
+            (self.unreadable.add if sign > 0 else self.unreadable.discard)(key)
+            return
         for cell, quantity in takes.cells.items():
             signed = quantity if sign > 0 else -quantity
             self.cells[cell] = self.cells[cell] + signed if cell in self.cells else signed

@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
-from tests.unit.ledger.simulated import CUPS, LEDGER, Server, creating, ledger, taken
+from tests.unit.ledger.simulated import BY_TEAM, CUPS, LEDGER, STAMP, CupSpec, Server, creating, cup_key, ledger
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
+from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.metrics import Metrics
@@ -30,7 +31,7 @@ async def leading(server: Server, metrics: Metrics | None = None) -> AsyncIterat
     clock = VirtualClock()
     cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
     ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=lambda: 0.5)
-    view = KindView(cups, taken, client=server, clock=clock)
+    view = KindView(cups, BY_TEAM, client=server, clock=clock)
     folder = Folder(server, [view], ledgers, settings=BRIEF, clock=clock, metrics=metrics)
     tasks = [asyncio.create_task(work) for work in (cups.run(), ledgers.run(), folder.controller().run())]
     async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
@@ -44,7 +45,7 @@ async def leading(server: Server, metrics: Metrics | None = None) -> AsyncIterat
 async def webhook(server: Server) -> AsyncIterator[Service]:
     clock = VirtualClock()
     cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
-    view = KindView(cups, taken, client=server, clock=clock)
+    view = KindView(cups, BY_TEAM, client=server, clock=clock)
     reading = asyncio.create_task(cups.run())
     await cups.synced.wait()
     async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
@@ -114,6 +115,35 @@ def test_objects_that_come_and_go_are_written_once_a_second_at_most() -> None:
             assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "100"}}
 
     run(test)
+
+
+def test_an_object_that_cannot_be_counted_stops_nobody_but_its_own_ledger() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, ledger(10))
+        server.put(LEDGERS, replace(ledger(10), metadata=Meta(name="ns-other", namespace=NAMESPACE)))
+        async with leading(server) as service:
+            await service.decide(LEDGER, creating("a", 2))
+            made = server.cup("a", 2)
+            await asyncio.sleep(20)
+            spoilt = server.put(CUPS, replace(made, metadata=replace(made.metadata, annotations={STAMP: "x"})))
+            server.put(CUPS, replace(made, metadata=Meta(name="b", namespace="other", uid="uid-b")))
+            await asyncio.sleep(20)
+            assert state(server, LEDGER) == (f"these cannot be counted, nor their kind with them: {cup_key('a')}", "2")
+            assert state(server, "ns-other") == ("everything is counted", "2")
+            assert not (await service.decide(LEDGER, creating("c", 9))).allowed, "what was counted still counts"
+            server.put(CUPS, replace(spoilt, metadata=made.metadata, spec=CupSpec(size=5)))
+            await asyncio.sleep(20)
+            assert state(server, LEDGER) == ("everything is counted", "5")
+
+    run(test)
+
+
+def state(server: Server, name: str) -> tuple[str, str]:
+    """What a ledger says about its count, and what it has counted."""
+    status = server.get(LEDGERS, Key(NAMESPACE, name)).status
+    ready = find_condition(status.conditions, "Ready")
+    assert ready is not None
+    return ready.message, status.observed[CUPS.name].accounts["cups"]["size"]
 
 
 def test_an_attempt_that_never_became_anything_goes_after_its_expiry() -> None:

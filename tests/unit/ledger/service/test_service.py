@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
-from tests.unit.ledger.simulated import CUPS, LEDGER, Cup, CupSpec, Server, creating, cup_key, ledger, taken, takes
+from tests.unit.ledger.simulated import BY_TEAM, CUPS, LEDGER, Cup, CupSpec, Server, creating, cup_key, ledger, takes
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden, Unavailable
@@ -35,7 +35,7 @@ async def process(server: Any, **rest: Any) -> AsyncIterator[Service]:
     """A service with a view of its own, as a webhook has it."""
     clock = VirtualClock()
     cache = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
-    view = KindView(cache, taken, client=server, clock=clock)
+    view = KindView(cache, BY_TEAM, client=server, clock=clock)
     reading = asyncio.create_task(cache.run())
     await cache.synced.wait()
     settings = rest.pop("settings", BRIEF)
