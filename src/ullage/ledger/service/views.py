@@ -31,7 +31,7 @@ REMEMBER_SECONDS = 300.0  # uids that went; an attempt of one that was forgotten
 REMEMBER_MOST = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluator(Generic[T]):
     """Whose ledger an object is in, and what it takes there: two functions of the object alone.
 
