@@ -10,7 +10,7 @@ still on its way arrives. So a request that is admitted only where that sum is w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -48,6 +48,9 @@ def source_of(key: str) -> str:
     return f"{kind}/{cluster}" if cluster else kind
 
 
+NO_UID: Final = ""  # of the attempt that several creates of one name share
+
+
 class AttemptId(NamedTuple):
     """One booking. `booked` is part of it: whoever books again for the same object may commit later, and is waited for anew."""
 
@@ -68,10 +71,16 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """All that may still become of one key, by uid; and what the observed sums already hold under it."""
+    """All that may still become of one key, by uid; and what the observed sums already hold under it.
+
+    Creates of one name are one attempt, without a uid: only what is there after the last of them has ended settles it.
+    """
 
     attempts: Mapping[str, Attempt]
     counted: Takings
+
+
+_EMPTY: Final = Slot({}, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +209,20 @@ def grows(charge: Charge) -> bool:
 
 
 def _entered(book: Book, charge: Charge, *, stamp: int) -> Book:
-    slot = book.pending.get(charge.key)
-    before = slot.attempts.get(charge.uid) if slot else None
-    attempt = merged(before, charge, stamp)
+    slot = book.pending.get(charge.key, _EMPTY)
+    before = joined(slot, charge)
+    uid = charge.uid if before.keys() <= {charge.uid} else NO_UID
+    others = {other: attempt for other, attempt in slot.attempts.items() if other not in before}
     counted = counted_at_create(slot) if charge.on_version is None else counted_at_update(slot, charge)
-    entered = Slot({**(slot.attempts if slot else {}), charge.uid: attempt}, counted)
-    reserved = book.reserved + cost(entered) - (cost(slot) if slot else NOTHING)
-    held = book.held + len(entered.attempts) - (len(slot.attempts) if slot else 0)
-    grown = book.grown + grown_in(entered) - (grown_in(slot) if slot else 0)
-    pending = {**book.pending, charge.key: entered}
-    return replace(book, pending=pending, reserved=reserved, held=held, grown=grown, last=stamp)
+    entered = Slot({**others, uid: merged(tuple(before.values()), charge, stamp)}, counted)
+    return replace(
+        book,
+        pending={**book.pending, charge.key: entered},
+        reserved=book.reserved + cost(entered) - cost(slot),
+        held=book.held + len(entered.attempts) - len(slot.attempts),
+        grown=book.grown + grown_in(entered) - grown_in(slot),
+        last=stamp,
+    )
 
 
 def _stamp(book: Book, now: datetime) -> int:
@@ -228,26 +241,38 @@ def cost(slot: Slot) -> Takings:
     return largest.beyond(slot.counted)
 
 
-def merged(before: Attempt | None, charge: Charge, stamp: int) -> Attempt:
-    """An attempt with one more request for the same object. Either may commit, so it takes the larger amounts.
+def joined(slot: Slot, charge: Charge) -> Mapping[str, Attempt]:
+    """The attempts that a charge becomes one with, by uid: that of its own object; or, for a create, every other create of the
+    name. Each try of a client has a uid of its own: whoever tries a name that exists again and again would fill the ledger."""
+    if charge.uid in slot.attempts:
+        return {charge.uid: slot.attempts[charge.uid]}
+    if charge.on_version is not None:
+        return {}
+    return {uid: attempt for uid, attempt in slot.attempts.items() if attempt.on_version is None}
 
-    The version is the newer one, and a create that an update merged into is an update: to have seen the object made, or
+
+def merged(before: Sequence[Attempt], charge: Charge, stamp: int) -> Attempt:
+    """An attempt with one more request. Any of them may commit, so it takes the largest amounts.
+
+    The version is the newest one, and a create that an update merged into is an update: to have seen the object made, or
     changed from an older version, says nothing about the update that is still on its way.
     """
-    if before is None:
-        return Attempt(charge.now, stamp, charge.on_version, grown=charge.past_limit)
-    versions = [one for one in (before.on_version, charge.on_version) if one is not None]
-    return Attempt(before.takes | charge.now, stamp, max(versions, default=None), before.grown)
+    takes = charge.now
+    for one in before:
+        takes = takes | one.takes
+    versions = [version for version in (charge.on_version, *(one.on_version for one in before)) if version is not None]
+    grown = all(one.grown for one in before) if before else charge.past_limit
+    return Attempt(takes, stamp, max(versions, default=None), grown)
 
 
-def counted_at_create(slot: Slot | None) -> Takings:
+def counted_at_create(slot: Slot) -> Takings:
     """Nothing: what was counted under the key may have been guessed from a stale copy of an object that is gone."""
     return NOTHING
 
 
-def counted_at_update(slot: Slot | None, charge: Charge) -> Takings:
+def counted_at_update(slot: Slot, charge: Charge) -> Takings:
     """What the old object takes, if that is less: the API server runs admission on a stale copy first, then on a fresh one."""
-    return charge.old if slot is None else slot.counted & charge.old
+    return slot.counted & charge.old if slot.attempts else charge.old
 
 
 def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from ullage.ledger.amounts import NOTHING, Takings
-from ullage.ledger.book import Attempt, AttemptId, Book, Observed, Slot, cost, grown_in, source_of
+from ullage.ledger.book import NO_UID, Attempt, AttemptId, Book, Observed, Slot, cost, grown_in, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def fold(book: Book, view: View, *, kind: str, now: datetime, live: LiveReads | 
 
 
 def without_lost(book: Book, live: LiveReads) -> Book:
-    """The book without the attempts whose object is not there, by reads that began after they had expired; the very same book
-    if it has none of them.
+    """The book without the attempts that came to nothing or are in its sums already, by reads that began after they had
+    expired; the very same book if it has none of them.
 
     Unlike a fold this needs no view: the watch of an idle kind lags behind others by up to a minute, and the room would stay
     reserved for as long. What is counted under the key stays as it is, since the sums do.
@@ -83,10 +83,16 @@ def without_lost(book: Book, live: LiveReads) -> Book:
     left: dict[str, Slot | None] = {}
     for one, found in live.items():
         slot = left.get(one.key, book.pending.get(one.key))
-        if slot is not None and is_same(one, slot.attempts.get(one.uid)) and is_absent(one.uid, found):
+        if slot is not None and is_same(one, slot.attempts.get(one.uid)) and is_lost(one.uid, found, reached(book, one.key)):
             kept = {uid: attempt for uid, attempt in slot.attempts.items() if uid != one.uid}
             left[one.key] = Slot(kept, slot.counted) if kept else None
     return _with_slots(book, left) if left else book
+
+
+def reached(book: Book, key: str) -> int:
+    """The position up to which the sums of the book hold everything that has such a key."""
+    observed = book.observed.get(source_of(key))
+    return observed.view if observed else -1
 
 
 def _with_slots(book: Book, slots: Mapping[str, Slot | None]) -> Book:
@@ -122,8 +128,13 @@ def is_older(view: View, observed: Observed | None) -> bool:
 
 
 def is_settled(uid: str, attempt: Attempt, *, seen: Seen | None, view: View, live: Live | None) -> bool:
-    """Whether the attempt is in, or can never be. Amounts say nothing: an older view may show the object before it shrank."""
-    return is_in(uid, attempt, seen) or view.gone(uid) or (live is not None and is_lost(uid, live, view))
+    """Whether the attempt is in, or can never be. Amounts say nothing: an older view may show the object before it shrank. Of
+    creates that share an attempt one may be seen, or seen to go, while the next is on its way: those wait for their expiry."""
+    return (
+        is_in(uid, attempt, seen)
+        or (uid != NO_UID and view.gone(uid))
+        or (live is not None and is_lost(uid, live, view.position))
+    )
 
 
 def is_in(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
@@ -134,16 +145,17 @@ def is_in(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
     return attempt.on_version is None or seen.version > attempt.on_version
 
 
-def is_lost(uid: str, live: Live, view: View) -> bool:
-    """Past expiry nothing commits any more. What came of the attempt is either nothing, or is in the view already."""
-    return is_absent(uid, live) or live.version <= view.position
+def is_lost(uid: str, live: Live, position: int) -> bool:
+    """Past expiry nothing commits any more. What came of the attempt is either nothing, or is in the sums of this position."""
+    return is_absent(uid, live) or live.version <= position
 
 
 def is_absent(uid: str, live: Live) -> bool:
     """Past expiry the object is not there: it was never made, or it is gone. Nothing can make it now, and no uid comes back,
     so it takes nothing, whatever any view shows. An object of that name with another uid has its own attempt, or was counted.
+    Of creates that share an attempt any may have made what is there.
     """
-    return live.uid != uid
+    return live.uid != uid if uid != NO_UID else not live.uid
 
 
 def is_same(one: AttemptId, attempt: Attempt | None) -> bool:

@@ -7,7 +7,7 @@ A typed map of 500 attempts costs the API server twenty times as much per write 
     1  amounts: a list of lists of [index into 0, canonical quantity]; each list is what one object takes
     2  places: a list of "resource.group/cluster/namespace"
     3  keys: a list of [index into 2, name, index into 1 (what is counted), number of attempts]
-    4  the uids of all attempts, key by key: 16 bytes each; if any is no UUID, a list of strings instead
+    4  the uids of all attempts, key by key: 16 bytes each, zeros for none; if any is no UUID, a list of strings instead
     5  the earliest time of booking, in milliseconds since 1970
     6  the time of each attempt: milliseconds after the earliest
     7  what each attempt takes: an index into 1
@@ -29,11 +29,12 @@ import msgspec
 
 from ullage.errors import Terminal
 from ullage.ledger.amounts import Cell, Takings, parse_amount
-from ullage.ledger.book import Attempt, Slot
+from ullage.ledger.book import NO_UID, Attempt, Slot
 
 VERSION = "2"
 _LARGEST = 16 << 20  # bytes once inflated: far more than an API object may have, far less than hurts
 _UUIDS = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})+")
+_NIL = "00000000-0000-0000-0000-000000000000"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -111,8 +112,8 @@ class _Tables:
 
 
 def _packed(uids: list[str]) -> bytes | list[str]:
-    text = "".join(uids)
-    if _UUIDS.fullmatch(text) and all(len(uid) == 36 for uid in uids):
+    text = "".join(uid or _NIL for uid in uids)
+    if _UUIDS.fullmatch(text) and all(len(uid) in (0, 36) for uid in uids) and _NIL not in uids:
         return bytes.fromhex(text.replace("-", ""))
     return uids
 
@@ -174,4 +175,5 @@ def _unpacked(uids: bytes | list[str]) -> Sequence[str]:
     if len(uids) % 16:
         raise ValueError("the uids are cut off")
     digits = (uids[begin : begin + 16].hex() for begin in range(0, len(uids), 16))
-    return [f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}" for one in digits]
+    found = (f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}" for one in digits)
+    return [NO_UID if uid == _NIL else uid for uid in found]

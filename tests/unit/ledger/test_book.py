@@ -176,6 +176,52 @@ def test_a_create_that_is_booked_again_leaves_an_update_an_update() -> None:
     assert after.pending[key("a")].attempts["u1"].on_version == 7
 
 
+def another(name: str, amount: str, uid: str) -> Charge:
+    return replace(creation(name, space(amount)), uid=uid)
+
+
+@pytest.mark.parametrize(
+    ("charges", "uids"),
+    [
+        pytest.param([another("a", "1Gi", "u1")], {"u1": "1Gi"}, id="a first create stays as it is"),
+        pytest.param([another("a", "1Gi", "u1"), another("a", "1Gi", "u1")], {"u1": "1Gi"}, id="a create that is asked again"),
+        pytest.param(
+            [another("a", "5Gi", "u1"), another("a", "1Gi", "u2")], {"": "5Gi"}, id="two become one without a uid, the larger"
+        ),
+        pytest.param(
+            [another("a", "1Gi", "u1"), another("a", "5Gi", "u2"), another("a", "2Gi", "u3"), another("a", "2Gi", "u1")],
+            {"": "5Gi"},
+            id="so do all that follow, whether they were there before or not",
+        ),
+        pytest.param(
+            [change("a", space("1Gi"), space("7Gi")), another("a", "1Gi", "u2")],
+            {"u1": "7Gi", "u2": "1Gi"},
+            id="an update of another object stays as it is",
+        ),
+        pytest.param(
+            [change("a", space("1Gi"), space("7Gi")), another("a", "1Gi", "u2"), another("a", "1Gi", "u3")],
+            {"u1": "7Gi", "": "1Gi"},
+            id="an update of another object is not among those who become one",
+        ),
+        pytest.param(
+            [another("a", "1Gi", "u1"), another("a", "1Gi", "u2"), change("a", space("1Gi"), space("2Gi"))],
+            {"": "1Gi", "u1": "2Gi"},
+            id="an update has its own uid, whatever became of its create",
+        ),
+        pytest.param([another("a", "1Gi", "u1"), another("b", "1Gi", "u2")], {"u1": "1Gi", "u2": "1Gi"}, id="names stay apart"),
+    ],
+)
+def test_creates_of_one_name_are_one_attempt(charges: list[Charge], uids: dict[str, str]) -> None:
+    state = opened({})
+    for number, charge in enumerate(charges):
+        state, refusal = book(state, charge, BEGIN + timedelta(seconds=number))
+        assert refusal is None
+    attempts = {uid: one for slot in state.pending.values() for uid, one in slot.attempts.items()}
+    assert {uid: one.takes for uid, one in attempts.items()} == {uid: Takings.parse(space(size)) for uid, size in uids.items()}
+    assert max(one.booked for one in attempts.values()) == state.last, "the latest time"
+    assert state.held == len(uids)
+
+
 def test_no_two_bookings_have_the_same_time() -> None:
     state = opened({})
     for skew in (0, 0, -100, 0, 5):
@@ -266,7 +312,10 @@ def crowded() -> Book:
     ("charge", "answer"),
     [
         pytest.param(creation("c", space("1Gi")), Crowd(2, BEGIN), id="another object is not taken on"),
-        pytest.param(replace(creation("b", space("1Gi")), uid="other"), Crowd(2, BEGIN), id="nor another of the same name"),
+        pytest.param(replace(creation("a", space("1Gi")), uid="other"), Crowd(2, BEGIN), id="nor a create beside an update"),
+        pytest.param(
+            replace(creation("b", space("1Gi")), uid="other"), None, id="another create of a name makes nothing larger"
+        ),
         pytest.param(change("a", space("2Gi"), space("3Gi"), version=8), None, id="what merges makes nothing larger"),
         pytest.param(change("c", space("2Gi"), space("1Gi")), None, id="what does not grow is not held"),
         pytest.param(
@@ -475,6 +524,20 @@ def test_what_never_committed_costs_nothing_after_expiry_without_any_view() -> N
     assert world.create("b", 5)
 
 
+def test_what_is_in_the_sums_already_is_not_reserved_after_expiry_without_any_view() -> None:
+    """Whoever reads names may have a view that is older than the sums, and fold nothing."""
+    world, folder = World(all=9), Folder()
+    world.commit(world.create("a", 2))
+    world.update("a", 6, lost=True)
+    world.fold()
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    world.look(folder)
+    world.forget_lost(folder)
+    assert world.book.attempts() == []
+    assert world.book.used == takes("a", 2)
+
+
 def test_what_was_counted_under_a_name_stays_when_an_attempt_is_lost() -> None:
     world, folder = World(all=9), Folder()
     world.commit(world.create("a", 2))
@@ -505,6 +568,54 @@ def test_a_read_is_about_the_booking_that_had_expired() -> None:
     before = world.book
     world.forget_lost(folder)
     assert world.book is before
+
+
+def test_creates_of_one_name_go_only_by_a_read_that_began_after_expiry() -> None:
+    """Whichever of them was made, seen or deleted: it says nothing about the others."""
+    world, folder = World(all=9), Folder()
+    first, second = world.create("a", 2), world.create("a", 3)
+    world.commit(first)
+    world.look(folder)
+    world.fold(by=folder)
+    assert [one.uid for one in world.book.attempts()] == [""]
+    assert world.book.reserved == takes("a", 1), "the first is counted, and the second may take its place"
+    world.commit(second)
+    world.delete("a")
+    world.fold(by=folder)
+    assert [one.uid for one in world.book.attempts()] == [""]
+    assert world.book.reserved == takes("a", 3)
+    world.wait(EXPIRY + 1)
+    world.look(folder)
+    world.forget_lost(folder)
+    assert world.book.attempts() == []
+
+
+def test_creates_of_one_name_go_once_the_view_has_what_is_there() -> None:
+    world, folder = World(all=9), Folder()
+    world.commit(world.create("a", 2))
+    early = world.revision - 1
+    for _ in range(3):
+        world.create("a", 3)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    world.look(folder)
+    world.forget_lost(folder)
+    world.fold(at=early, by=folder)
+    assert [one.uid for one in world.book.attempts()] == [""], "something is there, and this view does not have it"
+    world.fold(by=folder)
+    assert world.book.attempts() == []
+    assert world.book.used == takes("a", 2)
+
+
+def test_who_creates_a_name_that_exists_again_and_again_locks_nobody_out() -> None:
+    world = World(most=3, all=10)
+    world.commit(world.create("a", 2))
+    world.fold()
+    for _ in range(50):
+        world.create("a", 2)
+        world.fold()
+    assert world.book.held == 1
+    assert world.create("b", 8)
 
 
 def test_an_attempt_whose_object_was_seen_to_go_goes_at_once() -> None:

@@ -19,7 +19,8 @@ from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Attempt, Slot, key_of
 from ullage.ledger.pending import PendingError, decode, encode
 from ullage.quantity import Format, Quantity
 
-UIDS = st.one_of(st.uuids().map(str), st.text("uid-0123456789", min_size=1))
+NIL = "00000000-0000-0000-0000-000000000000"
+UIDS = st.one_of(st.uuids().map(str), st.text("uid-0123456789", min_size=1), st.sampled_from(["", NIL]))
 QUANTITIES = st.builds(Quantity, st.integers(1, 10**24), st.sampled_from(Format))
 CELLS = st.builds(Cell, st.sampled_from(["a", "b/c"]), st.sampled_from(["cpu", "storage"]))
 TAKINGS = st.dictionaries(CELLS, QUANTITIES, max_size=4).map(Takings)
@@ -65,6 +66,26 @@ def test_five_hundred_attempts_stay_small() -> None:
         takes = Takings(dict.fromkeys(cells, size))
         pending[key] = Slot({str(uid): Attempt(takes, 1_767_225_600_000 + number * 7, None)}, NOTHING)
     assert len(encode(pending)) <= 20 * 1024
+
+
+@pytest.mark.parametrize(
+    "uids",
+    [
+        pytest.param(["", "8d3b2f5e-9b7c-4d38-8a52-6f1b1f0f5a11"], id="none, and one"),
+        pytest.param(["", NIL], id="none, and one of zeros"),
+    ],
+)
+def test_an_attempt_without_a_uid_is_read_as_one(uids: list[str]) -> None:
+    attempts = {uid: Attempt(NOTHING, number, None) for number, uid in enumerate(uids)}
+    assert decode(encode({"k///a": Slot(attempts, NOTHING)}), ledger="x")["k///a"].attempts == attempts
+
+
+def test_attempts_without_a_uid_do_not_make_the_others_larger() -> None:
+    random = Random(1)
+    made = [str(uuid.UUID(int=random.getrandbits(128))) for _ in range(500)]
+    without = {f"k//n/{number}": Slot({uid: Attempt(NOTHING, 1, None)}, NOTHING) for number, uid in enumerate(made)}
+    one_less = {**without, "k//n/0": Slot({"": Attempt(NOTHING, 1, None)}, NOTHING)}
+    assert len(encode(one_less)) <= len(encode(without))
 
 
 def test_as_many_as_are_held_stay_far_below_what_etcd_takes_whatever_their_names() -> None:

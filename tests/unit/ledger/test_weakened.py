@@ -6,7 +6,7 @@ where something does. A random walk finds some of these once in thousands, so ea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ullage.ledger import amounts
 from ullage.ledger import book as booking
 from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, Takings
-from ullage.ledger.book import MOST_ATTEMPTS, Attempt, AttemptId, Book, Charge, Over, Slot
+from ullage.ledger.book import MOST_ATTEMPTS, NO_UID, Attempt, AttemptId, Book, Charge, Over, Slot
 from ullage.ledger.fold import Live, LiveReads, Seen, View
 
 Script = Callable[[World], None]
@@ -101,6 +101,16 @@ def large_create_then_a_small_one(world: World) -> None:
     world.commit(large)
 
 
+def large_create_then_a_small_update(world: World) -> None:
+    world.commit(world.create("a", 1))
+    world.fold()
+    large = world.create("a", 8)
+    world.update("a", 2)
+    world.commit(world.create("b", 7))
+    world.delete("a")
+    world.commit(large)
+
+
 def update_while_its_fold_is_at_the_same_version(world: World) -> None:
     world.commit(world.create("a", 1))
     grown = world.update("a", 8)
@@ -128,6 +138,7 @@ def older_view_shows_the_object_before_it_shrank(world: World) -> None:
 
 
 def two_creates_of_one_name(world: World) -> None:
+    """The first is made, seen and deleted; then the second, still on its way, is made."""
     first, second = world.create("a", 8), world.create("a", 8)
     world.commit(first)
     world.fold()
@@ -135,6 +146,41 @@ def two_creates_of_one_name(world: World) -> None:
     world.fold()
     world.commit(world.create("b", 8))
     world.commit(second)
+
+
+def create_beside_an_update_that_is_in(world: World) -> None:
+    world.commit(world.create("a", 1))
+    world.fold()
+    second = world.create("a", 8)
+    world.commit(world.update("a", 2))
+    world.fold()
+    world.delete("a")
+    world.fold()
+    world.commit(world.create("b", 8))
+    world.commit(second)
+
+
+def two_creates_expired_and_one_was_made(world: World) -> None:
+    folder = Folder()
+    first = world.create("a", 8)
+    world.create("a", 8, lost=True)
+    world.commit(first)
+    _look_until_expired(world, folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+
+
+def create_again_when_the_first_had_expired(world: World) -> None:
+    folder = Folder()
+    world.create("a", 8, lost=True)
+    world.create("a", 8, lost=True)
+    world.look(folder)
+    world.wait(EXPIRY + 1)
+    late = world.create("a", 8)
+    world.look(folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+    world.commit(late)
 
 
 def view_of_the_object_that_the_next_one_replaces(world: World) -> None:
@@ -213,16 +259,28 @@ def expired_and_made_and_no_view(world: World) -> None:
     world.commit(world.create("b", 8))
 
 
-def lost_while_another_create_of_the_name_is_on_its_way(world: World) -> None:
+def made_since_the_sums_and_no_view(world: World) -> None:
     folder = Folder()
-    world.create("a", 8, lost=True)
+    world.commit(world.create("b", 2))
+    world.fold()
+    world.commit(world.create("a", 8))
+    _look_until_expired(world, folder)
+    world.forget_lost(folder)
+    world.commit(world.create("c", 8))
+
+
+def create_lost_while_an_update_of_the_name_is_on_its_way(world: World) -> None:
+    folder = Folder()
+    world.commit(world.create("a", 1))
+    world.fold()
+    world.create("a", 2, lost=True)
     world.look(folder)
     world.wait(EXPIRY + 1)
-    second = world.create("a", 8)
+    grown = world.update("a", 8)
     world.look(folder)
     world.forget_lost(folder)
     world.commit(world.create("b", 8))
-    world.commit(second)
+    world.commit(grown)
 
 
 def booked_on_a_late_clock_and_no_view(world: World) -> None:
@@ -299,9 +357,10 @@ class Empty:
 
 # --- the weakenings --------------------------------------------------------------------------------------------------
 
-_merged, _exceeded, _settled, _folded, _without_lost = (
+_merged, _exceeded, _in, _settled, _folded, _without_lost = (
     booking.merged,
     booking.exceeded,
+    folding.is_in,
     folding.is_settled,
     folding._folded,
     folding.without_lost,
@@ -312,12 +371,12 @@ def first_account_only(book: Book, charge: Charge) -> tuple[Over, ...]:
     return tuple(one for one in _exceeded(book, charge) if one.account == TOTAL.account)
 
 
-def keeps_what_was_counted(slot: Slot | None) -> Takings:
-    return slot.counted if slot else NOTHING
+def keeps_what_was_counted(slot: Slot) -> Takings:
+    return slot.counted
 
 
-def does_not_lower_what_was_counted(slot: Slot | None, charge: Charge) -> Takings:
-    return slot.counted if slot else charge.old
+def does_not_lower_what_was_counted(slot: Slot, charge: Charge) -> Takings:
+    return slot.counted if slot.attempts else charge.old
 
 
 def skips_creates_of_what_was_there(charge: Charge) -> bool:
@@ -325,20 +384,23 @@ def skips_creates_of_what_was_there(charge: Charge) -> bool:
     return charge.uid != "uid-2" and not charge.now <= charge.old
 
 
-def create_stays_a_create(before: Attempt | None, charge: Charge, stamp: int) -> Attempt:
-    return replace(_merged(before, charge, stamp), on_version=before.on_version if before else charge.on_version)
+Before = Sequence[Attempt]
 
 
-def newest_amounts(before: Attempt | None, charge: Charge, stamp: int) -> Attempt:
+def create_stays_a_create(before: Before, charge: Charge, stamp: int) -> Attempt:
+    return replace(_merged(before, charge, stamp), on_version=before[0].on_version if before else charge.on_version)
+
+
+def newest_amounts(before: Before, charge: Charge, stamp: int) -> Attempt:
     return replace(_merged(before, charge, stamp), takes=charge.now)
 
 
-def first_stamp(before: Attempt | None, charge: Charge, stamp: int) -> Attempt:
-    return replace(_merged(before, charge, stamp), booked=before.booked if before else stamp)
+def first_stamp(before: Before, charge: Charge, stamp: int) -> Attempt:
+    return replace(_merged(before, charge, stamp), booked=before[0].booked if before else stamp)
 
 
 def last_attempt(slot: Slot) -> Takings:
-    return list(slot.attempts.values())[-1].takes.beyond(slot.counted)
+    return list(slot.attempts.values())[-1].takes.beyond(slot.counted) if slot.attempts else NOTHING
 
 
 def amounts_decide(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
@@ -347,6 +409,14 @@ def amounts_decide(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
 
 def any_uid(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
     return seen is not None and (attempt.on_version is None or seen.version > attempt.on_version)
+
+
+def what_is_seen_settles_all_creates(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
+    return _in(uid, attempt, seen) or (seen is not None and uid == NO_UID)
+
+
+def another_uid_is_absent(uid: str, live: Live) -> bool:
+    return live.uid != uid
 
 
 def same_version_is_newer(uid: str, attempt: Attempt, seen: Seen | None) -> bool:
@@ -436,7 +506,31 @@ WEAKENINGS = [
     weaker(second_update_before_the_first_was_counted, "merged", create_stays_a_create, id="a merge keeps the older version"),
     weaker(large_update_then_a_small_one, "merged", newest_amounts, id="a merge keeps the newest amounts, not the largest"),
     weaker(booked_again_when_the_first_had_expired, "merged", first_stamp, id="a merge does not start the wait anew"),
-    weaker(large_create_then_a_small_one, "cost", last_attempt, id="a key costs its last attempt, not its largest"),
+    weaker(large_create_then_a_small_update, "cost", last_attempt, id="a key costs its last attempt, not its largest"),
+    weaker(
+        large_create_then_a_small_one,
+        "merged",
+        newest_amounts,
+        id="creates of one name take the newest amounts, not the largest",
+    ),
+    weaker(
+        create_again_when_the_first_had_expired,
+        "merged",
+        first_stamp,
+        id="another create of a name does not start the wait anew",
+    ),
+    weaker(
+        two_creates_of_one_name,
+        "is_in",
+        what_is_seen_settles_all_creates,
+        id="an object that is seen settles all creates of its name",
+    ),
+    weaker(
+        two_creates_expired_and_one_was_made,
+        "is_absent",
+        another_uid_is_absent,
+        id="creates of one name go though what one of them made is in no view",
+    ),
     weaker(stalled_replica_folds, "is_older", never, id="an older view is folded"),
     weaker(older_view_shows_the_object_before_it_shrank, "is_in", amounts_decide, id="amounts say whether an attempt is in"),
     weaker(view_of_the_object_that_the_next_one_replaces, "is_in", any_uid, id="any object of the name settles an attempt"),
@@ -446,7 +540,7 @@ WEAKENINGS = [
         same_version_is_newer,
         id="the version that an update is for settles it",
     ),
-    weaker(two_creates_of_one_name, "_folded", all_attempts_go_together, id="attempts of one name go together"),
+    weaker(create_beside_an_update_that_is_in, "_folded", all_attempts_go_together, id="attempts of one name go together"),
     weaker(
         counted_object_goes_while_the_next_is_on_its_way,
         "_folded",
@@ -487,7 +581,13 @@ WEAKENINGS = [
         id="without a view, an expired attempt goes though its object is there",
     ),
     weaker(
-        lost_while_another_create_of_the_name_is_on_its_way,
+        made_since_the_sums_and_no_view,
+        "reached",
+        lambda book, key: 99,
+        id="without a view, an expired attempt goes though its object is in no sum",
+    ),
+    weaker(
+        create_lost_while_an_update_of_the_name_is_on_its_way,
         "without_lost",
         all_of_a_name_are_lost_together,
         id="without a view, attempts of one name go together",

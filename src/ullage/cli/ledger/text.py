@@ -55,6 +55,7 @@ def pending(ledger: Ledger, *, now: datetime) -> list[Json]:
     for key, slot in book_of(ledger, now=now).pending.items():
         for uid, one in slot.attempts.items():
             request = "create" if one.on_version is None else f"update of version {one.on_version}"
+            request = request if uid else "several creates"
             booked = _EPOCH + timedelta(milliseconds=one.booked)
             found.append(
                 {

@@ -261,6 +261,23 @@ async def test_a_crowded_ledger_says_try_again_until_something_is_counted(server
 
 
 @simulated
+async def test_who_creates_a_name_that_exists_again_and_again_locks_nobody_out(server: Server) -> None:
+    server.put(LEDGERS, ledger(10))
+    server.cup("there")
+    async with process(server) as service:
+        for number in range(4):
+            await ask(service, *(creating("there", uid=f"{number}-{index}") for index in range(MOST_ATTEMPTS)))
+        assert (await ask(service, creating("other", 8)))[0].allowed
+        assert pending(server) == ["", "uid-other"]
+        server.cup("other", 8)
+        await asyncio.sleep(BRIEF.expiry + 1)
+        await ask(service, creating("next", 1))
+        await asyncio.sleep(1.0)
+        await ask(service, creating("next", 1))
+    assert pending(server) == ["uid-next"]
+
+
+@simulated
 async def test_at_a_crowded_ledger_a_dry_run_is_told_what_the_request_is_told(server: Server) -> None:
     server.put(LEDGERS, ledger(None))
     async with process(server) as service:
