@@ -70,7 +70,8 @@ def describe(name: Name, output: Output = "table", kubeconfig: Kubeconfig = None
     if output == "table":
         print(text.described(found, now=now))
     else:
-        print(structured({**text.as_json(found), "pending": text.pending(found, now=now)}, output))
+        parts = {"accounts": text.account_list(found, now=now), "pending": text.pending(found, now=now)}
+        print(structured({**text.as_json(found), **parts}, output))
 
 
 @app.command()

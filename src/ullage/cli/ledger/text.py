@@ -10,6 +10,7 @@ import msgspec
 
 from ullage.cli.common.text import age, ago, aligned
 from ullage.kube.objects import Json, find_condition
+from ullage.ledger.accounts import accounts
 from ullage.ledger.amounts import Takings, spell
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
@@ -38,7 +39,7 @@ def table(ledgers: Sequence[Ledger], *, now: datetime) -> str:
 def described(ledger: Ledger, *, now: datetime) -> str:
     """Everything about one ledger. Raises where it cannot be read; the error says how to mend it."""
     book = book_of(ledger, now=now)
-    parts = [f"Name:     {ledger.metadata.name}", *_conditions(ledger), "", _accounts(book)]
+    parts = [f"Name:     {ledger.metadata.name}", *_conditions(ledger), "", _accounts(book, now=now)]
     for kind, one in sorted(book.observed.items()):
         parts += ["", f"Counted:  {kind}, at {one.view}, {ago(now - one.time)} ago", *_takings(one.sums)]
     waiting = pending(ledger, now=now)
@@ -47,6 +48,11 @@ def described(ledger: Ledger, *, now: datetime) -> str:
         names = ("KEY", "UID", "REQUEST", "TAKES", "COUNTED", "BOOKED")
         parts.append(aligned([names, *(tuple(str(one[name.lower()]) for name in names) for one in waiting)]))
     return "\n".join(parts)
+
+
+def account_list(ledger: Ledger, *, now: datetime) -> list[Json]:
+    """The accounts, in order, with exact quantities."""
+    return [one.written() for one in accounts(book_of(ledger, now=now))]
 
 
 def pending(ledger: Ledger, *, now: datetime) -> list[Json]:
@@ -80,14 +86,14 @@ def _conditions(ledger: Ledger) -> list[str]:
     return lines
 
 
-def _accounts(book: Book) -> str:
-    rows = [("ACCOUNT", "RESOURCE", "USED", "RESERVED", "LIMIT", "FREE")]
-    for cell in sorted({*book.limits, *book.used, *book.reserved}):
-        used, reserved, limit = book.used[cell], book.reserved[cell], book.limits.get(cell)
-        name = cell.resource
-        allowed = "no limit" if limit is None else spell(name, limit, down=True)
-        free = "-" if limit is None else spell(name, limit - used - reserved, down=True)
-        rows.append((cell.account, name, spell(name, used), spell(name, reserved), allowed, free))
+def _accounts(book: Book, *, now: datetime) -> str:
+    rows = [("ACCOUNT", "RESOURCE", "USED", "RESERVED", "LIMIT", "FREE", "SINCE")]
+    for one in accounts(book):
+        allowed = "no limit" if one.limit is None else spell(one.resource, one.limit, down=True)
+        free = "-" if one.free is None else spell(one.resource, one.free, down=True)
+        since = f"{ago(now - one.since)} ago" if one.since else "-"
+        used, reserved = spell(one.resource, one.used), spell(one.resource, one.reserved)
+        rows.append((one.name, one.resource, used, reserved, allowed, free, since))
     return aligned(rows) if len(rows) > 1 else "No limits, and nothing is used."
 
 

@@ -60,7 +60,7 @@ def test_a_ledger_that_nobody_has_counted_shows_no_numbers() -> None:
 
 def test_a_description_shows_accounts_counts_and_what_is_pending() -> None:
     lines = [line.split() for line in text.described(ledger(), now=NOW).splitlines()]
-    assert ["snapshots/namespace", "storage", "10Gi", "3Gi", "100Gi", "87Gi"] in lines
+    assert ["snapshots/namespace", "storage", "10Gi", "3Gi", "100Gi", "87Gi", "30s", "ago"] in lines
     assert ["Counted:", "snapshots.longhorn.io,", "at", "4711,", "10m", "ago"] in lines
     assert ["Pending:", "1"] in lines
     [attempt] = [line for line in lines if line and line[0] == f"{KIND}//team-a/nightly"]
@@ -68,6 +68,21 @@ def test_a_description_shows_accounts_counts_and_what_is_pending() -> None:
     assert " ".join(attempt[2:]) == (
         "update of version 7 snapshots/namespace storage: 13Gi snapshots/namespace storage: 10Gi 30s ago"
     )
+
+
+def test_accounts_are_listed_for_programs_with_exact_quantities() -> None:
+    assert text.account_list(ledger(), now=NOW) == [
+        {
+            "account": "snapshots/namespace",
+            "resource": "storage",
+            "used": "10Gi",
+            "reserved": "3Gi",
+            "limit": "100Gi",
+            "free": "87Gi",
+            "since": "2026-05-01T11:59:30Z",
+            "byKind": {KIND: "10Gi"},
+        }
+    ]
 
 
 def test_nothing_pending_is_said() -> None:
