@@ -334,6 +334,20 @@ def test_a_retry_of_the_same_object_does_not_pay_twice_at_the_limit(tenant: Tena
     assert tenant.create("other").code == 403
 
 
+def test_a_new_ledger_is_ready_once_everything_is_counted_that_was_admitted_before_it(tenant: Tenant) -> None:
+    tenant.start("leader")
+    tenant.limit(3)
+    tenant.serve(replicas=1)
+    until(lambda: CUPS.name in tenant.ledger().get("status", {}).get("exactFrom", {}), "it is known from where on")
+    assert tenant.create("later").code == 201  # what happens later moves the watch past there
+
+    def ready() -> tuple[str, str]:
+        found = {one["type"]: one for one in tenant.ledger()["status"]["conditions"]}
+        return found["Ready"]["status"], found["Ready"]["message"]
+
+    until(lambda: ready() == ("True", "everything is counted"), "it is exact")
+
+
 def serve_cups(api: Api, *, served: bool) -> None:
     path = f"{DEFINITIONS}/{CUPS.name}"
     found = api.get(path).obj

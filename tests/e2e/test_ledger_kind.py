@@ -7,7 +7,7 @@ import dataclasses
 import json
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,7 +39,6 @@ KIND = dataclasses.replace(
 )
 SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TIMEOUT = timedelta(seconds=60)
 CONFIRMED, MACHINES = 100_000, 100
 
 
@@ -177,10 +176,10 @@ def test_a_busy_ledger_is_kept_as_it_was_written_and_stays_small(served: Api, ku
     read = msgspec.convert(served.get(path).obj, Ledger)
     book = dataclasses.replace(
         book_of(read, now=NOW),
-        observed={SNAPSHOTS: Observed(CONFIRMED, NOW + 2 * TIMEOUT, sums)},
+        observed={SNAPSHOTS: Observed(CONFIRMED, NOW, sums)},
         pending=attempts(500),
     )
-    status = status_of(book, read, sources={SNAPSHOTS}, timeout=TIMEOUT, now=NOW)
+    status = status_of(book, read, sources={SNAPSHOTS}, now=NOW)
     written = put_status(served, kubectl.namespace, msgspec.to_builtins(status))
     assert book_of(msgspec.convert(written, Ledger), now=NOW) == book
     assert len(sums.cells) == 1 + MACHINES, "what was confirmed is a sum for each account, however many objects there are"
@@ -192,9 +191,16 @@ def test_what_people_see(served: Api, kubectl: Kubectl) -> None:
     read = msgspec.convert(served.get(KIND.path(kubectl.namespace, "ns-lab")).obj, Ledger)
     sums = Takings.parse({"machines": {"cpu": "1"}, "snapshots/namespace": {"storage": "51712Mi"}})
     book = book_of(read, now=NOW)
-    found = {SNAPSHOTS: Observed(7, NOW + 2 * TIMEOUT, sums)}
-    book = type(book).of(limits=book.limits, observed=found, pending=attempts(2), limited=book.limited, since=book.since)
-    status = status_of(book, read, sources={SNAPSHOTS}, timeout=TIMEOUT, now=NOW)
+    found = {SNAPSHOTS: Observed(7, NOW, sums)}
+    book = type(book).of(
+        limits=book.limits,
+        observed=found,
+        pending=attempts(2),
+        limited=book.limited,
+        since=book.since,
+        exact_from={SNAPSHOTS: 7},
+    )
+    status = status_of(book, read, sources={SNAPSHOTS}, now=NOW)
     put_status(served, kubectl.namespace, msgspec.to_builtins(status))
     table = kubectl("get", ONE)
     assert table.lines[0].split() == ["NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE"]

@@ -85,8 +85,11 @@ class LedgerStatus(Value):
     limited: Annotated[tuple[str, ...], ATOMIC] = ()
     """The accounts whose limits have been noticed by whoever counts."""
     since: Annotated[str, _TIME] = ""
-    """When the ledger was first written, or an account got its first limit. What is counted later than this plus the time
-    that a request may take is exact."""
+    """When the ledger was first written, or an account got its first limit, by the clock of whoever noticed. Requests that
+    were admitted before are in no booking; once they have ended, everything is counted anew."""
+    exact_from: Annotated[Mapping[str, int], _WHOLE] = {}
+    """By kind, the position of its watch from which a count is exact: read after all requests had ended that were admitted
+    before `since`."""
     fullest: Fullest = Fullest()
     """The limit that is closest to being reached: what `kubectl get` shows."""
     conditions: Conditions = ()

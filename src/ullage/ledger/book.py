@@ -102,6 +102,7 @@ class Book:
     last: int  # the stamp of the latest booking ever, in milliseconds since 1970
     limited: frozenset[str]  # the accounts whose limit has been noticed
     since: datetime | None  # when the latest of them was; None for a ledger that nobody has written yet
+    exact_from: Mapping[str, int]  # by source: the position from which a count is exact, where that is known
     used: Takings = field(compare=False, repr=False)
     reserved: Takings = field(compare=False, repr=False)
     held: int = field(compare=False, repr=False)  # attempts
@@ -117,6 +118,7 @@ class Book:
         last: int = 0,
         limited: frozenset[str] = frozenset(),
         since: datetime | None = None,
+        exact_from: Mapping[str, int] | None = None,
     ) -> Book:
         observed, pending = observed or {}, pending or {}
         refuse_negative(limits)
@@ -127,6 +129,7 @@ class Book:
             last=last,
             limited=limited,
             since=since,
+            exact_from=exact_from or {},
             used=total(one.sums for one in observed.values()),
             reserved=total(cost(slot) for slot in pending.values()),
             held=sum(len(slot.attempts) for slot in pending.values()),
@@ -310,32 +313,16 @@ def crowd(book: Book, *, grown: bool) -> Crowd:
 def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
     """The book under other limits. Nothing that is taken is taken back: a limit below present use only refuses growth.
 
-    A first limit on an account starts the wait until the ledger is exact (`ready`).
+    A first limit on an account starts the wait until the ledger is exact (`readiness.py`).
     """
     if limits is not book.limits:
         refuse_negative(limits)
     accounts = frozenset(cell.account for cell in limits)
     if accounts - book.limited or book.since is None:
-        return replace(book, limits=limits, limited=accounts, since=now)
+        return replace(book, limits=limits, limited=accounts, since=now, exact_from={})
     if limits == book.limits and accounts == book.limited:
         return book
     return replace(book, limits=limits, limited=accounts)
-
-
-def ready(book: Book, sources: frozenset[str], *, timeout: timedelta) -> bool:
-    """Whether the book is exact: every source was counted after all requests ended that began before the latest first limit.
-
-    A request takes at most `timeout` from admission to commit; those that were admitted before are in no attempt.
-    """
-    return not waiting(book, sources, timeout=timeout)
-
-
-def waiting(book: Book, sources: frozenset[str], *, timeout: timedelta) -> tuple[str, ...]:
-    """The sources that still have to be counted before the book is exact."""
-    if book.since is None:
-        return tuple(sorted(sources))
-    exact_from = book.since + timeout
-    return tuple(sorted(name for name in sources if name not in book.observed or book.observed[name].time <= exact_from))
 
 
 def emptied(book: Book, now: datetime) -> Book:

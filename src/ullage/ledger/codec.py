@@ -14,8 +14,9 @@ from ullage.kube.objects import Conditions, set_condition
 from ullage.ledger.accounts import passed
 from ullage.ledger.amounts import Cell, Takings, parse_limits, spell
 from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
-from ullage.ledger.book import Book, Observed, waiting, with_limits
+from ullage.ledger.book import Book, Observed, with_limits
 from ullage.ledger.pending import decode, encode
+from ullage.ledger.readiness import waiting
 from ullage.ledger.refusals import over_text
 from ullage.times import micro_timestamp, timestamp
 
@@ -47,18 +48,22 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
             pending=pending,
             last=_milliseconds(status.last_booking),
             limited=frozenset(status.limited),
-            since=datetime.fromisoformat(status.since) if status.since else None,
+            since=_moment(status.since),
+            exact_from=status.exact_from,
         )
         return with_limits(book, book.limits, now)
     except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
         raise LedgerError(f"ledger {name}: {error}") from error
 
 
-def status_of(
-    book: Book, ledger: Ledger, *, sources: Set[str], timeout: timedelta, now: datetime, uncounted: Sequence[str] = ()
-) -> LedgerStatus:
+def newly_limited(ledger: Ledger, known: Book) -> bool:
+    """Whether a book, when it was read, noticed a first limit that the ledger's status does not have yet."""
+    return known.since != _moment(ledger.status.since)
+
+
+def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, uncounted: Sequence[str] = ()) -> LedgerStatus:
     """What is written back. `sources` are all that a book of this ledger must have counted to be exact (`book.source_of`);
-    `timeout` is the longest that a request may take. Counts of sources that are not among them are kept as they are.
+    Counts of sources that are not among them are kept as they are.
     `uncounted` are the keys of objects in this ledger that cannot be counted."""
     status = ledger.status
     return LedgerStatus(
@@ -70,11 +75,12 @@ def status_of(
         last_booking=micro_timestamp(_EPOCH + timedelta(milliseconds=book.last)) if book.last else "",
         limited=tuple(sorted(book.limited)),
         since=micro_timestamp(book.since) if book.since else "",
+        exact_from=dict(sorted(book.exact_from.items())),
         fullest=fullest(book),
         conditions=_conditions(
             book,
             status.conditions,
-            ready=_readiness(book, sources=sources, timeout=timeout, now=now, uncounted=uncounted),
+            ready=_readiness(book, sources=sources, now=now, uncounted=uncounted),
             now=now,
             generation=ledger.metadata.generation,
         ),
@@ -89,7 +95,11 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
     sums = {kind: count.accounts for kind, count in status.observed.items()}
-    return sums, status.pending, status.limited, status.since, status.conditions, status.fullest
+    return sums, status.pending, status.limited, status.since, status.exact_from, status.conditions, status.fullest
+
+
+def _moment(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _milliseconds(text: str) -> int:
@@ -99,9 +109,7 @@ def _milliseconds(text: str) -> int:
 # --- for people ------------------------------------------------------------------------------------------------------
 
 
-def _readiness(
-    book: Book, *, sources: Set[str], timeout: timedelta, now: datetime, uncounted: Sequence[str]
-) -> tuple[bool, str, str]:
+def _readiness(book: Book, *, sources: Set[str], now: datetime, uncounted: Sequence[str]) -> tuple[bool, str, str]:
     """Status, reason and message of `Ready`."""
     if uncounted:
         return (
@@ -109,10 +117,9 @@ def _readiness(
             "Uncountable",
             f"these cannot be counted, nor their kind with them: {_named(uncounted)}",
         )
-    left = waiting(book, frozenset(sources), timeout=timeout)
-    if left:
-        exact_from = timestamp((book.since or now) + timeout)
-        return False, "Counting", f"exact once counted after {exact_from}: {', '.join(left)}"
+    if left := waiting(book, frozenset(sources)):
+        since = timestamp(book.since or now)
+        return False, "Counting", f"to be counted after all requests have ended that began before {since}: {', '.join(left)}"
     return True, "Exact", "everything is counted"
 
 

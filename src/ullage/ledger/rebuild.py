@@ -5,7 +5,7 @@ It reads as little as it can of what it throws away, since that may be what is b
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
@@ -22,4 +22,4 @@ def rebuilt(ledger: Ledger, *, now: datetime) -> Ledger:
     readable = replace(ledger, status=replace(ledger.status, pending="", observed={}))
     book = emptied(book_of(readable, now=now), now)
     sources = frozenset(ledger.status.observed) or _ALL
-    return replace(ledger, status=status_of(book, ledger, sources=sources, timeout=timedelta(), now=now))
+    return replace(ledger, status=status_of(book, ledger, sources=sources, now=now))

@@ -26,6 +26,7 @@ from ullage.quantity import Quantity
 
 LEDGER = "ns-team"
 ACCOUNT = Cell("cups", "size")
+BOOKMARK_SECONDS = 10.0
 STAMP = "test.ullage.io/stamp"
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
@@ -195,7 +196,9 @@ class Server:
         place = next((number for number, entry in enumerate(self._log) if entry[0] > seen), len(self._log))
         while True:
             if place == len(self._log):
-                await self._news.wait()
+                if not await self._news_within(BOOKMARK_SECONDS):
+                    seen = self._log[-1][0] if self._log else seen
+                    yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(seen))))
                 continue
             await asyncio.sleep(self.watch_lag())
             self._check_served(kind)
@@ -203,6 +206,19 @@ class Server:
             place += 1
             if name == kind.name:
                 yield event
+
+    async def _news_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def latest(self, kind: Kind[Any]) -> str:
+        await asyncio.sleep(self.latency())
+        self._check_served(kind)
+        return str(self.version)
 
     async def absent(self, kind: Kind[Any]) -> str:
         await asyncio.sleep(self.latency())

@@ -21,11 +21,10 @@ from ullage.ledger.book import (
     book,
     emptied,
     key_of,
-    ready,
     source_of,
-    waiting,
     with_limits,
 )
+from ullage.ledger.readiness import ready, waiting, with_positions
 from ullage.ledger.refusals import crowd_text, refusal_text
 from ullage.quantity import Quantity
 
@@ -387,28 +386,37 @@ def test_a_crowd_is_told_how_many_and_since_when() -> None:
 
 # --- readiness -------------------------------------------------------------------------------------------------------
 
-TIMEOUT = timedelta(seconds=60)
+LATER = BEGIN + timedelta(seconds=60)
 SOURCES = frozenset({KIND, MACHINES})
 
 
-def counted(seconds: int, *kinds: str) -> dict[str, Observed]:
-    return {kind: Observed(1, BEGIN + timedelta(seconds=seconds), NOTHING) for kind in kinds}
+def counted(view: int, *kinds: str) -> dict[str, Observed]:
+    return {kind: Observed(view, BEGIN, NOTHING) for kind in kinds}
 
 
 @pytest.mark.parametrize(
-    ("observed", "left"),
+    ("observed", "exact_from", "left"),
     [
-        pytest.param({}, (MACHINES, KIND), id="nothing was counted"),
-        pytest.param(counted(61, KIND), (MACHINES,), id="a kind is missing"),
-        pytest.param(counted(60, KIND, MACHINES), (MACHINES, KIND), id="a request may still be on its way"),
-        pytest.param(counted(61, KIND, MACHINES), (), id="counted after the last request that the ledger did not see"),
-        pytest.param({**counted(61, KIND), **counted(1, MACHINES)}, (MACHINES,), id="one kind was counted too early"),
+        pytest.param({}, {}, (MACHINES, KIND), id="nothing was counted"),
+        pytest.param(counted(9, *SOURCES), {}, (MACHINES, KIND), id="a request may still be on its way"),
+        pytest.param(counted(9, KIND), {KIND: 9, MACHINES: 9}, (MACHINES,), id="a kind is missing"),
+        pytest.param(counted(8, *SOURCES), {KIND: 9, MACHINES: 9}, (MACHINES, KIND), id="counted before the last one ended"),
+        pytest.param(counted(9, *SOURCES), {KIND: 9, MACHINES: 9}, (), id="counted after the last request that was not seen"),
+        pytest.param(counted(9, *SOURCES), {KIND: 9, MACHINES: 10}, (MACHINES,), id="one kind was counted too early"),
+        pytest.param(counted(9, *SOURCES), {KIND: 9}, (MACHINES,), id="of one kind it is not known from where on"),
     ],
 )
-def test_ready_when_every_kind_was_counted_after_the_first_limit(observed: dict[str, Observed], left: tuple[str, ...]) -> None:
-    state = with_limits(Book.of(limits={}, observed=observed), parse_limits(space("1Gi")), BEGIN)
-    assert waiting(state, SOURCES, timeout=TIMEOUT) == left
-    assert ready(state, SOURCES, timeout=TIMEOUT) == (not left)
+def test_ready_when_every_kind_was_counted_after_the_first_limit(
+    observed: dict[str, Observed], exact_from: dict[str, int], left: tuple[str, ...]
+) -> None:
+    state = with_positions(with_limits(Book.of(limits={}, observed=observed), parse_limits(space("1Gi")), BEGIN), exact_from)
+    assert waiting(state, SOURCES) == left
+    assert ready(state, SOURCES) == (not left)
+
+
+def exact() -> Book:
+    state = with_limits(Book.of(limits={}, observed=counted(9, *SOURCES)), parse_limits(space("1Gi")), BEGIN)
+    return with_positions(state, {KIND: 5, MACHINES: 9})
 
 
 @pytest.mark.parametrize(
@@ -421,34 +429,31 @@ def test_ready_when_every_kind_was_counted_after_the_first_limit(observed: dict[
     ],
 )
 def test_only_a_first_limit_on_an_account_starts_the_wait(limits: Written, still_ready: bool) -> None:
-    state = with_limits(Book.of(limits={}, observed=counted(61, *SOURCES)), parse_limits(space("1Gi")), BEGIN)
-    changed = with_limits(state, parse_limits(limits), BEGIN + timedelta(seconds=62))
-    assert ready(changed, SOURCES, timeout=TIMEOUT) == still_ready
+    assert ready(with_limits(exact(), parse_limits(limits), LATER), SOURCES) == still_ready
 
 
 def test_a_limit_that_went_and_came_again_is_a_first_one() -> None:
-    state = with_limits(Book.of(limits={}, observed=counted(61, *SOURCES)), parse_limits(space("1Gi")), BEGIN)
-    without = with_limits(state, {}, BEGIN + timedelta(seconds=62))
-    again = with_limits(without, parse_limits(space("1Gi")), BEGIN + timedelta(seconds=63))
-    assert not ready(again, SOURCES, timeout=TIMEOUT)
+    again = with_limits(with_limits(exact(), {}, LATER), parse_limits(space("1Gi")), LATER)
+    assert not ready(again, SOURCES)
 
 
-def test_a_ledger_that_nobody_wrote_is_not_ready() -> None:
-    assert not ready(Book.of(limits={}, observed=counted(61, *SOURCES)), SOURCES, timeout=TIMEOUT)
+def test_a_position_that_is_known_stays() -> None:
+    """A later one is as true, and would have everybody wait for another count."""
+    assert with_positions(exact(), {KIND: 7}).exact_from == {KIND: 5, MACHINES: 9}
 
 
 def test_limits_that_did_not_change_are_the_same_book() -> None:
     state = opened(space("1Gi"))
-    assert with_limits(state, parse_limits(space("1Gi")), BEGIN + TIMEOUT) is state
+    assert with_limits(state, parse_limits(space("1Gi")), LATER) is state
 
 
 def test_an_emptied_book_keeps_its_limits_and_waits_again() -> None:
     state, _ = book(opened(space("10Gi"), space("2Gi")), creation("a", space("1Gi")), BEGIN)
-    empty = emptied(state, BEGIN + TIMEOUT)
+    empty = emptied(state, LATER)
     assert (empty.limits, empty.observed, empty.pending) == (state.limits, {}, {})
     assert not empty.used
     assert not empty.reserved
-    assert empty.since == BEGIN + TIMEOUT
+    assert (empty.since, empty.exact_from) == (LATER, {})
     assert empty.last == state.last, "no booking gets a time that another had"
 
 

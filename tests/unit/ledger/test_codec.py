@@ -33,7 +33,7 @@ def ledger(status: LedgerStatus | None = None, *, limits: Written | None = None)
 
 def written(book: Book, *, seconds: int = 0, limits: Written | None = None, before: LedgerStatus | None = None) -> LedgerStatus:
     now = BEGIN + timedelta(seconds=seconds)
-    return status_of(book, ledger(before, limits=limits), sources={KIND}, timeout=TIMEOUT, now=now)
+    return status_of(book, ledger(before, limits=limits), sources={KIND}, now=now)
 
 
 def busy() -> World:
@@ -122,11 +122,10 @@ def test_a_fold_that_becomes_exact_is_worth_a_write() -> None:
     world = World(all=5)
     world.fold()
     before = written(world.book)
-    world.wait(59)
+    world.wait(61)
     world.fold()
-    assert not says_more(before, written(world.book, seconds=59, before=before))
-    world.wait(2)
-    world.fold()
+    assert not says_more(before, written(world.book, seconds=61, before=before))
+    world.know_position()
     assert says_more(before, written(world.book, seconds=61, before=before))
 
 
@@ -150,13 +149,14 @@ def said(status: LedgerStatus, type: str) -> tuple[str, str, str]:
 
 def test_conditions_of_a_new_ledger() -> None:
     status = written(World(all=5).book)
-    assert said(status, "Ready") == ("False", "Counting", f"exact once counted after 2026-01-01T00:01:00Z: {KIND}")
+    message = f"to be counted after all requests have ended that began before 2026-01-01T00:00:00Z: {KIND}"
+    assert said(status, "Ready") == ("False", "Counting", message)
     assert said(status, "WithinLimits") == ("True", "WithinLimits", "nothing is past its limit")
 
 
 def test_ready_once_counted_after_the_wait() -> None:
     world = World(all=5)
-    world.wait(61)
+    world.know_position()
     world.fold()
     assert said(written(world.book, seconds=61), "Ready") == ("True", "Exact", "everything is counted")
 
@@ -175,9 +175,9 @@ def test_ready_once_counted_after_the_wait() -> None:
 )
 def test_not_ready_while_objects_cannot_be_counted(keys: list[str], message: str) -> None:
     world = World(all=5)
-    world.wait(61)
+    world.know_position()
     world.fold()
-    status = status_of(world.book, ledger(), sources={KIND}, timeout=TIMEOUT, now=BEGIN, uncounted=keys)
+    status = status_of(world.book, ledger(), sources={KIND}, now=BEGIN, uncounted=keys)
     assert said(status, "Ready") == ("False", "Uncountable", message)
 
 

@@ -18,6 +18,7 @@ from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, BadAmount, Cell, Limits, Takings, total
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
+from ullage.ledger.readiness import with_positions
 from ullage.quantity import Quantity
 
 KIND = "vials.example.com"
@@ -229,6 +230,10 @@ class World:
     def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
         with contextlib.suppress(BadAmount):  # then the view is not usable
             self.book = folding.fold(self.book, view, kind=kind, now=self.now(), live=by.live if by else {})
+
+    def know_position(self) -> None:
+        """Somebody has waited until all requests have ended that the book did not see, and reads where the API is."""
+        self.book = with_positions(self.book, {KIND: self.revision})
 
     def look(self, folder: Folder) -> None:
         """Reads the ledger, and the names of what has expired; what is learned may be used in any later fold."""

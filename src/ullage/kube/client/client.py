@@ -156,6 +156,11 @@ class Client:
             return False
         return any(resource.name == kind.plural for resource in found.resources)
 
+    async def latest(self, kind: Kind[Any]) -> str:
+        """The version that the server has reached: every change of the kind that was made before this was asked is older."""
+        page = codec.decode_page(kind, await self._transport.call(Call("GET", codec.collection_path(kind, ""), {"limit": "1"})))
+        return page.metadata.resource_version
+
     async def absent(self, kind: Kind[Any]) -> str:
         """The version at which the server had no such kind: neither served nor defined. Empty where it has one, or may have.
 

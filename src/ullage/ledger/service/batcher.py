@@ -12,7 +12,6 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -234,7 +233,6 @@ class Batcher:
             decided,
             ledger,
             sources=around.sources.keys(),
-            timeout=timedelta(seconds=settings.request_timeout),
             now=around.clock.now(),
             uncounted=uncounted_in(self.name, around.sources),
         )

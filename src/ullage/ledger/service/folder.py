@@ -8,14 +8,15 @@ more than that time has passed. It also sees to attempts that never became anyth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
 from ullage.clock import Clock, SystemClock
+from ullage.errors import UllageError
 from ullage.kube import metrics as kube_metrics
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
@@ -24,12 +25,15 @@ from ullage.kube.controller.controller import Source as Waker
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_true
 from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
-from ullage.ledger.codec import READY, book_of, says_more, status_of
+from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
 from ullage.ledger.metrics import Metrics
+from ullage.ledger.readiness import with_positions
 from ullage.ledger.service.batcher import LedgerApi, Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.views import KindView, sources_by_name
+
+logger = logging.getLogger(__name__)
 
 QUIET: Final = 1.0  # seconds without a booking, and between two folds of one ledger
 SHORTEST: Final = 0.001  # seconds that are worth a wait
@@ -80,9 +84,10 @@ class Folder:
         if wait := track.quiet_in(ledger, self._clock.monotonic()):
             return Requeue(wait)
         await self._look(ledger, track)
+        positions = await self._positions(ledger, track)
         if self._ledgers.get(key) is not ledger:
             return Requeue(QUIET)
-        status = self._folded(ledger, track)
+        status = self._folded(ledger, track, positions)
         if says_more(ledger.status, status):
             await self._write(ledger, status, track)
         return self._next(status, track)
@@ -100,15 +105,29 @@ class Folder:
         if due := track.expiry.due(known):
             await track.expiry.read(due)
 
-    def _folded(self, ledger: Ledger, track: _Track) -> LedgerStatus:
+    async def _positions(self, ledger: Ledger, track: _Track) -> Mapping[str, int]:
+        """By source, a position from which counts are exact: read when all requests have ended that the ledger did not see."""
+        missing = [name for name in self._sources if name not in ledger.status.exact_from]
+        if not missing or not track.unseen_have_ended(ledger, self._clock.monotonic(), self._settings.request_timeout):
+            return {}
+        read: dict[str, int] = {}
+        for name in missing:
+            try:
+                read[name] = await self._sources[name].latest()
+            except UllageError as error:
+                logger.info("position could not be read", extra={"source": name, "error": str(error)})
+        return read
+
+    def _folded(self, ledger: Ledger, track: _Track, positions: Mapping[str, int]) -> LedgerStatus:
         now = self._clock.now()
         known = book_of(ledger, now=now)
+        if not newly_limited(ledger, known):
+            known = with_positions(known, positions)
         name = ledger.metadata.name
         return status_of(
             folded_from(known, name, sources=self._sources, live=track.expiry.live),
             ledger,
             sources=self._sources.keys(),
-            timeout=timedelta(seconds=self._settings.request_timeout),
             now=now,
             uncounted=uncounted_in(name, self._sources),
         )
@@ -151,6 +170,16 @@ class _Track:
     touched_at: float = float("-inf")  # when somebody else was seen to write it
     own: str = ""  # the version that a fold of ours got
     wrote_at: float = float("-inf")
+    since: tuple[str, tuple[str, ...]] = ("", ())  # the noticed limits that are waited for, and since when they are
+    since_seen_at: float = float("inf")
+
+    def unseen_have_ended(self, ledger: Ledger, now: float, timeout: float) -> bool:
+        """Whether all requests have ended that were admitted before the ledger, or its latest first limit, was written: on our
+        own clock, from our first sight of that, so it does not matter what time it is elsewhere."""
+        since = (ledger.status.since, ledger.status.limited)
+        if since != self.since:
+            self.since, self.since_seen_at = since, now
+        return bool(ledger.status.since) and now - self.since_seen_at > timeout
 
     def quiet_in(self, ledger: Ledger, now: float) -> float:
         """Seconds until a fold would be in nobody's way; 0 where it is now."""

@@ -17,6 +17,7 @@ from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.interface import Finder
+from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.book import key_of
@@ -43,6 +44,14 @@ class Evaluator(Generic[T]):
     takes: Callable[[T], Takings]
 
 
+class LiveReader(Finder, Protocol):
+    """What is asked of the server itself, past any cache."""
+
+    async def latest(self, kind: Kind[Any]) -> str: ...
+
+    async def absent(self, kind: Kind[Any]) -> str: ...
+
+
 class Source(Protocol):
     """A kind as a ledger sees it: folded while it is usable, read live where an attempt is past expiry."""
 
@@ -65,6 +74,9 @@ class Source(Protocol):
     async def live(self, key: str) -> Live:
         """What the server itself has under a ledger key."""
 
+    async def latest(self) -> int:
+        """The position that the server itself has reached: all that was committed before this was asked is in it."""
+
 
 class KindView(Generic[T]):
     """A cache, counted. Make it before the cache runs or after: it is told of what is there."""
@@ -74,7 +86,7 @@ class KindView(Generic[T]):
         cache: Cache[T],
         evaluator: Evaluator[T],
         *,
-        client: Finder,
+        client: LiveReader,
         cluster: str = "",
         clock: Clock | None = None,
         remember: float = REMEMBER_SECONDS,
@@ -120,6 +132,14 @@ class KindView(Generic[T]):
         namespace, name = place_of(key)
         found = await self._client.find(self.kind, name, namespace)
         return Live() if found is None else Live(found.metadata.uid, int(found.metadata.resource_version))
+
+    async def latest(self) -> int:
+        try:
+            return int(await self._client.latest(self.kind))
+        except NotFound:
+            if version := await self._client.absent(self.kind):
+                return int(version)
+            raise
 
     def key(self, obj: T) -> str:
         return key_of(self.kind.name, cluster=self._cluster, namespace=obj.metadata.namespace, name=obj.metadata.name)

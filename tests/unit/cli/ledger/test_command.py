@@ -36,14 +36,16 @@ def ledger(*, pending: bool = True) -> Ledger:
     plain = Ledger(
         metadata=Meta(name="ns-team-a", namespace="ullage-system", creation_timestamp="2026-04-28T12:00:00Z"),
         spec=LedgerSpec(limits={"snapshots/namespace": {"storage": "100Gi"}}),
-        status=LedgerStatus(observed={KIND: count}, since="2026-05-01T11:00:00Z", limited=("snapshots/namespace",)),
+        status=LedgerStatus(
+            observed={KIND: count}, since="2026-05-01T11:00:00Z", limited=("snapshots/namespace",), exact_from={KIND: 4711}
+        ),
     )
     found = book_of(plain, now=NOW)
     if pending:
         asked = Charge(key=f"{KIND}//team-a/nightly", uid=UID, on_version=7, now=gib(13), old=gib(10))
         found, refusal = book(found, asked, NOW - timedelta(seconds=30))
         assert refusal is None
-    return replace(plain, status=status_of(found, plain, sources={KIND}, timeout=timedelta(seconds=60), now=NOW))
+    return replace(plain, status=status_of(found, plain, sources={KIND}, now=NOW))
 
 
 def test_the_table_has_the_columns_of_kubectl() -> None:

@@ -493,6 +493,13 @@ SERVED = answer(200, {"kind": "APIResourceList", "resources": [{"name": "gauges"
 OTHERS_SERVED = answer(200, {"kind": "APIResourceList", "resources": [{"name": "tanks"}]})
 
 
+async def test_the_latest_version_is_that_of_a_list_of_one() -> None:
+    page = answer(200, {"metadata": {"resourceVersion": "42"}, "items": [gauge()]})
+    async with Scripted(page).running() as server, Client(server.config()) as client:
+        assert await client.latest(GAUGES) == "42"
+    assert server.seen[0].target == "/apis/example.com/v1/gauges?limit=1"
+
+
 @pytest.mark.parametrize(
     ("steps", "version"),
     [

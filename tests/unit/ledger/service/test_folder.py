@@ -17,6 +17,7 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.metrics import Metrics
+from ullage.ledger.service import folder
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service
@@ -26,14 +27,14 @@ BRIEF = Settings(request_timeout=5.0, expiry=7.0)
 
 
 @asynccontextmanager
-async def leading(server: Server, metrics: Metrics | None = None) -> AsyncIterator[Service]:
+async def leading(server: Server, metrics: Metrics | None = None, *, skew: float = 0.0) -> AsyncIterator[Service]:
     """A leader, and a webhook beside it."""
-    clock = VirtualClock()
+    clock = VirtualClock(skew=skew)
     cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
     ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=lambda: 0.5)
     view = KindView(cups, BY_TEAM, client=server, clock=clock)
-    folder = Folder(server, [view], ledgers, settings=BRIEF, clock=clock, metrics=metrics)
-    tasks = [asyncio.create_task(work) for work in (cups.run(), ledgers.run(), folder.controller().run())]
+    leader = Folder(server, [view], ledgers, settings=BRIEF, clock=clock, metrics=metrics)
+    tasks = [asyncio.create_task(work) for work in (cups.run(), ledgers.run(), leader.controller().run())]
     async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
         yield service
     for task in tasks:
@@ -42,8 +43,8 @@ async def leading(server: Server, metrics: Metrics | None = None) -> AsyncIterat
 
 
 @asynccontextmanager
-async def webhook(server: Server) -> AsyncIterator[Service]:
-    clock = VirtualClock()
+async def webhook(server: Server, *, skew: float = 0.0) -> AsyncIterator[Service]:
+    clock = VirtualClock(skew=skew)
     cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
     view = KindView(cups, BY_TEAM, client=server, clock=clock)
     reading = asyncio.create_task(cups.run())
@@ -190,6 +191,58 @@ def test_a_ledger_becomes_ready_once_counted_after_the_request_timeout(change: s
             await asyncio.sleep(4)
             server.cup("keeps-the-watch-alive-too", 0)
             await asyncio.sleep(8)
+            assert said(server, "Ready") == "True"
+
+    run(test)
+
+
+async def unseen_request(server: Server, *, skew: float) -> list[str]:
+    """What `Ready` says, write by write, where a request that was admitted before the ledger was there commits as late as it
+    may, and the clocks of whoever notices the ledger and whoever counts are apart."""
+    said_then: list[str] = []
+    server.committed = lambda: said_then.append(f"{said(server, 'Ready') or 'False'}, {len(server.all(CUPS))} there")
+    server.put(LEDGERS, ledger(10))
+    async with webhook(server, skew=-skew) as noticing:
+        await noticing.decide(LEDGER, creating("first"))  # whose booking notices the limit, by its own clock
+    async with leading(server, skew=skew):
+        await asyncio.sleep(BRIEF.request_timeout - 0.5)
+        server.cup("unseen")
+        await asyncio.sleep(30)
+    return said_then
+
+
+@pytest.mark.parametrize(
+    "skew",
+    [
+        pytest.param(0.0, id="clocks that agree"),
+        pytest.param(3600.0, id="whoever counts is ahead of whoever noticed"),
+        pytest.param(-3600.0, id="whoever counts is behind whoever noticed"),
+    ],
+)
+def test_a_ledger_is_not_ready_before_the_last_request_that_it_did_not_see_is_counted(skew: float) -> None:
+    async def test(server: Server) -> None:
+        said_then = await unseen_request(server, skew=skew)
+        assert "True, 0 there" not in said_then
+        assert said_then[-1] == "True, 1 there"
+
+    run(test)
+
+
+def test_it_would_be_ready_too_early_without_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder._Track, "unseen_have_ended", lambda *_: True)
+
+    async def test(server: Server) -> None:
+        assert "True, 0 there" in await unseen_request(server, skew=0.0)
+
+    run(test)
+
+
+def test_a_ledger_of_a_kind_that_is_not_there_becomes_ready() -> None:
+    async def test(server: Server) -> None:
+        server.undefined.add(CUPS.name)
+        server.put(LEDGERS, ledger(10))
+        async with leading(server):
+            await asyncio.sleep(60)
             assert said(server, "Ready") == "True"
 
     run(test)
