@@ -29,6 +29,7 @@ from .api import Answer, Api
 from .choice import DISPOSABLE
 from .conftest import DEFINITIONS, wait_served
 from .control_plane import ControlPlane, EmbeddedServer
+from .kubectl import Kubectl
 from .leash import put_down
 from .ledger_slice import CELL, CUPS, TROUBLE, ledger_name
 from .real import RealControlPlane
@@ -373,6 +374,24 @@ def test_a_version_that_is_not_served_for_a_while_empties_no_book(tenant: Tenant
     tenant.serve(replicas=1)
     third = tenant.create("third")
     assert (third.code, tenant.counted(), len(tenant.names())) == (403, "2", 2), third.message
+
+
+def test_a_create_of_a_name_that_exists_is_told_so_at_the_limit(tenant: Tenant, tmp_path: Path) -> None:
+    """As without us, so that clients that create a thing or else get it go on working. kubectl reads it as client-go does."""
+    tenant.limit(1)
+    tenant.serve(replicas=1)
+    assert tenant.create("there").code == 201
+
+    for dry_run in (False, True):
+        again = tenant.create("there", dry_run=dry_run)
+        assert (again.code, again.obj["reason"]) == (409, "AlreadyExists"), again.raw
+        assert again.message.endswith(f'denied the request: {CUPS.name} "there" already exists')
+    other = tenant.create("other")
+    assert (other.code, other.obj["reason"]) == (403, "Forbidden")
+
+    kubectl = Kubectl(tenant.api.plane, namespace=tenant.namespace, home=tmp_path)
+    assert "Error from server (AlreadyExists)" in kubectl.fails("create", "-f", "-", stdin=tenant.body("there"))
+    assert "Error from server (Forbidden)" in kubectl.fails("create", "-f", "-", stdin=tenant.body("other"))
 
 
 def test_operators_can_look_at_a_ledger_and_rebuild_it(tenant: Tenant) -> None:

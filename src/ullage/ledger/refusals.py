@@ -13,6 +13,12 @@ def refusal_text(refusal: Refusal, *, next_step: str = "") -> str:
     return f"does not fit: {said}. Next: {next_step}" if next_step else f"does not fit: {said}"
 
 
+def existing_text(key: str) -> str:
+    """In kube-apiserver's words: `snapshots.longhorn.io "nightly" already exists`."""
+    kind, _, _, name = key.split("/", 3)
+    return f'{kind} "{name}" already exists'
+
+
 def over_text(over: Over) -> str:
     """`snapshots/vm/db storage: asked 30Gi, used 60Gi, reserved 0, limit 80Gi, over by 10Gi`."""
     name = over.resource

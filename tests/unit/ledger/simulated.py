@@ -80,6 +80,7 @@ class Server:
         self.latency = latency
         self.fault: Callable[[str], None] = lambda moment: None  # told "before" and "after"
         self.watch_lag: Callable[[], float] = lambda: 0.005
+        self.slow: dict[str, float] = {}  # by kind: seconds that a read takes besides
         self.unserved: set[str] = set()  # kinds that are answered by a 404, though their definitions are there
         self.undefined: set[str] = set()  # kinds that there are not
         self.calls: list[str] = []
@@ -136,7 +137,7 @@ class Server:
 
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
         async def read() -> Any:
-            await asyncio.sleep(self.latency())
+            await asyncio.sleep(self.latency() + self.slow.get(kind.name, 0.0))
             self.calls.append(f"GET {kind.plural}")
             self._check_served(kind)
             return self.get(kind, Key(namespace, name))

@@ -14,10 +14,12 @@ from ullage.ledger.service.views import Source
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer. `unlimited` where there is no ledger at all."""
+    """The answer. `unlimited` where there is no ledger at all; `existing` is the key of a create that does not fit, where an
+    object has its name already."""
 
     refusal: Refusal | None = None
     unlimited: bool = False
+    existing: str = ""
 
     @property
     def allowed(self) -> bool:

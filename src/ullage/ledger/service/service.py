@@ -7,6 +7,7 @@ decided in order and written together, so the API sees a few writes a second how
 What is said, and when:
 - "allowed, and booked" after the write that books it; "allowed, nothing to book" at once;
 - "it does not fit" and "there is no ledger" only on a state that the API had after the request arrived;
+- "that name exists already", to a create that does not fit, only after the API itself was asked for it;
 - otherwise nothing: whoever waits until its deadline is told to try again, and is never admitted by default.
 """
 
@@ -16,16 +17,17 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, Self
 
 from ullage.clock import Clock, SystemClock
-from ullage.errors import Retryable
+from ullage.errors import Retryable, UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.review import Decision
 from ullage.ledger.api import Ledger
-from ullage.ledger.book import Charge, grows
+from ullage.ledger.book import Charge, grows, source_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.refusals import crowd_text, refusal_text
+from ullage.ledger.refusals import crowd_text, existing_text, refusal_text
 from ullage.ledger.service.batcher import Batcher, LedgerApi, Settings, Stopping, Surroundings
 from ullage.ledger.service.decisions import ALLOWED, Postponed, Verdict
 from ullage.ledger.service.views import Source, sources_by_name
@@ -90,6 +92,8 @@ class Service:
         result = "error"
         try:
             verdict = ALLOWED if not grows(charge) else await self._answer(ledger, charge, deadline)
+            if not verdict.allowed and await self._exists(charge, deadline):
+                verdict = replace(verdict, existing=charge.key)
             result = "refused" if not verdict.allowed else "unlimited" if verdict.unlimited else "allowed"
             return verdict
         except Retryable:
@@ -115,6 +119,19 @@ class Service:
             raise Crowded(f"ledger {ledger}: {crowd_text(said.crowd)}")
         return said
 
+    async def _exists(self, charge: Charge, deadline: float) -> bool:
+        """Whether a create is for a name that an object has already, by a look at the API itself. Without us the client would
+        be told that, and those who create a thing or else get it rely on it. Where nobody can tell, it is not so."""
+        source = self._around.sources.get(source_of(charge.key)) if charge.on_version is None else None
+        if source is None:
+            return False
+        half = (deadline - self._clock.monotonic()) / 2  # the answer, whatever it is, has to be there in time
+        try:
+            async with asyncio.timeout(min(half, self._around.settings.call)):
+                return bool((await source.live(charge.key)).uid)
+        except (UllageError, TimeoutError):
+            return False
+
     def _batcher(self, ledger: str) -> Batcher:
         if self._closed:
             raise Stopping(f"ledger {ledger}: this process stops; ask another")
@@ -128,7 +145,10 @@ class Service:
 
 
 def decision(verdict: Verdict, *, next_step: str = "") -> Decision:
-    """A verdict as the answer of a hook: 403 with every number where it does not fit."""
+    """A verdict as the answer of a hook: 403 with every number where it does not fit; 409, as without us, where it is a create
+    and the name is taken."""
     if verdict.refusal is None:
         return Decision.allow()
+    if verdict.existing:
+        return Decision.refuse(existing_text(verdict.existing), code=409, reason="AlreadyExists")
     return Decision.refuse(refusal_text(verdict.refusal, next_step=next_step))

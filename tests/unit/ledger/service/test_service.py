@@ -422,6 +422,86 @@ def test_a_refusal_is_403_with_every_number_and_the_next_step() -> None:
     assert decision(Verdict()).allowed
 
 
+def changing(name: str, now: int, *, old: int) -> Charge:
+    return Charge(key=cup_key(name), uid=f"uid-{name}", on_version=101, now=takes(now), old=takes(old))
+
+
+@pytest.mark.parametrize(
+    ("charge", "answer", "reads"),
+    [
+        pytest.param(
+            creating("there", uid="another"), (409, "AlreadyExists"), 1, id="a create of a name that exists and does not fit"
+        ),
+        pytest.param(
+            creating("there", uid="another", dry_run=True), (409, "AlreadyExists"), 1, id="a dry run of such a create"
+        ),
+        pytest.param(creating("new"), (403, "Forbidden"), 1, id="a create of a name that is free"),
+        pytest.param(creating("gone"), (403, "Forbidden"), 1, id="a create of a name that was seen and is free now"),
+        pytest.param(changing("there", 2, old=1), (403, "Forbidden"), 0, id="an update is never a create"),
+    ],
+)
+def test_a_create_of_a_name_that_exists_is_told_so_where_it_does_not_fit(
+    charge: Charge, answer: tuple[int, str], reads: int
+) -> None:
+    """As it would be without us: whoever creates a thing or else gets it goes on working at the limit."""
+
+    async def main() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(2))
+        server.cup("there")
+        server.cup("gone")
+        async with process(server) as service:
+            server.watch_lag = lambda: 60.0
+            server.drop(CUPS, Key("team", "gone"))
+            server.put(LEDGERS, replace(server.ledger(), spec=ledger(1).spec))
+            [verdict] = await ask(service, charge)
+        said = decision(verdict, next_step="delete a cup")
+        assert not said.allowed
+        assert (said.code, said.reason) == answer
+        if said.code == 409:
+            assert said.message == 'cups.test.ullage.io "there" already exists'
+        else:
+            assert said.message.startswith("does not fit: cups size: asked 1, used 2, reserved 0, limit 1")
+        assert server.calls.count("GET cups") == reads
+
+    in_virtual_time(main())
+
+
+@simulated
+async def test_a_create_of_a_name_that_exists_is_booked_where_it_fits(server: Server) -> None:
+    """Its turn may come after that object is gone."""
+    server.put(LEDGERS, ledger(2))
+    server.cup("there")
+    async with process(server) as service:
+        assert (await ask(service, creating("there", uid="another")))[0].allowed
+    assert pending(server) == ["another"]
+    assert "GET cups" not in server.calls
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(lambda server: server.unserved.add(CUPS.name), id="that proves nothing"),
+        pytest.param(lambda server: setattr(server, "slow", {CUPS.name: 300.0}), id="that does not come"),
+    ],
+)
+def test_a_read_is_not_believed(trouble: Callable[[Server], object]) -> None:
+    """Then it does not fit, which is true as well, and is said in time."""
+
+    async def main() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(1))
+        server.cup("there")
+        async with process(server) as service:
+            trouble(server)
+            began = asyncio.get_running_loop().time()
+            [verdict] = await ask(service, creating("there", uid="another"), within=4.0)
+            assert asyncio.get_running_loop().time() < began + 3.0
+        assert decision(verdict).code == 403
+
+    in_virtual_time(main())
+
+
 def test_an_expiry_that_is_no_longer_than_a_request_is_refused() -> None:
     with pytest.raises(ValueError, match="could still commit"):
         Settings(request_timeout=60, expiry=60)
