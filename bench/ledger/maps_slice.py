@@ -70,7 +70,7 @@ async def nothing(args: argparse.Namespace, client: Client, stop: asyncio.Event)
 
 
 async def ledger(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
-    maps = Cache(client, MAPS, namespace=args.namespace)
+    maps = Cache(client, MAPS)
     ledgers = Cache(client, LEDGERS, namespace=NAMESPACE)
     recorder = Recorder()
     told(recorder.report)
@@ -91,7 +91,7 @@ async def ledger(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
 
 
 async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
-    maps = Cache(client, MAPS, namespace=args.namespace)
+    maps = Cache(client, MAPS)
     ledgers = Cache(client, LEDGERS, namespace=NAMESPACE)
     lateness = Lateness(args.observe)
     ledgers.handle(lateness.change)

@@ -7,7 +7,7 @@ test, and not by the API server of a cluster where the role lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -24,6 +24,7 @@ from ullage.kube.review import Hook
 Verb = Literal["get", "create", "update", "patch", "delete"]
 T = TypeVar("T", bound=Object)
 M = TypeVar("M", covariant=True)
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Write:
 
 
 class Wiring:
-    """What a slice's factories are handed. Caches are shared: the same kind and selection is the same cache."""
+    """What a slice's factories are handed. Caches are shared: the same kind and selection is the same cache. So is whatever
+    a process has one of."""
 
     def __init__(
         self, client: Client, *, instance: str = "", clock: Clock | None = None, metrics: Metrics | None = None
@@ -48,6 +50,7 @@ class Wiring:
         self.held: list[AbstractAsyncContextManager[Any]] = []
         self._caches: dict[tuple[Kind[Any], str, str, str], Cache[Any]] = {}
         self._declared: frozenset[Kind[Any]] = frozenset()
+        self._shared: dict[Callable[[Wiring], Any], Any] = {}
 
     @property
     def caches(self) -> list[Cache[Any]]:
@@ -79,6 +82,28 @@ class Wiring:
     def hold(self, manager: AbstractAsyncContextManager[Any]) -> None:
         """Has something entered before the work begins and left after it has ended."""
         self.held.append(manager)
+
+    def shared(self, make: Callable[[Wiring], S]) -> S:
+        """What a function makes of this wiring: made when it is first asked for, and the same for everybody."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        found: S = self._shared[make]
+        return found
+
+    def hooks(self, slices: Sequence[Slice]) -> list[Hook]:
+        """All hooks of a process that serves these slices."""
+        self._make_shared(slices)
+        return [hook for one in slices if one.hooks for hook in self.made(one.hooks)]
+
+    def controllers(self, slices: Sequence[Slice]) -> list[Controller[Any]]:
+        """All controllers of a process that runs these slices."""
+        self._make_shared(slices)
+        return [made for one in slices if one.controllers for made in self.made(one.controllers)]
+
+    def _make_shared(self, slices: Sequence[Slice]) -> None:
+        for one in slices:
+            if one.shared:
+                self.made(one.shared)
 
     def made(self, part: Part[M]) -> list[M]:
         """What a part's factory makes of this wiring."""
@@ -119,5 +144,6 @@ class Slice:
     foreign: tuple[Kind[Any], ...] = ()
     controllers: Part[Controller[Any]] | None = None
     hooks: Part[Hook] | None = None
+    shared: Part[Any] | None = None  # what both stand on: made in either process, of all slices before the rest of any
     sidecar: Part[Controller[Any]] | None = None  # run in other people's pods, under their identities
     grants: tuple[Grant, ...] = ()

@@ -29,6 +29,11 @@ class Account:
     since: datetime | None  # of the earliest booking that has room reserved here; None where nothing is reserved
     by_kind: Mapping[str, Quantity]  # what is used, by source (`book.source_of`): kinds that use none are left out
 
+    @classmethod
+    def empty(cls, cell: Cell) -> Account:
+        """An account that nobody has limited or used."""
+        return cls(name=cell.account, resource=cell.resource, used=ZERO, reserved=ZERO, limit=None, since=None, by_kind={})
+
     @property
     def free(self) -> Quantity | None:
         """What still fits: less than nothing where the limit is passed, None where there is no limit."""

@@ -10,10 +10,11 @@ from typing import Annotated, Final
 
 import msgspec
 
+from ullage.kube import identities
 from ullage.kube.kinds import AGE, ATOMIC, Column, Kind, Object, Rule, Value
 from ullage.kube.objects import Conditions
 
-NAMESPACE: Final = "ullage-system"  # where all ledgers live
+NAMESPACE: Final = identities.NAMESPACE  # where all ledgers live
 
 
 def _mark(**schema: object) -> msgspec.Meta:

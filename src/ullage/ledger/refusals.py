@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ullage.ledger.accounts import Account
 from ullage.ledger.amounts import spell
 from ullage.ledger.book import Crowd, Over, Refusal
+from ullage.quantity import Quantity
 from ullage.times import timestamp
 
 
@@ -30,6 +32,21 @@ def over_text(over: Over) -> str:
         f"over by {spell(name, over.over)}",
     )
     return f"{over.account} {name}: {', '.join(numbers)}"
+
+
+def account_text(account: Account, *, takes: Quantity) -> str:
+    """`snapshots/vm/db storage: takes 30Gi, used 40Gi, reserved 0, limit 80Gi, free 40Gi`."""
+    name = account.resource
+    numbers = [
+        f"takes {spell(name, takes)}",
+        f"used {spell(name, account.used)}",
+        f"reserved {spell(name, account.reserved)}",
+    ]
+    if account.limit is None or account.free is None:
+        numbers.append("no limit")
+    else:
+        numbers += [f"limit {spell(name, account.limit, down=True)}", f"free {spell(name, account.free, down=True)}"]
+    return f"{account.name} {name}: {', '.join(numbers)}"
 
 
 def crowd_text(crowd: Crowd) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from random import Random
 from typing import Any
@@ -87,7 +88,7 @@ class Server:
         self.committed: Callable[[], None] = lambda: None
         self._version = itertools.count(101)
         self.version = 100
-        self._objects: dict[str, dict[Key, Any]] = {CUPS.name: {}, LEDGERS.name: {}}
+        self._objects: defaultdict[str, dict[Key, Any]] = defaultdict(dict)
         self._log: list[tuple[int, str, WatchEvent[Any]]] = []
         self._news = asyncio.Event()
         self._background: set[asyncio.Task[Any]] = set()

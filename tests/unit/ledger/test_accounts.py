@@ -35,8 +35,7 @@ def with_booking(known: Book, name: str, size: int, *, old: int = 0, ago: int) -
 
 
 def account(cell: Cell, **numbers: Any) -> Account:
-    empty = Account(name=cell.account, resource=cell.resource, used=ZERO, reserved=ZERO, limit=None, since=None, by_kind={})
-    return replace(empty, **numbers)
+    return replace(Account.empty(cell), **numbers)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
+from ullage.kube import identities
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.builtin.core import NAMESPACES, SERVICE_ACCOUNTS
 from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
@@ -22,7 +23,7 @@ from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 from ullage.kube.slices import Slice
 
-NAMESPACE: Final = "ullage-system"
+NAMESPACE: Final = identities.NAMESPACE
 SIDECAR: Final = "ullage:csi-sidecar"
 DIGEST: Final = "ullage.io/applied"
 LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ullage.kube import identities
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice
 
-CONTROLLER: Final = "controller"
-WEBHOOK: Final = "webhook"
+CONTROLLER: Final = identities.CONTROLLER
+WEBHOOK: Final = identities.WEBHOOK
 WORLD: Final = "world"  # on one machine only
 LEASE: Final = "ullage-controller"
 REGISTRATION: Final = "ullage"
@@ -56,7 +57,7 @@ def roles(slices: Sequence[Slice], *, world: Slice | None = None) -> list[Role]:
         found.append(Role(f"ullage:{WORLD}", WORLD, tuple(rules_of(world.controllers))))
     for one in slices:
         for account, part in ((CONTROLLER, one.controllers), (WEBHOOK, one.hooks)):
-            rules = tuple(rules_of(part)) if part is not None else ()
+            rules = tuple(rules_of(*(needed for needed in (one.shared, part) if needed is not None)))
             if rules:
                 found.append(Role(f"ullage:{account}:{one.name}", account, rules))
     return found
@@ -93,22 +94,24 @@ def _registration() -> Role:
     return Role("ullage:webhook", WEBHOOK, (rule,))
 
 
-def rules_of(part: Part[Any]) -> Iterator[Rule]:
+def rules_of(*parts: Part[Any]) -> Iterator[Rule]:
+    """What somebody needs who has all of these parts."""
+    watched = [kind for part in parts for kind in part.watches]
     wanted: dict[tuple[str, str], dict[str, None]] = {}
 
     def want(kind: Kind[Any], subresource: str, verbs: Sequence[str]) -> None:
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         wanted.setdefault((kind.group, resource), {}).update(dict.fromkeys(verbs))
 
-    for kind in part.watches:
+    for kind in watched:
         want(kind, "", WATCHING)
-    for write in part.writes:
+    for write in (write for part in parts for write in part.writes):
         for subresource in write.subresources:
             want(write.kind, subresource, write.verbs)
     for (group, resource), verbs in sorted(wanted.items()):
         yield Rule(group, (resource,), tuple(verbs))
-    if defined := tuple(sorted({kind.name for kind in part.watches if "." in kind.group})):
+    if defined := tuple(sorted({kind.name for kind in watched if "." in kind.group})):
         # A kind is believed to be gone only when its definition is. Asked for by name, so these and no others.
         yield Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), defined)
-    if part.events:
+    if any(part.events for part in parts):
         yield Rule("events.k8s.io", ("events",), ("get", "create", "patch"))

@@ -111,7 +111,7 @@ class _ControllerProcess:
 
     async def _lead(self, client: Client) -> None:
         wiring = Wiring(client, instance=self._identity, metrics=Metrics())
-        controllers = [made for one in self._slices if one.controllers for made in wiring.made(one.controllers)]
+        controllers = wiring.controllers(self._slices)
         self._wiring = wiring
         try:
             async with contextlib.AsyncExitStack() as stack:

@@ -23,6 +23,7 @@ from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.metrics import Metrics
 from ullage.kube.review import Hook
 from ullage.kube.slices import Slice, Wiring
+from ullage.ledger.api import LEDGERS
 
 # What the processes write before hooks can be answered. A hook on these in our own namespace would wait for itself.
 _NEEDED: Final = frozenset(
@@ -32,6 +33,8 @@ _NEEDED: Final = frozenset(
         ("", "serviceaccounts"),
         ("", "serviceaccounts/token"),
         ("coordination.k8s.io", "leases"),
+        (LEDGERS.group, LEDGERS.plural),
+        (LEDGERS.group, f"{LEDGERS.plural}/status"),
     }
 )
 
@@ -47,7 +50,7 @@ async def run_webhook(
     registry = CollectorRegistry()
     async with Client(config, user_agent=user_agent("webhook")) as client, contextlib.AsyncExitStack() as stack:
         wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry))
-        hooks = [hook for one in slices if one.hooks for hook in wiring.made(one.hooks)]
+        hooks = wiring.hooks(slices)
         refuse_self_locking(hooks)
         for held in wiring.held:
             await stack.enter_async_context(held)

@@ -20,12 +20,9 @@ from ullage.engines.webhook.rules import Creation, Fault, creation_fault, edit_f
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Cause
+from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
-from ullage.ledger.api import NAMESPACE
-
-# Our own identities: they show what engines have, which is nobody's request.
-SYSTEM: Final = frozenset(f"system:serviceaccount:{NAMESPACE}:{name}" for name in ("controller", "webhook"))
 
 _ENTRY: Final = "entry"
 
@@ -102,7 +99,8 @@ class SnapshotHooks:
 
 
 def is_system(review: Review) -> bool:
-    return review.user.username in SYSTEM
+    """Our own identities show what engines have, which is nobody's request."""
+    return is_own(review.user)
 
 
 def refusal(fault: Fault) -> Decision:

@@ -48,6 +48,7 @@ class Cache(Generic[T]):
     ) -> None:
         """Of all namespaces, or of one; of all objects, or of those that the selectors choose. `jitter` gives 0 to 1."""
         self.kind = kind
+        self._whole = not (namespace or labels or fields)
         self.synced = asyncio.Event()
         self._contents: _Contents[T] = _Contents(kind.name, self.synced, metrics or Metrics())
         self._clock = clock or SystemClock()
@@ -90,6 +91,11 @@ class Cache(Generic[T]):
     def handle(self, handler: Handler[T]) -> None:
         """Has every change told. A handler that comes late is told first of what is there. It must not block."""
         self._contents.handle(handler)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it follows all objects of its kind: of every namespace, and without selectors."""
+        return self._whole
 
     @property
     def served(self) -> bool:

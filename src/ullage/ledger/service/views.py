@@ -91,6 +91,8 @@ class KindView(Generic[T]):
         clock: Clock | None = None,
         remember: float = REMEMBER_SECONDS,
     ) -> None:
+        if not cache.whole:
+            raise ValueError(f"{cache.kind.name}: a cache of some objects counts too little for the ledgers of the others")
         self.cache = cache
         self._evaluator = evaluator
         self._client = client

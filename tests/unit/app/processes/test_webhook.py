@@ -29,6 +29,7 @@ def hook(resources: tuple[str, ...], *, group: str = "", **more: Any) -> Hook:
         pytest.param(hook(("*/*",)), id="everything"),
         pytest.param(hook(("leases",), group="*"), id="in every group"),
         pytest.param(hook(("secrets",), only_in=("ullage-system",)), id="only there"),
+        pytest.param(hook(("ledgers/status",), group="ullage.io"), id="what answers are written in"),
         pytest.param(hook(("secrets",), not_in=("kube-system",)), id="another namespace is left out"),
     ],
 )

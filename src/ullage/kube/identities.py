@@ -1,0 +1,18 @@
+"""Who we are, as the API server sees us: the accounts of our own processes. The same on a cluster and on one machine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ullage.kube.review import UserInfo
+
+NAMESPACE: Final = "ullage-system"
+CONTROLLER: Final = "controller"
+WEBHOOK: Final = "webhook"
+
+OWN: Final = frozenset(f"system:serviceaccount:{NAMESPACE}:{name}" for name in (CONTROLLER, WEBHOOK))
+
+
+def is_own(user: UserInfo) -> bool:
+    """Whether one of our own processes asks: only the API server says who somebody is, so nobody else can claim it."""
+    return user.username in OWN

@@ -1,0 +1,300 @@
+"""One service for all slices of a process: who registers, what they get back, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
+
+import msgspec
+import pytest
+from prometheus_client.exposition import generate_latest
+
+from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.simulated import ACCOUNT, BY_TEAM, CUPS, LEDGER, Cup, CupSpec, Server, ledger, takes, team_of
+from ullage.kube.cache.cache import Cache
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller
+from ullage.kube.identities import OWN
+from ullage.kube.kinds import Kind, Meta
+from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Hook, Request, Review, Target, UserInfo
+from ullage.kube.slices import Part, Slice, Wiring
+from ullage.ledger.api import LEDGERS
+from ullage.ledger.registry import Charged, registry_of
+from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.views import Evaluator, KindView
+from ullage.ledger.slice import LEDGER as LEDGER_SLICE
+from ullage.ledger.slice import ledger as ledger_slice
+from ullage.ledger.stamps import STAMP, read_stamp, write_stamp
+
+BRIEF = ledger_slice(Settings(request_timeout=5.0, expiry=7.0))
+PLATES = Kind(CUPS.group, "v1", "Plate", "plates", Cup)
+BY_STAMP = Evaluator[Cup](ledger_of=team_of, takes=lambda found: read_stamp(found.metadata))
+
+
+def slice_of(kind: Kind[Cup], evaluator: Evaluator[Cup] = BY_TEAM, **rest: Any) -> Slice:
+    """A slice that charges for a kind, as they all do."""
+
+    def shared(wiring: Wiring) -> Iterable[Charged[Cup]]:
+        yield registry_of(wiring).register(kind, evaluator)
+
+    def hooks(wiring: Wiring) -> Iterable[Hook]:
+        charged = registry_of(wiring).registered(kind)
+
+        async def answer(review: Review) -> Decision:
+            return await charged.decide(review, next_step=f"delete a {kind.kind.lower()}", **rest)
+
+        yield Hook(name=kind.plural, phase="validate", targets=(Target.of(kind, "CREATE"),), answer=answer)
+
+    return Slice(name=kind.plural, kinds=(kind,), shared=Part(make=shared, watches=(kind,)), hooks=Part(make=hooks))
+
+
+BOTH = (BRIEF, slice_of(CUPS), slice_of(PLATES))
+
+
+def wired(server: Server) -> Wiring:
+    return Wiring(cast("Client", server), clock=VirtualClock())
+
+
+@asynccontextmanager
+async def running(wiring: Wiring, controllers: Iterable[Controller[Any]] = ()) -> AsyncIterator[None]:
+    runs = [*(cache.run() for cache in wiring.caches), *(one.run() for one in controllers)]
+    tasks = [asyncio.create_task(work) for work in runs]
+    async with AsyncExitStack() as stack:
+        for held in wiring.held:
+            await stack.enter_async_context(held)
+        await asyncio.gather(*(cache.synced.wait() for cache in wiring.caches))
+        yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def review(
+    kind: Kind[Cup], name: str, size: int = 1, *, user: str = "person", stamp: str | None = None, old: int | None = None
+) -> Review:
+    annotations = {} if stamp is None else {STAMP: stamp}
+
+    def body(size: int) -> msgspec.Raw:
+        meta = {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": "7", "annotations": annotations}
+        return msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": {"size": size}}))
+
+    return Review(
+        Request(
+            uid="review",
+            operation="CREATE" if old is None else "UPDATE",
+            kind=GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind),
+            resource=GroupVersionResource(group=kind.group, version=kind.version, resource=kind.plural),
+            namespace="team",
+            name=name,
+            user_info=UserInfo(username=user),
+            object=body(size),
+            old_object=msgspec.Raw(b"null") if old is None else body(old),
+        )
+    )
+
+
+def made(kind: Kind[Cup], name: str, size: int = 1) -> Cup:
+    return Cup(metadata=Meta(name=name, namespace="team", uid=f"uid-{name}"), spec=CupSpec(size=size))
+
+
+def simulated(test: Callable[[Server], Awaitable[None]]) -> Callable[[], None]:
+    async def run() -> None:
+        await test(Server())
+
+    def wrapped() -> None:
+        in_virtual_time(run())
+
+    wrapped.__name__, wrapped.__doc__ = test.__name__, test.__doc__
+    return wrapped
+
+
+# --- two kinds on one ledger ---
+
+
+@simulated
+async def test_kinds_of_two_slices_share_a_limit_through_one_service(server: Server) -> None:
+    server.put(LEDGERS, ledger(3))
+    wiring = wired(server)
+    cups, plates = wiring.hooks(BOTH)
+    async with running(wiring):
+        asked = [one.answer(review(kind, f"n-{n}")) for n in range(4) for one, kind in ((cups, CUPS), (plates, PLATES))]
+        answers = await asyncio.gather(*asked)
+        assert sum(one.allowed for one in answers) == 3
+        (refused, *_) = [one for one in answers if not one.allowed]
+        assert refused.code == 403
+        assert refused.message.startswith("does not fit: cups size: asked 1, used 0, reserved 3, limit 3, over by 1. Next: ")
+        assert server.calls.count("PUT ledgers") == 1, "all are decided in order and written once"
+
+
+@simulated
+async def test_kinds_of_two_slices_are_counted_by_one_folder_and_the_ledger_is_ready(server: Server) -> None:
+    server.put(LEDGERS, ledger(9))
+    server.put(CUPS, made(CUPS, "a", 2))
+    server.put(PLATES, made(PLATES, "b", 3))
+    wiring = wired(server)
+    controllers = wiring.controllers(BOTH)
+    assert [one.name for one in controllers] == ["ledgers"]
+    async with running(wiring, controllers):
+        await asyncio.sleep(20)
+        server.put(CUPS, made(CUPS, "c", 1))
+        server.put(PLATES, made(PLATES, "d", 1))
+        await asyncio.sleep(20)
+        status = server.ledger().status
+        assert {kind: one.accounts["cups"]["size"] for kind, one in status.observed.items()} == {
+            CUPS.name: "3",
+            PLATES.name: "4",
+        }
+        assert {one.type: one.status for one in status.conditions}["Ready"] == "True"
+        shown = generate_latest(wiring.metrics.registry).decode()
+        assert 'ullage_ledger_used{account="cups",ledger="ns-team",resource="size"} 7.0' in shown
+
+
+async def test_each_kind_is_watched_once_and_so_are_the_ledgers() -> None:
+    wiring = wired(Server())
+    wiring.hooks(BOTH)
+    wiring.controllers((BRIEF,))
+    assert [one.kind for one in wiring.caches] == [CUPS, PLATES, LEDGERS]
+
+
+async def test_while_nothing_is_charged_for_nothing_is_watched() -> None:
+    wiring = wired(Server())
+    assert (wiring.hooks((LEDGER_SLICE,)), wiring.controllers((LEDGER_SLICE,)), wiring.caches) == ([], [], [])
+
+
+# --- what is refused ---
+
+
+async def test_a_kind_is_registered_once() -> None:
+    with pytest.raises(ValueError, match=r"cups\.test\.ullage\.io: registered twice"):
+        wired(Server()).hooks((*BOTH, slice_of(CUPS)))
+
+
+async def test_who_comes_after_the_service_has_started_is_told_where_to_register() -> None:
+    wiring = wired(Server())
+    wiring.hooks((BRIEF, slice_of(CUPS)))
+    with pytest.raises(RuntimeError, match=r"plates\.test\.ullage\.io: registered too late.*register in `shared`"):
+        wiring.hooks((slice_of(PLATES),))
+
+
+async def test_a_kind_that_nobody_registered_is_not_decided() -> None:
+    with pytest.raises(LookupError, match=r"plates\.test\.ullage\.io: nobody has registered it"):
+        registry_of(wired(Server())).registered(PLATES)
+
+
+@simulated
+async def test_without_the_ledgers_slice_nothing_is_admitted(server: Server) -> None:
+    (hook,) = wired(server).hooks((slice_of(CUPS),))
+    with pytest.raises(LookupError, match="the slice `ledger` is not among its slices"):
+        await hook.answer(review(CUPS, "a"))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param({"labels": "a=b"}, id="those with a label"),
+        pytest.param({"fields": "metadata.name=a"}, id="those with a field"),
+        pytest.param({"namespace": "team"}, id="those of one namespace"),
+    ],
+)
+async def test_a_cache_of_some_objects_is_refused(chosen: dict[str, Any]) -> None:
+    cache = Cache(Server(), CUPS, **chosen)
+    with pytest.raises(ValueError, match=r"cups\.test\.ullage\.io: a cache of some objects counts too little"):
+        KindView(cache, BY_TEAM, client=Server())
+
+
+# --- whose word counts ---
+
+
+@pytest.mark.parametrize(
+    ("user", "allowed"),
+    [
+        pytest.param("person", False, id="of a person it is not believed"),
+        pytest.param("system:serviceaccount:team:controller", False, id="nor of an account of that name elsewhere"),
+        *(pytest.param(name, True, id=f"of {name} it is") for name in sorted(OWN)),
+    ],
+)
+def test_growth_that_has_happened_is_told_by_our_own_identities_alone(user: str, allowed: bool) -> None:
+    async def run() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(3))
+        wiring = wired(server)
+        (hook,) = wiring.hooks((BRIEF, slice_of(CUPS, past_limit=True)))
+        async with running(wiring):
+            assert (await hook.answer(review(CUPS, "a", 9, old=1, user=user))).allowed is allowed
+
+    in_virtual_time(run())
+
+
+@pytest.mark.parametrize(
+    ("stamp", "code"),
+    [
+        pytest.param(write_stamp(takes(2)), 200, id="as it was stamped it is booked"),
+        pytest.param(write_stamp(takes(1)), 429, id="less than was stamped is another webhook's doing"),
+        pytest.param(write_stamp(takes(3)), 429, id="more too"),
+        pytest.param(None, 429, id="one that was taken off is missed"),
+    ],
+)
+def test_a_stamp_that_a_later_webhook_changed_is_seen(stamp: str | None, code: int) -> None:
+    async def run() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(3))
+        wiring = wired(server)
+        (hook,) = wiring.hooks((BRIEF, slice_of(CUPS, BY_STAMP, estimate=takes(2))))
+        async with running(wiring):
+            answer = await hook.answer(review(CUPS, "a", stamp=stamp))
+            assert answer.code == code, answer.message
+            assert bool(server.ledger().status.pending) is answer.allowed
+
+    in_virtual_time(run())
+
+
+# --- looking ---
+
+
+@simulated
+async def test_a_slice_sees_the_book_and_what_its_objects_take(server: Server) -> None:
+    server.put(LEDGERS, ledger(3))
+    wiring = wired(server)
+    (hook,) = wiring.hooks((BRIEF, slice_of(CUPS)))
+    charged = registry_of(wiring).registered(CUPS)
+    assert charged.look(LEDGER) is None, "nothing is known yet"
+    async with running(wiring):
+        assert (await hook.answer(review(CUPS, "a", 2))).allowed
+        await asyncio.sleep(1)
+        book = charged.look(LEDGER)
+        assert book is not None
+        assert (book.reserved, charged.look("ns-other")) == (takes(2), None)
+        explained = charged.explain(made(CUPS, "b", 4))
+        assert (explained.ledger, explained.takes) == (LEDGER, takes(4))
+        assert [(one.name, one.resource) for one in explained.accounts] == [ACCOUNT]
+        assert str(explained) == "cups size: takes 4, used 0, reserved 2, limit 3, free 1"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "limit", "said"),
+    [
+        pytest.param(Evaluator[Cup](lambda cup: "", BY_TEAM.takes), 3, "takes nothing", id="in no ledger"),
+        pytest.param(Evaluator[Cup](lambda cup: "ns-other", BY_TEAM.takes), 3, "nothing is limited", id="no such ledger"),
+        pytest.param(
+            BY_TEAM, None, "cups size: takes 1, used 0, reserved 0, no limit", id="an account without a limit, unused"
+        ),
+        pytest.param(
+            BY_STAMP,
+            3,
+            "cannot be counted: metadata.annotations[ullage.io/takes]: it is missing",
+            id="an object that cannot be counted",
+        ),
+    ],
+)
+def test_an_explanation_is_a_sentence(evaluator: Evaluator[Cup], limit: int | None, said: str) -> None:
+    async def run() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(limit))
+        wiring = wired(server)
+        wiring.hooks((BRIEF, slice_of(CUPS, evaluator)))
+        async with running(wiring):
+            assert str(registry_of(wiring).registered(CUPS).explain(made(CUPS, "a"))) == said
+
+    in_virtual_time(run())
