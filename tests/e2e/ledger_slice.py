@@ -1,4 +1,4 @@
-"""A slice that exists to try the ledger: cups of some size, admitted by webhook replicas, folded by a leader.
+"""Two slices that exist to try the ledger: cups and plates of some size, admitted by webhook replicas, folded by a leader.
 
 Each is a process that a test can kill. Two further hooks get in the way of cups that ask for it: one refuses them, one never
 answers in time.
@@ -12,14 +12,15 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 import uvloop
 
 from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings as WebhookSettings
 from ullage.admission.run import run_webhook
-from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.controller import controller
@@ -27,13 +28,12 @@ from ullage.kube.controller.candidate import Timing
 from ullage.kube.controller.lease import Elector
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.review import Decision, Hook, Review, Target
+from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.amounts import Cell, Takings
-from ullage.ledger.api import LEDGERS, NAMESPACE
-from ullage.ledger.charges import charge_of
+from ullage.ledger.registry import Charged, registry_of
 from ullage.ledger.service.batcher import Settings
-from ullage.ledger.service.folder import Folder
-from ullage.ledger.service.service import Service, decision
-from ullage.ledger.service.views import Evaluator, KindView
+from ullage.ledger.service.views import Evaluator
+from ullage.ledger.slice import ledger
 from ullage.quantity import Quantity
 
 GROUP = "ledger.e2e.example.com"
@@ -58,29 +58,54 @@ class Cup(Object):
     """What the cup should be."""
 
 
+class Plate(Object):
+    """Plate takes its size from the ledger of its namespace, where cups take theirs."""
+
+    spec: CupSpec = CupSpec()
+    """What the plate should be."""
+
+
+Dish = Cup | Plate
+
 CUPS = Kind(GROUP, "v1", "Cup", "cups", Cup, status=False)
+PLATES = Kind(GROUP, "v1", "Plate", "plates", Plate, status=False)
+KINDS: dict[str, Kind[Any]] = {kind.plural: kind for kind in (CUPS, PLATES)}
 
 
 def ledger_name(namespace: str) -> str:
     return f"ns-{namespace}"
 
 
-def taken(cup: Cup) -> Takings:
+def taken(dish: Dish) -> Takings:
     """An error where its stamp cannot be read."""
-    if STAMP in cup.metadata.annotations:
+    if STAMP in dish.metadata.annotations:
         raise ValueError("no stamp")
-    return Takings({CELL: Quantity.of(cup.spec.size)})
+    return Takings({CELL: Quantity.of(dish.spec.size)})
 
 
-BY_NAMESPACE = Evaluator[Cup](ledger_of=lambda cup: ledger_name(cup.metadata.namespace), takes=taken)
+BY_NAMESPACE = Evaluator[Any](ledger_of=lambda dish: ledger_name(dish.metadata.namespace), takes=taken)
 
 
-def hooks(service: Service, namespace: str) -> list[Hook]:
-    async def admit(review: Review) -> Decision:
-        asked = charge_of(review, CUPS, BY_NAMESPACE)
-        if asked is None:
-            return Decision.allow()
-        return decision(await service.decide(asked.ledger, asked.charge, deadline=review.deadline), next_step=NEXT_STEP)
+def slice_of(kind: Kind[Any], namespace: str) -> Slice:
+    """A slice that charges for a kind, as they all do."""
+
+    def shared(wiring: Wiring) -> Iterable[Charged[Any]]:
+        yield registry_of(wiring).register(kind, BY_NAMESPACE)
+
+    def hooks(wiring: Wiring) -> Iterable[Hook]:
+        charged = registry_of(wiring).registered(kind)
+
+        async def admit(review: Review) -> Decision:
+            return await charged.decide(review, next_step=NEXT_STEP)
+
+        targets, here = (Target.of(kind, "CREATE", "UPDATE"),), (namespace,)
+        yield Hook(name=kind.plural, phase="validate", targets=targets, answer=admit, only_in=here)
+
+    return Slice(name=kind.plural, kinds=(kind,), shared=Part(make=shared, watches=(kind,)), hooks=Part(make=hooks))
+
+
+def trouble(namespace: str) -> Slice:
+    """Hooks that get in the way of cups that ask for it."""
 
     async def veto(review: Review) -> Decision:
         return Decision.refuse("vetoed")
@@ -90,18 +115,21 @@ def hooks(service: Service, namespace: str) -> list[Hook]:
         return Decision.allow()
 
     made, here = (Target.of(CUPS, "CREATE", "UPDATE"),), (namespace,)
-    return [
-        Hook(name="cups", phase="validate", targets=made, answer=admit, only_in=here),
+    hooks = (
         Hook(name="veto", phase="validate", targets=made, answer=veto, only_in=here, labels={TROUBLE: "veto"}),
         Hook(
             name="dawdle", phase="validate", targets=made, answer=dawdle, only_in=here, labels={TROUBLE: "dawdle"}, timeout=30
         ),
-    ]
+    )
+    return Slice(name="trouble", hooks=Part(make=lambda wiring: hooks))
+
+
+def slices(args: argparse.Namespace) -> list[Slice]:
+    charging = [slice_of(KINDS[name], args.namespace) for name in args.kinds.split(",")]
+    return [ledger(patience(args)), *charging, trouble(args.namespace)]
 
 
 async def webhook(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
-    cups = Cache(client, CUPS, namespace=args.namespace)
-    ledgers = Cache(client, LEDGERS, namespace=NAMESPACE)
     settings = WebhookSettings(
         port=args.port,
         namespace=args.namespace,
@@ -112,28 +140,32 @@ async def webhook(args: argparse.Namespace, client: Client, stop: asyncio.Event)
         drain=0.5,
         stop_seconds=5,
     )
+    wiring = Wiring(client)
+    hooks = wiring.hooks(slices(args))
     async with AsyncExitStack() as stack:
-        view = KindView(cups, BY_NAMESPACE, client=client)
-        service = await stack.enter_async_context(Service(client, [view], settings=patience(args), ledgers=ledgers))
-        reading = [asyncio.create_task(cache.run()) for cache in (cups, ledgers)]
+        for held in wiring.held:
+            await stack.enter_async_context(held)
+        reading = [asyncio.create_task(cache.run()) for cache in wiring.caches]
         stack.callback(lambda: [task.cancel() for task in reading])
         await run_webhook(
-            hooks(service, args.namespace),
+            hooks,
             client,
             settings,
             stop=stop,
-            checks={"cups": cups.synced.is_set, "ledgers": ledgers.synced.is_set},
+            checks={cache.kind.name: cache.synced.is_set for cache in wiring.caches},
             serves=lambda host, port: say(port=port),
         )
 
 
 async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
     async def work() -> None:
-        cups = Cache(leading, CUPS, namespace=args.namespace)
-        ledgers = Cache(leading, LEDGERS, namespace=NAMESPACE)
-        folder = Folder(leading, [KindView(cups, BY_NAMESPACE, client=leading)], ledgers, settings=patience(args))
-        say(leads=True)
-        await controller.run([cups, ledgers], [folder.controller()], stop=stop)
+        wiring = Wiring(leading)
+        controllers = wiring.controllers(slices(args))
+        async with AsyncExitStack() as stack:
+            for held in wiring.held:
+                await stack.enter_async_context(held)
+            say(leads=True)
+            await controller.run(wiring.caches, controllers, stop=stop)
 
     elector = Elector(client, "ledger", namespace=args.namespace, identity=f"leader-{os.getpid()}", timing=TIMING)
     leading = client.guarded(elector.guard)
@@ -167,6 +199,7 @@ if __name__ == "__main__":
     parser.add_argument("role", choices=("webhook", "leader"))
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--namespace", required=True)
+    parser.add_argument("--kinds", default=CUPS.plural)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--request-timeout", type=float, required=True)
     parser.add_argument("--expiry", type=float, required=True)

@@ -22,6 +22,7 @@ import pytest
 
 from tools.kube.build import programs
 from ullage.kube.crds.definitions import crd_of
+from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.pending import decode
 
@@ -31,13 +32,14 @@ from .conftest import DEFINITIONS, wait_served
 from .control_plane import ControlPlane, EmbeddedServer
 from .kubectl import Kubectl
 from .leash import put_down
-from .ledger_slice import CELL, CUPS, TROUBLE, ledger_name
+from .ledger_slice import CELL, CUPS, PLATES, TROUBLE, ledger_name
 from .real import RealControlPlane
 from .test_admission import shared_port
 
 Json = dict[str, Any]
 REQUEST_TIMEOUT, EXPIRY = 5, 7
 LIMIT, CLIENTS, DELETED = 57, 200, 20
+SHARED = 23  # by two kinds
 START_SECONDS, STOP_SECONDS = 60.0, 20.0
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
@@ -58,7 +60,7 @@ def hurried(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     server.start()
     try:
         api = Api(server.control_plane())
-        for kind in (LEDGERS, CUPS):
+        for kind in (LEDGERS, CUPS, PLATES):
             assert api.call("POST", DEFINITIONS, crd_of(kind)).code == 201
             wait_served(api, kind.path())
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -72,6 +74,7 @@ class Tenant:
 
     def __init__(self, api: Api, folder: Path) -> None:
         self.api = api
+        self.kinds: tuple[Kind[Any], ...] = (CUPS,)
         self.namespace = f"e2e-{uuid.uuid4().hex[:10]}"
         self.cups = CUPS.path(self.namespace)
         self._log = folder / "processes.log"
@@ -90,6 +93,7 @@ class Tenant:
     def start(self, role: str, *, count: int = 1, port: int = 0) -> list[subprocess.Popen[bytes]]:
         command = [sys.executable, "-m", "tests.e2e.ledger_slice", role, "--namespace", self.namespace]
         command += ["--kubeconfig", str(self.api.plane.kubeconfig), "--port", str(port)]
+        command += ["--kinds", ",".join(kind.plural for kind in self.kinds)]
         command += ["--request-timeout", str(REQUEST_TIMEOUT), "--expiry", str(EXPIRY)]
         with self._log.open("ab") as log:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
@@ -123,13 +127,14 @@ class Tenant:
         labels = {TROUBLE: trouble} if trouble else {}
         return {
             "apiVersion": CUPS.api_version,
-            "kind": CUPS.kind,
+            "kind": kind_of(name).kind,
             "metadata": {"name": name, "labels": labels},
             "spec": {"size": size},
         }
 
     def names(self) -> set[str]:
-        return {item["metadata"]["name"] for item in self.api.get(self.cups).obj["items"]}
+        paths = [kind.path(self.namespace) for kind in self.kinds]
+        return {item["metadata"]["name"] for path in paths for item in self.api.get(path).obj["items"]}
 
     def ledger(self) -> Json:
         return self.api.get(LEDGERS.path(NAMESPACE, ledger_name(self.namespace))).obj
@@ -138,14 +143,18 @@ class Tenant:
         found = decode(self.ledger().get("status", {}).get("pending", ""), ledger="")
         return sorted(key.rpartition("/")[2] for key in found)
 
-    def counted(self) -> str:
+    def counted(self, kind: Kind[Any] = CUPS) -> str:
         observed = self.ledger().get("status", {}).get("observed", {})
-        found: str = observed.get(CUPS.name, {}).get("accounts", {}).get(CELL.account, {}).get(CELL.resource, "0")
+        found: str = observed.get(kind.name, {}).get("accounts", {}).get(CELL.account, {}).get(CELL.resource, "0")
         return found
 
     def end(self) -> None:
         self.api.call("DELETE", f"{HOOKS}/e2e-{self.namespace}")
         put_down(self._running)
+
+
+def kind_of(name: str) -> Kind[Any]:
+    return PLATES if name.startswith("plate-") else CUPS
 
 
 @pytest.fixture
@@ -163,7 +172,7 @@ def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> Non
 
 
 class Crowd:
-    """Clients that want one cup each and do not give up, and somebody who counts what there is at every instant."""
+    """Clients that want one object each and do not give up, and somebody who counts what there is at every instant."""
 
     def __init__(self, session: aiohttp.ClientSession, tenant: Tenant) -> None:
         self.session = session
@@ -172,18 +181,19 @@ class Crowd:
         self.most = 0
         self.codes: Counter[int] = Counter()
         self.odd: list[str] = []
-        self._counting: asyncio.Task[None] | None = None
+        self._counting: list[asyncio.Task[None]] = []
 
     async def count(self) -> None:
-        """The order of events is the order of commits, so this sees every instant."""
-        self._counting = asyncio.create_task(self._count())
+        """The order of events is the order of commits, so this sees every instant. Of two kinds it sees some instants that
+        were not: where one watch is behind and objects of its kind went, as none do while both are counted."""
+        self._counting = [asyncio.create_task(self._count(kind.path(self.tenant.namespace))) for kind in self.tenant.kinds]
         await asyncio.sleep(0)
 
-    async def _count(self) -> None:
+    async def _count(self, path: str) -> None:
         version = "0"
         while True:
             query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "300"}
-            async with self.session.get(self.tenant.cups, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
+            async with self.session.get(path, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
                 async for line in answer.content:
                     event = json.loads(line)
                     meta = event["object"]["metadata"]
@@ -197,7 +207,8 @@ class Crowd:
     async def _want(self, name: str, end: float) -> None:
         while time.monotonic() < end:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                async with self.session.post(self.tenant.cups, json=self.tenant.body(name)) as answer:
+                path = kind_of(name).path(self.tenant.namespace)
+                async with self.session.post(path, json=self.tenant.body(name)) as answer:
                     found = await answer.json()
                     self.codes[answer.status] += 1
                     if answer.status in (201, 409):
@@ -207,8 +218,8 @@ class Crowd:
             await asyncio.sleep(0.5)
 
     def end(self) -> None:
-        if self._counting is not None:
-            self._counting.cancel()
+        for task in self._counting:
+            task.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -264,6 +275,38 @@ async def test_a_limit_holds_while_200_ask_and_replicas_and_leader_are_killed(te
 
     until(
         lambda: tenant.pending() == [] and tenant.counted() == str(LIMIT), "at rest, everything is counted and nothing pending"
+    )
+
+
+async def test_two_slices_kinds_share_a_limit_while_replicas_and_leader_are_killed(tenant: Tenant) -> None:
+    """64 clients, half of whom want cups and half plates: exact at every instant, and of each kind at rest."""
+    tenant.kinds = (CUPS, PLATES)
+    leaders = await asyncio.to_thread(tenant.start, "leader", count=2)  # one stands by
+    tenant.limit(SHARED)
+    replicas = await asyncio.to_thread(tenant.serve, replicas=3)
+    names = [f"{kind}-{number}" for number in range(32) for kind in ("cup", "plate")]
+
+    async with crowd(tenant) as clients:
+
+        async def kill_midway() -> None:
+            while len(clients.there) < SHARED // 3:  # noqa: ASYNC110  a watch fills it
+                await asyncio.sleep(0.002)
+            replicas[0].kill()
+            leaders[0].kill()
+
+        killing = asyncio.create_task(kill_midway())
+        await clients.want(names, until=time.monotonic() + 2.5 * EXPIRY)
+        await killing
+        assert clients.most == SHARED, f"of {SHARED} allowed there were {clients.most} at one instant; {clients.codes}"
+        there = await asyncio.to_thread(tenant.names)
+        assert len(there) == SHARED
+        assert clients.codes[403], "who did not fit was told"
+        assert all("failed calling webhook" in message for message in clients.odd), clients.odd[:3]
+
+    of_each = {kind: str(sum(kind_of(name) is kind for name in there)) for kind in tenant.kinds}
+    until(
+        lambda: tenant.pending() == [] and {kind: tenant.counted(kind) for kind in tenant.kinds} == of_each,
+        "at rest, each kind is counted and nothing is pending",
     )
 
 

@@ -64,6 +64,12 @@ def test_the_webhook_needs_nothing_of_the_api_to_read_an_annotation() -> None:
     assert "ullage:webhook:snapshots" not in names
 
 
+def test_ledgers_are_watched_and_their_status_written_by_both_identities_and_limits_by_neither() -> None:
+    for role in ("ullage:controller:ledger", "ullage:webhook:ledger"):
+        assert verbs(role, "ullage.io", "ledgers") == {"get", "list", "watch"}
+        assert verbs(role, "ullage.io", "ledgers/status") == {"update"}
+
+
 def test_users_never_reach_records() -> None:
     for role in ("ullage:snapshots:edit", "ullage:snapshots:view"):
         assert verbs(role, GA, "volumesnapshotcontents") == set()

@@ -10,7 +10,7 @@ from tests.e2e.sample_app import BARRELS, CASKS, SLICE
 from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.kube.slices import Part, Wiring
+from ullage.kube.slices import Part, Slice, Wiring
 
 
 def wiring() -> Wiring:
@@ -35,6 +35,24 @@ async def test_a_cache_of_a_kind_that_was_not_declared_is_refused() -> None:
     part: Part[Cache[Any]] = Part(make=lambda given: [given.cache(CASKS)], watches=(BARRELS,))
     with pytest.raises(LookupError, match=r"casks\.other\.example\.com"):
         wiring().made(part)
+
+
+async def test_what_is_shared_is_made_once_and_before_the_rest_of_any_slice() -> None:
+    found, order = wiring(), []
+
+    def part(said: str) -> Part[Any]:
+        def make(given: Wiring) -> list[Any]:
+            order.append((said, given.shared(count)))
+            return []
+
+        return Part(make=make)
+
+    def count(given: Wiring) -> int:
+        return len(order)
+
+    slices = [Slice(name=name, shared=part(f"{name}: shared"), hooks=part(f"{name}: hooks")) for name in ("a", "b")]
+    assert found.hooks(slices) == []
+    assert order == [("a: shared", 0), ("b: shared", 0), ("a: hooks", 0), ("b: hooks", 0)]
 
 
 async def test_the_sample_slice_asks_only_for_what_it_declares() -> None:

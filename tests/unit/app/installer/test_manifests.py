@@ -109,6 +109,20 @@ def test_controllers_and_hooks_of_a_slice_have_roles_of_their_own() -> None:
     assert found["ullage:webhook:barrels"] == "webhook"
 
 
+def test_what_is_shared_is_a_right_of_both_identities() -> None:
+    shared: Part[Any] = Part(make=lambda wiring: (), watches=(BARRELS,))
+    events: Part[Any] = Part(make=lambda wiring: (), events=True)
+    found = {role.name: role.rules for role in roles((Slice(name="x", shared=shared, controllers=events),))}
+    watched, *_ = found["ullage:webhook:x"]
+    assert watched.as_json() == {
+        "apiGroups": [BARRELS.group],
+        "resources": [BARRELS.plural],
+        "verbs": ["get", "list", "watch"],
+    }
+    assert found["ullage:controller:x"][:-1] == found["ullage:webhook:x"]
+    assert found["ullage:controller:x"][-1].group == "events.k8s.io"
+
+
 def test_the_world_is_somebody_of_its_own_and_only_where_it_is_asked_for() -> None:
     world = Slice(name="world", controllers=Part(make=lambda wiring: (), watches=(PODS,)))
     accounts = [one.name for one in manifests((SLICE,), world=world) if one.kind.kind == "ServiceAccount"]
