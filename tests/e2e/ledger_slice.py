@@ -30,7 +30,7 @@ from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.amounts import Cell, Takings
-from ullage.ledger.registry import Charged, registry_of
+from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.views import Evaluator
 from ullage.ledger.slice import ledger

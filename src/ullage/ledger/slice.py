@@ -1,6 +1,6 @@
 """The ledger as a slice: its kind, the one service of each process, and the recount by whoever leads.
 
-Slices that charge for something register it (`registry.py`). While none does, there is nothing to serve and nothing to watch.
+Slices that charge for something register it (`charging/registry.py`). While none does, nothing is served and nothing watched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.review import Hook
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.ledger.api import LEDGERS
-from ullage.ledger.registry import registry_of
+from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.service.batcher import Settings
 
 _WRITES: Final = (Write(LEDGERS, ("update",), ("status",)),)

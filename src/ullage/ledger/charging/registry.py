@@ -30,6 +30,7 @@ from ullage.ledger.amounts import NOTHING, Takings
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
 from ullage.ledger.charges import charge_of
+from ullage.ledger.charging.stamps import stamp_fault
 from ullage.ledger.codec import book_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import account_text
@@ -38,7 +39,6 @@ from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
 from ullage.ledger.service.views import Evaluator, KindView
-from ullage.ledger.stamps import stamp_fault
 
 T = TypeVar("T", bound=Object)
 

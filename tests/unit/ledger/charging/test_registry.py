@@ -21,12 +21,12 @@ from ullage.kube.kinds import Kind, Meta
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Hook, Request, Review, Target, UserInfo
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS
-from ullage.ledger.registry import Charged, registry_of
+from ullage.ledger.charging.registry import Charged, registry_of
+from ullage.ledger.charging.stamps import STAMP, read_stamp, write_stamp
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.ledger.slice import LEDGER as LEDGER_SLICE
 from ullage.ledger.slice import ledger as ledger_slice
-from ullage.ledger.stamps import STAMP, read_stamp, write_stamp
 
 BRIEF = ledger_slice(Settings(request_timeout=5.0, expiry=7.0))
 PLATES = Kind(CUPS.group, "v1", "Plate", "plates", Cup)

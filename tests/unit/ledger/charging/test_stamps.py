@@ -13,7 +13,7 @@ from ullage.errors import UllageError
 from ullage.kube.kinds import Meta
 from ullage.kube.review import GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
 from ullage.ledger.amounts import NOTHING, Cell, Takings
-from ullage.ledger.stamps import STAMP, read_stamp, stamp_fault, stamped, write_stamp
+from ullage.ledger.charging.stamps import STAMP, read_stamp, stamp_fault, stamped, write_stamp
 from ullage.quantity import Quantity
 
 OURS, PERSON = "system:serviceaccount:ullage-system:controller", "jane"
