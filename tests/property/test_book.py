@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.ledger.world import EXPIRY, TOTAL, Folder, World, shelf
+from tests.unit.ledger.world import EXPIRY, JARS, KIND, TOTAL, Folder, World, shelf
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN
 
-NAMES = st.sampled_from(["ax", "ay", "b"])
+NAMES = st.sampled_from(["ax", "ay", "b", "jar"])
+PLACES = st.sampled_from(["", "", "a", "b"])  # the shelf that an update moves something to; mostly none
 SIZES = st.integers(1, 4)
 SKEWS = st.sampled_from([0, -100, 100])
 LOST = st.sampled_from([False, False, False, True])
@@ -40,11 +41,11 @@ class BookMachine(RuleBasedStateMachine):
         self.world.create(name, size, skew=skew, lost=lost)
 
     @precondition(lambda self: self.world.copies)
-    @rule(data=st.data(), ago=AGO, size=SIZES, skew=SKEWS, lost=LOST)
-    def update(self, data: st.DataObject, ago: int, size: int, skew: float, lost: bool) -> None:
+    @rule(data=st.data(), ago=AGO, size=SIZES, place=PLACES, skew=SKEWS, lost=LOST)
+    def update(self, data: st.DataObject, ago: int, size: int, place: str, skew: float, lost: bool) -> None:
         name = data.draw(st.sampled_from(sorted(self.world.copies)))
         copy = max(len(self.world.copies[name]) - 1 - ago, 0)
-        self.world.update(name, size, copy=copy, skew=skew, lost=lost)
+        self.world.update(name, size, place=place, copy=copy, skew=skew, lost=lost)
 
     @precondition(lambda self: self.world.copies)
     @rule(data=st.data(), ago=AGO, size=SIZES, skew=SKEWS, lost=LOST)
@@ -113,10 +114,10 @@ class BookMachine(RuleBasedStateMachine):
     def forget_lost(self, data: st.DataObject) -> None:
         self.world.forget_lost(data.draw(st.sampled_from([folder for folder in self.folders if folder.live])))
 
-    @rule(folder=st.integers(0, 2), ago=AGO, memory=st.sampled_from([0, 2, 100]))
-    def fold(self, folder: int, ago: int, memory: int) -> None:
+    @rule(folder=st.integers(0, 2), ago=AGO, memory=st.sampled_from([0, 2, 100]), kind=st.sampled_from([KIND, KIND, JARS]))
+    def fold(self, folder: int, ago: int, memory: int, kind: str) -> None:
         at = max(self.world.revision - ago, 0)
-        self.world.fold(at, began=max(at - memory, 0), by=self.folders[folder])
+        self.world.fold(at, began=max(at - memory, 0), by=self.folders[folder], kind=kind)
 
     @rule(folder=st.integers(0, 2))
     def crash(self, folder: int) -> None:

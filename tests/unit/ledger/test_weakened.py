@@ -315,6 +315,13 @@ def booked_again_when_the_first_had_expired(world: World) -> None:
     world.commit(late)
 
 
+def moved_to_a_full_shelf(world: World) -> None:
+    world.limit(s=4)
+    world.commit(world.create("a", 5))
+    world.fold()
+    world.commit(world.update("a", 5, place="s"))
+
+
 def object_of_less_than_nothing(world: World) -> None:
     world.slip_in("a", -90)
     world.fold()
@@ -385,6 +392,10 @@ def skips_creates_of_what_was_there(charge: Charge) -> bool:
 
 
 Before = Sequence[Attempt]
+
+
+def only_the_whole_may_grow(charge: Charge) -> bool:
+    return charge.now[TOTAL] > charge.old[TOTAL]
 
 
 def create_stays_a_create(before: Before, charge: Charge, stamp: int) -> Attempt:
@@ -591,6 +602,12 @@ WEAKENINGS = [
         "without_lost",
         all_of_a_name_are_lost_together,
         id="without a view, attempts of one name go together",
+    ),
+    weaker(
+        moved_to_a_full_shelf,
+        "grows",
+        only_the_whole_may_grow,
+        id="what moves to another account and is no larger is not asked for",
     ),
     weaker(object_of_less_than_nothing, "refuse_negative", lambda amounts: None, id="an amount may be negative"),
     weaker(

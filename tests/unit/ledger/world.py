@@ -21,24 +21,29 @@ from ullage.ledger.fold import Live, Seen, View
 from ullage.ledger.readiness import with_positions
 from ullage.quantity import Quantity
 
-KIND = "vials.example.com"
+KIND, JARS = "vials.example.com", "jars.example.com"
 TIMEOUT = 60  # seconds from admission to the last moment at which a request may commit
 EXPIRY = 70
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 TOTAL = Cell("vials/all", "pieces")
 
 
+def kind_of(name: str) -> str:
+    return JARS if name.startswith("j") else KIND
+
+
 def key(name: str) -> str:
-    return rules.key_of(KIND, namespace="lab", name=name)
+    return rules.key_of(kind_of(name), namespace="lab", name=name)
 
 
 def shelf(name: str) -> Cell:
-    """Each object takes from two accounts: that of all, and that of the shelf which its first letter names."""
+    """Each object takes from two accounts: that of all, and that of the shelf where it stands: which its first letter names,
+    until it is moved. Both kinds share them."""
     return Cell(f"vials/shelf/{name[0]}", "pieces")
 
 
-def takes(name: str, size: int) -> Takings:
-    return Takings({TOTAL: Quantity.of(size), shelf(name): Quantity.of(size)})
+def takes(place: str, size: int) -> Takings:
+    return Takings({TOTAL: Quantity.of(size), shelf(place): Quantity.of(size)})
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,11 @@ class Thing:
     uid: str
     version: int
     size: int
+    place: str  # the letter of its shelf
+
+    @property
+    def takes(self) -> Takings:
+        return takes(self.place, self.size)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Request:
     name: str
     uid: str
     size: int
+    place: str
     on_version: int | None  # None: a create
     admitted: float
     past_limit: bool = False  # growth that has happened, told by our own controllers
@@ -70,14 +81,15 @@ class StillView:
     world: World
     position: int
     began: int = 0
+    kind: str = KIND
 
     @property
     def sums(self) -> Takings:
-        return total(takes(one.name, one.size) for one in self.world.at(self.position).values())
+        return total(one.takes for one in self.world.at(self.position).values() if kind_of(one.name) == self.kind)
 
     def get(self, key: str) -> Seen | None:
         found = self.world.at(self.position).get(key.rpartition("/")[2])
-        return None if found is None else Seen(found.uid, found.version, takes(found.name, found.size))
+        return None if found is None else Seen(found.uid, found.version, found.takes)
 
     def gone(self, uid: str) -> bool:
         return any(self.began < at <= self.position for at, gone in self.world.ends if gone == uid)
@@ -121,27 +133,45 @@ class World:
     def create(self, name: str, size: int, *, skew: float = 0, lost: bool = False) -> Request | None:
         """Admission of a create, whatever is there. None: refused. `lost`: the answer never came, so nothing will commit."""
         self.uids += 1
-        return self._admit(name, f"uid-{self.uids}", size, old=None, skew=skew, lost=lost)
+        return self._admit(name, f"uid-{self.uids}", size, place=name[0], old=None, skew=skew, lost=lost)
 
     def update(
-        self, name: str, size: int, *, copy: int = -1, skew: float = 0, lost: bool = False, past_limit: bool = False
+        self,
+        name: str,
+        size: int,
+        *,
+        place: str = "",
+        copy: int = -1,
+        skew: float = 0,
+        lost: bool = False,
+        past_limit: bool = False,
     ) -> Request | None:
         """Admission of an update on a copy of the object: the newest by default, an older one by number."""
-        return self._admit(name, "", size, old=self.copies[name][copy], skew=skew, lost=lost, past_limit=past_limit)
+        old = self.copies[name][copy]
+        return self._admit(name, "", size, place=place or old.place, old=old, skew=skew, lost=lost, past_limit=past_limit)
 
     def swell(self, name: str, size: int) -> None:
         """What the object stands for has grown by itself. Whether somebody says so is another matter."""
         self.disk[self.things[name].uid] = size
 
     def _admit(
-        self, name: str, uid: str, size: int, *, old: Thing | None, skew: float, lost: bool, past_limit: bool = False
+        self,
+        name: str,
+        uid: str,
+        size: int,
+        *,
+        place: str,
+        old: Thing | None,
+        skew: float,
+        lost: bool,
+        past_limit: bool = False,
     ) -> Request | None:
         charge = Charge(
             key=key(name),
             uid=old.uid if old else uid,
             on_version=old.version if old else None,
-            now=takes(name, size),
-            old=takes(name, old.size) if old else NOTHING,
+            now=takes(place, size),
+            old=old.takes if old else NOTHING,
             past_limit=past_limit,
         )
         moment = self.now() + timedelta(seconds=skew)
@@ -150,7 +180,7 @@ class World:
             return None
         if past_limit:
             self.past = {cell: self.book.used[cell] + self.book.reserved[cell] for cell in self.book.limits}
-        request = Request(name, charge.uid, size, charge.on_version, self.clock, past_limit)
+        request = Request(name, charge.uid, size, place, charge.on_version, self.clock, past_limit)
         if not lost:
             self.flying.append(request)
         return request
@@ -160,8 +190,18 @@ class World:
         asked for again. Refused, the request is over; it does not live longer otherwise."""
         self.flying.remove(request)
         old = next((one for one in self.copies.get(request.name, ()) if one.version == request.on_version), None)
+        self._admit_again(request, old=old, skew=skew)
+
+    def _admit_again(self, request: Request, *, old: Thing | None, skew: float = 0) -> None:
         rerun = self._admit(
-            request.name, request.uid, request.size, old=old, skew=skew, lost=False, past_limit=request.past_limit
+            request.name,
+            request.uid,
+            request.size,
+            place=request.place,
+            old=old,
+            skew=skew,
+            lost=False,
+            past_limit=request.past_limit,
         )
         if rerun is not None:
             self.flying[-1] = replace(rerun, admitted=request.admitted)
@@ -175,21 +215,19 @@ class World:
         there = self.things.get(request.name)
         if request.on_version is None:
             if there is None:
-                self._store(Thing(request.name, request.uid, self.revision + 1, request.size))
+                self._store(Thing(request.name, request.uid, self.revision + 1, request.size, request.place))
             return there is None
         if there is not None and (there.uid, there.version) == (request.uid, request.on_version):
-            self._store(replace(there, version=self.revision + 1, size=request.size))
+            self._store(replace(there, version=self.revision + 1, size=request.size, place=request.place))
             return True
         if again and there is not None:
-            rerun = self._admit(request.name, "", request.size, old=there, skew=0, lost=False, past_limit=request.past_limit)
-            if rerun is not None:
-                self.flying[-1] = replace(rerun, admitted=request.admitted)
+            self._admit_again(request, old=there)
         return False
 
     def slip_in(self, name: str, size: int) -> None:
         """An object that nobody admitted: made while no webhook was there."""
         self.uids += 1
-        self._store(Thing(name, f"uid-{self.uids}", self.revision + 1, size))
+        self._store(Thing(name, f"uid-{self.uids}", self.revision + 1, size, name[0]))
 
     def drop(self, request: Request) -> None:
         """Another webhook refused it, or its client or the API server went away."""
@@ -223,9 +261,9 @@ class World:
 
     # --- the folders ---
 
-    def fold(self, at: int | None = None, *, began: int = 0, by: Folder | None = None) -> None:
+    def fold(self, at: int | None = None, *, began: int = 0, by: Folder | None = None, kind: str = KIND) -> None:
         """A fold with a view of any age, by someone who may have read expired names before."""
-        self.fold_view(StillView(self, self.revision if at is None else at, began), by=by)
+        self.fold_view(StillView(self, self.revision if at is None else at, began, kind), kind=kind, by=by)
 
     def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
         with contextlib.suppress(BadAmount):  # then the view is not usable
@@ -262,13 +300,14 @@ class World:
         self.look(folder)
         self.forget_lost(folder)
         self.check_nothing_lost()
-        self.fold(by=folder)
+        for kind in (KIND, JARS):
+            self.fold(by=folder, kind=kind)
 
     # --- what must be so ---
 
     @property
     def used(self) -> Takings:
-        return total(takes(one.name, max(one.size, self.disk.get(one.uid, 0))) for one in self.things.values())
+        return total(takes(one.place, max(one.size, self.disk.get(one.uid, 0))) for one in self.things.values())
 
     def check(self) -> None:
         """Nothing that was admitted is past a limit, but for growth that had happened, and nothing comes on top of that."""
