@@ -3,96 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-import msgspec
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.ledger.simulated import ACCOUNT, BY_TEAM, CUPS, LEDGER, Cup, CupSpec, Server, ledger, takes, team_of
+from tests.unit.ledger.slices import PLATES, review, running, slice_of, wired
 from ullage.kube.cache.cache import Cache
-from ullage.kube.client.client import Client
-from ullage.kube.controller.controller import Controller
 from ullage.kube.identities import OWN
 from ullage.kube.kinds import Kind, Meta
-from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Hook, Request, Review, Target, UserInfo
-from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS
-from ullage.ledger.charging.registry import Charged, registry_of
-from ullage.ledger.charging.stamps import STAMP, read_stamp, write_stamp
+from ullage.ledger.charging.registry import registry_of
+from ullage.ledger.charging.stamps import read_stamp, write_stamp
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.ledger.slice import LEDGER as LEDGER_SLICE
 from ullage.ledger.slice import ledger as ledger_slice
 
 BRIEF = ledger_slice(Settings(request_timeout=5.0, expiry=7.0))
-PLATES = Kind(CUPS.group, "v1", "Plate", "plates", Cup)
 BY_STAMP = Evaluator[Cup](ledger_of=team_of, takes=lambda found: read_stamp(found.metadata))
 
 
-def slice_of(kind: Kind[Cup], evaluator: Evaluator[Cup] = BY_TEAM, **rest: Any) -> Slice:
-    """A slice that charges for a kind, as they all do."""
-
-    def shared(wiring: Wiring) -> Iterable[Charged[Cup]]:
-        yield registry_of(wiring).register(kind, evaluator)
-
-    def hooks(wiring: Wiring) -> Iterable[Hook]:
-        charged = registry_of(wiring).registered(kind)
-
-        async def answer(review: Review) -> Decision:
-            return await charged.decide(review, next_step=f"delete a {kind.kind.lower()}", **rest)
-
-        yield Hook(name=kind.plural, phase="validate", targets=(Target.of(kind, "CREATE"),), answer=answer)
-
-    return Slice(name=kind.plural, kinds=(kind,), shared=Part(make=shared, watches=(kind,)), hooks=Part(make=hooks))
-
-
 BOTH = (BRIEF, slice_of(CUPS), slice_of(PLATES))
-
-
-def wired(server: Server) -> Wiring:
-    return Wiring(cast("Client", server), clock=VirtualClock())
-
-
-@asynccontextmanager
-async def running(wiring: Wiring, controllers: Iterable[Controller[Any]] = ()) -> AsyncIterator[None]:
-    runs = [*(cache.run() for cache in wiring.caches), *(one.run() for one in controllers)]
-    tasks = [asyncio.create_task(work) for work in runs]
-    async with AsyncExitStack() as stack:
-        for held in wiring.held:
-            await stack.enter_async_context(held)
-        await asyncio.gather(*(cache.synced.wait() for cache in wiring.caches))
-        yield
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def review(
-    kind: Kind[Cup], name: str, size: int = 1, *, user: str = "person", stamp: str | None = None, old: int | None = None
-) -> Review:
-    annotations = {} if stamp is None else {STAMP: stamp}
-
-    def body(size: int) -> msgspec.Raw:
-        meta = {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": "7", "annotations": annotations}
-        return msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": {"size": size}}))
-
-    return Review(
-        Request(
-            uid="review",
-            operation="CREATE" if old is None else "UPDATE",
-            kind=GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind),
-            resource=GroupVersionResource(group=kind.group, version=kind.version, resource=kind.plural),
-            namespace="team",
-            name=name,
-            user_info=UserInfo(username=user),
-            object=body(size),
-            old_object=msgspec.Raw(b"null") if old is None else body(old),
-        )
-    )
 
 
 def made(kind: Kind[Cup], name: str, size: int = 1) -> Cup:
