@@ -5,7 +5,21 @@
 from __future__ import annotations
 
 from ..kinds import configmap, deployment, gauge, pod
-from .case import CONFIGMAPS, DEPLOYMENTS, GAUGES, JSON_PATCH, MERGE_PATCH, NAMESPACE, PODS, STRATEGIC, Case, Check, Step, post
+from .case import (
+    APPLY,
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    GAUGES,
+    JSON_PATCH,
+    MERGE_PATCH,
+    NAMESPACE,
+    PODS,
+    STRATEGIC,
+    Case,
+    Check,
+    Step,
+    post,
+)
 
 MADE = (post(CONFIGMAPS, configmap("a", {"k": "v"}), rv="metadata.resourceVersion", uid="metadata.uid"),)
 GAUGE = (post(GAUGES, gauge("a", owner="me", tags=["x"]), rv="metadata.resourceVersion"),)
@@ -16,7 +30,65 @@ COPIES = [{"op": "add", "path": "/data/x", "value": "x" * (1024 * 1024 - 2)}] + 
     {"op": "copy", "from": "/data/x", "path": f"/data/x{n}"} for n in range(4)
 ]
 
+UNTRACKED = {"metadata": {"managedFields": [{}]}}
+RESET = (*GAUGE, Step("PATCH", f"{GAUGES}/a", UNTRACKED, headers=MERGE_PATCH))
+LEVEL = {**gauge("a", owner="me", tags=["x"]), "status": {"level": 5}}
+
 CASES = (
+    Case(
+        "a merge patch with one empty entry of managedFields clears them",
+        "PATCH",
+        f"{GAUGES}/a",
+        {**UNTRACKED, "spec": {"tags": ["y"]}},
+        headers=MERGE_PATCH,
+        setup=GAUGE,
+        has={"metadata.managedFields": None, "spec.tags": ["y"], "metadata.generation": 2},
+        then=(Check(f"{GAUGES}/a", has={"metadata.managedFields": None}),),
+    ),
+    Case(
+        "managedFields that were cleared stay off through a write of the status",
+        "PUT",
+        f"{GAUGES}/a/status",
+        {**LEVEL, "metadata": {"name": "a", "resourceVersion": "{rv}"}},
+        setup=(*RESET, Step("GET", f"{GAUGES}/a", save={"rv": "metadata.resourceVersion"})),
+        has={"status.level": 5, "metadata.managedFields": None},
+    ),
+    Case(
+        "managedFields that were cleared stay off through a patch of the spec",
+        "PATCH",
+        f"{GAUGES}/a",
+        {"spec": {"tags": ["y"]}},
+        headers=MERGE_PATCH,
+        setup=RESET,
+        has={"spec.tags": ["y"], "metadata.managedFields": None},
+    ),
+    Case(
+        "managedFields that were cleared come back with an apply",
+        "PATCH",
+        f"{GAUGES}/a?fieldManager=one",
+        gauge("a", owner="me"),
+        headers=APPLY,
+        setup=RESET,
+        has={"metadata.managedFields.#": 2, "metadata.managedFields[0].manager": "one"},
+    ),
+    Case(
+        "an empty list of managedFields clears nothing on a custom object",
+        "PATCH",
+        f"{GAUGES}/a",
+        {"metadata": {"managedFields": []}},
+        headers=MERGE_PATCH,
+        setup=GAUGE,
+        has={"metadata.managedFields.#": 1},
+    ),
+    Case(
+        "managedFields are not cleared by a patch of the status",
+        "PATCH",
+        f"{GAUGES}/a/status",
+        UNTRACKED,
+        headers=MERGE_PATCH,
+        setup=GAUGE,
+        has={"metadata.managedFields.#": 1},
+    ),
     Case(
         "a JSON patch whose copies have more than three MiB is refused",
         "PATCH",
