@@ -22,7 +22,9 @@ from bench.apiserver.wire import Connection, Target
 from bench.ledger.crew import Crew, crew
 from bench.ledger.maps_slice import CELL, HOOK, MAPS, TENANT
 from bench.ledger.meters import connections_opened, cpu_seconds, machine_seconds
+from ullage.kube.client.codec import MERGE_PATCH
 from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.ledger.limits import NO_MANAGED_FIELDS
 
 Json = dict[str, Any]
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -156,6 +158,8 @@ async def _prepare(here: Stage) -> None:
     if way.role == "ledger":
         for tenant in here.tenants:
             await admin.json("POST", LEDGERS.path(NAMESPACE), ledger(tenant))
+            patch: Json = {"metadata": NO_MANAGED_FIELDS}  # as whoever sets limits has it
+            await admin.json("PATCH", LEDGERS.path(NAMESPACE, tenant), patch, content_type=MERGE_PATCH)
         await asyncio.to_thread(here.crew.lead, here.tenants[0])
     if way.role:
         await asyncio.to_thread(here.crew.serve, way.role, way.replicas)

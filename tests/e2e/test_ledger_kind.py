@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,12 +18,16 @@ import pytest
 from tests.unit.kube.cache.reader import HANG, ScriptedReader, Watch, added, initial_end
 from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of, to_yaml
+from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Meta, Object
-from ullage.ledger.amounts import NOTHING, Cell, Takings
+from ullage.ledger.amounts import NOTHING, Cell, Takings, parse_limits
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Attempt, Observed, Slot, key_of
 from ullage.ledger.codec import book_of, status_of
+from ullage.ledger.service import limits as setting
+from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Format, Quantity
 
@@ -94,6 +99,102 @@ def test_limits_that_can_be(kubectl: Kubectl, limits: Json) -> None:
 )
 def test_limits_that_cannot_be(kubectl: Kubectl, limits: Json, message: str) -> None:
     assert message in kubectl.fails("create", "-f", "-", stdin=ledger(limits))
+
+
+# --- limits change ---
+
+AT_FIVE = {"change": 5, "limits": {"machines": {"cpu": "8"}, "cups": {"pieces": "1"}}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"change": 6, "limits": {"machines": {"cpu": "4"}}}, id="a lower limit with the next number"),
+        pytest.param({"change": 9, "limits": {"machines": None, "cups": {"pieces": None, "size": "2"}}}, id="limits that go"),
+        pytest.param({"change": 6}, id="a number alone"),
+        pytest.param({}, id="nothing at all"),
+        pytest.param(AT_FIVE, id="the same once more, as after an answer that was lost"),
+    ],
+)
+def test_a_change_that_is_taken(served: Api, kubectl: Kubectl, change: Json) -> None:
+    kubectl("create", "-f", "-", stdin={**ledger({}), "spec": AT_FIVE})
+    path = KIND.path(kubectl.namespace, "ns-lab")
+    served.merge(path, {"spec": change})
+    put_status(served, kubectl.namespace, {"observed": observed(7)})
+    assert served.get(path).obj["spec"]["change"] == change.get("change", 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"change": 5, "limits": {"machines": {"cpu": "9"}}}, "a change number that rises", id="the same number"),
+        pytest.param({"change": 4, "limits": {"machines": {"cpu": "9"}}}, "a change number that rises", id="an older number"),
+        pytest.param({"limits": {"machines": {"cpu": "9"}}}, "a change number that rises", id="no number"),
+        pytest.param({"limits": None}, "a change number that rises", id="no limits"),
+        pytest.param({"change": None}, "a change number that rises", id="a number taken back"),
+        pytest.param({"change": 4}, "a change number that rises", id="an older number alone"),
+        pytest.param({"change": -1, "limits": {}}, "spec.change", id="a negative number"),
+        pytest.param(None, "the limits and their change number stay", id="nothing left"),
+    ],
+)
+def test_a_change_that_is_refused(served: Api, kubectl: Kubectl, change: Json | None, message: str) -> None:
+    kubectl("create", "-f", "-", stdin={**ledger({}), "spec": AT_FIVE})
+    path = KIND.path(kubectl.namespace, "ns-lab")
+    with pytest.raises(AssertionError, match=message):
+        served.merge(path, {"spec": change})
+    assert served.get(path).obj["spec"] == AT_FIVE
+
+
+def test_a_ledger_without_a_number_takes_a_first_one(served: Api, kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=ledger({"machines": {"cpu": "8"}}))
+    path = KIND.path(kubectl.namespace, "ns-lab")
+    with pytest.raises(AssertionError, match="a change number that rises"):
+        served.merge(path, {"spec": {"limits": {"machines": {"cpu": "9"}}}})
+    assert served.merge(path, {"spec": {"change": 1, "limits": {"machines": {"cpu": "9"}}}})["spec"]["change"] == 1
+
+
+def test_limits_are_set_without_a_version_and_switch_managed_fields_off(
+    served: Api, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a ledger that is written all the time, as a client of the project sets them."""
+    monkeypatch.setattr(setting, "LEDGERS", KIND)
+    path = KIND.path(kubectl.namespace, "ns-lab")
+    config = Config.load(str(served.plane.kubeconfig))
+    kubectl("create", "-f", "-", stdin=ledger({"machines": {"cpu": "9"}}))
+    assert "managedFields" in served.get(path).obj["metadata"]
+
+    async def run() -> None:
+        async with Client(config) as client:
+            change = partial(set_limits, client, "ns-lab", namespace=kubectl.namespace)
+            first = parse_limits({"machines": {"cpu": "8"}, "cups": {"pieces": "1"}})
+            seen = await change(first)
+            assert (seen.spec.change, seen.spec.limits) == (1, {"machines": {"cpu": "8"}, "cups": {"pieces": "1"}})
+            await set_limits(client, "ns-new", first, namespace=kubectl.namespace)
+            writing = asyncio.create_task(book_on(client, seen, times=50))
+            for pieces in range(2, 12):
+                await change(parse_limits({"cups": {"pieces": str(pieces)}}), about="cups")
+            last = await change(parse_limits({"cups": {"pieces": "3"}}), number=90)
+            assert (last.spec.change, last.spec.limits) == (90, {"cups": {"pieces": "3"}})
+            with pytest.raises(Outdated, match="change 89 comes too late, it has change 90 already"):
+                await change(parse_limits({"cups": {"pieces": "9"}}), number=89)
+            await writing
+
+    asyncio.run(run())
+    found, new = served.get(path).obj, served.get(KIND.path(kubectl.namespace, "ns-new")).obj
+    assert "managedFields" not in {**found["metadata"], **new["metadata"]}
+    assert found["status"]["pending"] == "50"
+
+
+async def book_on(client: Client, ledger: Ledger, *, times: int) -> None:
+    """Writes of the status, one after the other, each on the version that the one before had or that was read since."""
+    for number in range(1, times + 1):
+        while True:
+            status = msgspec.structs.replace(ledger.status, pending=str(number))
+            try:
+                ledger = await client.update_status(KIND, msgspec.structs.replace(ledger, status=status))
+                break
+            except Conflict:
+                ledger = await client.get(KIND, "ns-lab", ledger.metadata.namespace)
 
 
 def put_status(api: Api, namespace: str, change: Json) -> Json:

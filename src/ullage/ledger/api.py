@@ -33,16 +33,19 @@ _AMOUNT: Final = _mark(
 _MANY: Final = _mark(maxProperties=4096)
 
 PerAccount = Mapping[str, Mapping[str, Annotated[str, _AMOUNT]]]
+_Limits = Mapping[str, Annotated[Mapping[str, Annotated[str, _AMOUNT]], _mark(maxProperties=64)]]
 _NONE: Final[Mapping[str, Mapping[str, str]]] = {}
 
 
 class LedgerSpec(Value):
     """What a tenant may use."""
 
-    limits: Annotated[PerAccount, _MANY] = _NONE
+    limits: Annotated[_Limits, _MANY] = _NONE
     """The most that may be used, by account and resource: `snapshots/namespace: {storage: 100Gi}`. Amounts are quantities:
     bytes for storage and memory, cores for cpu, pieces for everything else. A resource that is absent has no limit, 0 allows
     none. A limit below what is used now is kept, takes nothing away, and refuses growth."""
+    change: Annotated[int, _mark(minimum=0)] = 0
+    """The number of the change that set the limits. It rises with each, so that nobody who was held up brings old ones back."""
 
 
 class Count(Value):
@@ -76,6 +79,10 @@ class Fullest(Value):
 class LedgerStatus(Value):
     """What a tenant uses, and what was promised to it."""
 
+    change: int = 0
+    """The number of the change of the limits that all of this was said about."""
+    observed_generation: int = 0
+    """The metadata.generation that all of this was said about."""
     observed: Annotated[Mapping[str, Count], _WHOLE, _MANY] = {}
     """What was counted, by kind: `snapshots.longhorn.io`, or `machines.cluster.k8s.io/<cluster>` for another cluster's."""
     pending: str = ""
@@ -135,6 +142,12 @@ LEDGERS: Final = Kind(
             "an account is written like snapshots/vm/db: names in lower case, separated by slashes",
             path="spec.limits",
         ),
+        Rule(
+            "(has(self.change) ? self.change : 0) > (has(oldSelf.change) ? oldSelf.change : 0) || self == oldSelf",
+            "limits change only together with a change number that rises",
+            path="spec",
+        ),
+        Rule("has(self.spec) || !has(oldSelf.spec)", "the limits and their change number stay"),
         Rule(
             "self.all(kind, !(kind in oldSelf) || self[kind].view >= oldSelf[kind].view)",
             "a count cannot go back to an older view",

@@ -67,6 +67,8 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
     `uncounted` are the keys of objects in this ledger that cannot be counted."""
     status = ledger.status
     return LedgerStatus(
+        change=ledger.spec.change,
+        observed_generation=ledger.metadata.generation,
         observed={
             kind: Count(view=one.view, time=timestamp(one.time), accounts=one.sums.written())
             for kind, one in sorted(book.observed.items())
@@ -95,7 +97,8 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
     sums = {kind: count.accounts for kind, count in status.observed.items()}
-    return sums, status.pending, status.limited, status.since, status.exact_from, status.conditions, status.fullest
+    rest = (status.limited, status.since, status.exact_from, status.conditions, status.fullest)
+    return sums, status.change, status.pending, *rest
 
 
 def _moment(text: str) -> datetime | None:

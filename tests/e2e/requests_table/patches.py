@@ -17,6 +17,7 @@ from .case import (
     STRATEGIC,
     Case,
     Check,
+    Json,
     Step,
     post,
 )
@@ -30,7 +31,7 @@ COPIES = [{"op": "add", "path": "/data/x", "value": "x" * (1024 * 1024 - 2)}] + 
     {"op": "copy", "from": "/data/x", "path": f"/data/x{n}"} for n in range(4)
 ]
 
-UNTRACKED = {"metadata": {"managedFields": [{}]}}
+UNTRACKED: Json = {"metadata": {"managedFields": [{}]}}
 RESET = (*GAUGE, Step("PATCH", f"{GAUGES}/a", UNTRACKED, headers=MERGE_PATCH))
 LEVEL = {**gauge("a", owner="me", tags=["x"]), "status": {"level": 5}}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Listing, WatchEvent
-from ullage.kube.errors import Conflict, NotFound, Unavailable
+from ullage.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, Unavailable
 from ullage.kube.kinds import Kind, Meta, Object, Value
 from ullage.ledger import book
 from ullage.ledger.amounts import Cell, Takings
@@ -165,6 +165,44 @@ class Server:
         await asyncio.sleep(self.latency())
         return stored
 
+    async def create(self, kind: Kind[Any], obj: Any) -> Any:
+        async def write() -> Any:
+            await asyncio.sleep(self.latency())
+            self.calls.append(f"POST {kind.plural}")
+            self.fault("before")
+            if self.get(kind, key_of(obj)) is not None:
+                raise AlreadyExists("there is one", code=409)
+            meta = msgspec.structs.replace(obj.metadata, generation=1)
+            stored = self.put(kind, msgspec.structs.replace(obj, metadata=meta))
+            self.fault("after")
+            return stored
+
+        return await self._call(write)
+
+    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Mapping[str, Any]) -> Any:
+        """A merge patch of a ledger's spec, without a version, on what is there when it arrives."""
+
+        async def write() -> Any:
+            await asyncio.sleep(self.latency())
+            self.calls.append(f"PATCH {kind.plural}")
+            self.fault("before")
+            live = self.get(kind, Key(namespace, name))
+            if live is None:
+                raise NotFound("no such ledger", code=404)
+            spec = msgspec.convert(merged(msgspec.to_builtins(live.spec), merge["spec"]), LedgerSpec)
+            if not self.may_follow(live.spec, spec):
+                raise Invalid("limits change only together with a change number that rises", code=422)
+            meta = msgspec.structs.replace(live.metadata, generation=live.metadata.generation + (spec != live.spec))
+            stored = self.put(kind, msgspec.structs.replace(live, metadata=meta, spec=spec))
+            self.fault("after")
+            return stored
+
+        return await self._call(write)
+
+    def may_follow(self, old: LedgerSpec, new: LedgerSpec) -> bool:
+        """As the rule of the kind has it."""
+        return new.change > old.change or new == old
+
     async def _call(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """Done to its end even if whoever asked is gone."""
         task = asyncio.ensure_future(work())
@@ -229,6 +267,15 @@ class Server:
     def _check_served(self, kind: Kind[Any]) -> None:
         if kind.name in self.unserved | self.undefined:
             raise NotFound("the server could not find the requested resource", code=404)
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, Mapping):
+        return patch
+    kept = {key: value for key, value in (old if isinstance(old, Mapping) else {}).items() if key not in patch}
+    base = old if isinstance(old, Mapping) else {}
+    return {**kept, **{key: merged(base.get(key), value) for key, value in patch.items() if value is not None}}
 
 
 def lossy(random: Random, *, before: float, after: float) -> Callable[[str], None]:

@@ -15,6 +15,7 @@ from ullage.ledger.amounts import Takings, spell
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
 from ullage.ledger.codec import READY, WITHIN_LIMITS, book_of
+from ullage.ledger.limits import unreached
 
 COLUMNS: Final = ("NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +40,7 @@ def table(ledgers: Sequence[Ledger], *, now: datetime) -> str:
 def described(ledger: Ledger, *, now: datetime) -> str:
     """Everything about one ledger. Raises where it cannot be read; the error says how to mend it."""
     book = book_of(ledger, now=now)
-    parts = [f"Name:     {ledger.metadata.name}", *_conditions(ledger), "", _accounts(book, now=now)]
+    parts = [f"Name:     {ledger.metadata.name}", *_conditions(ledger), *_change(ledger), "", _accounts(book, now=now)]
     for kind, one in sorted(book.observed.items()):
         parts += ["", f"Counted:  {kind}, at {one.view}, {ago(now - one.time)} ago", *_takings(one.sums)]
     waiting = pending(ledger, now=now)
@@ -84,6 +85,11 @@ def _conditions(ledger: Ledger) -> list[str]:
         said = f"{found.status} ({found.reason}: {found.message})" if found else "Unknown (nobody has counted yet)"
         lines.append(f"{name + ':':<9} {said}")
     return lines
+
+
+def _change(ledger: Ledger) -> list[str]:
+    number = ledger.spec.change
+    return [f"Change:   {number}, {unreached(ledger, number) or 'reached'}"] if number else []
 
 
 def _accounts(book: Book, *, now: datetime) -> str:

@@ -2,4 +2,5 @@
 
 service    one batcher for each ledger; batcher: decides requests that arrive together in order (decisions), and writes once
 views      count from the caches; folder: the leader recounts; expiry: looks up what has been pending too long
+limits     sets them, by changes that are numbered
 """

@@ -87,6 +87,23 @@ def test_accounts_are_listed_for_programs_with_exact_quantities() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("number", "noticed", "line"),
+    [
+        pytest.param(0, 0, None, id="limits that nobody numbers"),
+        pytest.param(7, 7, "Change:   7, reached", id="reached"),
+        pytest.param(
+            7, 6, "Change:   7, nobody has counted since change 7: the status is about change 6", id="not noticed yet"
+        ),
+    ],
+)
+def test_a_description_says_whether_the_limits_are_reached(number: int, noticed: int, line: str | None) -> None:
+    found = ledger()
+    found = replace(found, spec=replace(found.spec, change=number), status=replace(found.status, change=noticed))
+    said = [one for one in text.described(found, now=NOW).splitlines() if one.startswith("Change:")]
+    assert said == ([] if line is None else [line])
+
+
 def test_nothing_pending_is_said() -> None:
     assert "Pending:  none" in text.described(ledger(pending=False), now=NOW)
 
