@@ -92,6 +92,9 @@ class Server:
         self._log: list[tuple[int, str, WatchEvent[Any]]] = []
         self._news = asyncio.Event()
         self._background: set[asyncio.Task[Any]] = set()
+        self.history = 0  # another number after each backup that was restored
+        self._kept: tuple[int, dict[str, dict[Key, Any]]] = (100, {CUPS.name: {}, LEDGERS.name: {}})
+        self._broken = asyncio.Event()
 
     # --- the store, at once ---
 
@@ -134,22 +137,51 @@ class Server:
         self._news = asyncio.Event()
         self.committed()
 
+    # --- backups ---
+
+    def back_up(self) -> None:
+        """A cluster writes much besides: versions that are given away after a backup are far ahead of it, and those that are
+        given away once it was restored do not come as far before everybody has noticed."""
+        self._kept = (self.version, {kind: dict(objects) for kind, objects in self._objects.items()})
+        self._version = itertools.count(self.version + 10 ** (8 - self.history))
+
+    def restore(self) -> None:
+        """Everything is as it was; versions are given away again. Every watch breaks, and what was under way is lost."""
+        self.version, objects = self._kept
+        self._version = itertools.count(self.version + 1)
+        self._objects = defaultdict(dict, {kind: dict(found) for kind, found in objects.items()})
+        self._log = [entry for entry in self._log if entry[0] <= self.version]
+        self.history += 1
+        self._broken.set()
+        self._broken = asyncio.Event()
+
+    def _check_history(self, history: int) -> None:
+        if history != self.history:
+            raise Unavailable("the server was restored from a backup meanwhile", reason="NoAnswer", sent=True)
+
     # --- calls ---
 
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        history = self.history
+
         async def read() -> Any:
             await asyncio.sleep(self.latency() + self.slow.get(kind.name, 0.0))
+            self._check_history(history)
             self.calls.append(f"GET {kind.plural}")
             self._check_served(kind)
             return self.get(kind, Key(namespace, name))
 
         found = await self._call(read)
         await asyncio.sleep(self.latency())
+        self._check_history(history)
         return found
 
     async def update_status(self, kind: Kind[Any], obj: Any) -> Any:
+        history = self.history
+
         async def write() -> Any:
             await asyncio.sleep(self.latency())
+            self._check_history(history)
             self.calls.append(f"PUT {kind.plural}")
             self.fault("before")
             live = self.get(kind, key_of(obj))
@@ -163,6 +195,7 @@ class Server:
 
         stored = await self._call(write)
         await asyncio.sleep(self.latency())
+        self._check_history(history)
         return stored
 
     async def create(self, kind: Kind[Any], obj: Any) -> Any:
@@ -218,17 +251,21 @@ class Server:
     # --- what caches read ---
 
     async def list(self, kind: Kind[Any], namespace: str = "", **_: Any) -> Listing[Any]:
+        history = self.history
         await asyncio.sleep(self.latency())
         self._check_served(kind)
+        self._check_history(history)
         return Listing(self.all(kind), str(self.version))
 
     async def watch(
         self, kind: Kind[Any], namespace: str = "", *, resource_version: str, initial_events: bool = False, **_: Any
     ) -> AsyncGenerator[WatchEvent[Any], None]:
         self._check_served(kind)
+        history = self.history
         seen = int(resource_version or 0)
         if initial_events:
             await asyncio.sleep(self.latency())
+            self._check_history(history)
             seen, found = self.version, self.all(kind)
             for obj in found:
                 yield WatchEvent("ADDED", obj)
@@ -236,26 +273,31 @@ class Server:
         place = next((number for number, entry in enumerate(self._log) if entry[0] > seen), len(self._log))
         while True:
             if place == len(self._log):
-                if not await self._news_within(BOOKMARK_SECONDS):
+                news = await self._within(BOOKMARK_SECONDS, self._news)
+                self._check_history(history)
+                if not news:
                     seen = self._log[-1][0] if self._log else seen
                     yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(seen))))
                 continue
-            await asyncio.sleep(self.watch_lag())
+            await self._within(self.watch_lag(), self._broken)
+            self._check_history(history)
             self._check_served(kind)
             _version, name, event = self._log[place]
             place += 1
             if name == kind.name:
                 yield event
 
-    async def _news_within(self, seconds: float) -> bool:
+    async def _within(self, seconds: float, event: asyncio.Event) -> bool:
+        """Whether it comes within a time; at once, where the server breaks off."""
+        waits = [asyncio.ensure_future(one.wait()) for one in {event, self._broken}]
         try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return False
-        return True
+            done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        return bool(done)
 
-    async def latest(self, kind: Kind[Any]) -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
         await asyncio.sleep(self.latency())
         self._check_served(kind)
         return str(self.version)

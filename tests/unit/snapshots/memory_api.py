@@ -205,6 +205,9 @@ class MemoryApi:
             else:  # so that a test can wait until a cache has seen everything
                 yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(version))))
 
+    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+        return str(self.version)
+
     async def absent(self, kind: Kind[Any]) -> str:
         return ""
 

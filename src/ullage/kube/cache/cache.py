@@ -7,6 +7,7 @@ What a cache promises:
   deleted and made anew under its name is told as gone first;
 - a kind that the server does not have (no definition of it, in any version) counts as empty and synced, and begins as soon as
   it is served. Any other 404 is a failure like others: what was read stays;
+- a server that was restored from a backup is noticed when it is followed anew, and everything is read from it again;
 - it never gives up, and never asks in a tight loop.
 """
 
@@ -104,8 +105,13 @@ class Cache(Generic[T]):
 
     @property
     def doubtful(self) -> bool:
-        """Whether the server answers that it knows no such kind, and does not prove it."""
+        """Whether the server is not followed now: what is held was true, and may be of a history that a backup has undone."""
         return self._contents.doubtful
+
+    @property
+    def session(self) -> int:
+        """Another number whenever the server was lost or found: what was read before may be of another history."""
+        return self._contents.session
 
     @property
     def error(self) -> Exception | None:
@@ -133,6 +139,7 @@ class _Contents(Generic[T]):
         self.objects: Indexer[T] = Indexer()
         self.served = True
         self.doubtful = False
+        self.session = 0
         self.error: Exception | None = None
         self.position = 0
         self._synced = synced
@@ -173,7 +180,8 @@ class _Contents(Generic[T]):
     def reach(self, version: str) -> None:
         self.position = int(version)
         self.error = None
-        self.doubtful = False
+        if self.doubtful:
+            self.trust()
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for position, waiter in waiters:
@@ -183,7 +191,12 @@ class _Contents(Generic[T]):
                     waiter.set_result(None)
 
     def doubt(self) -> None:
+        self.session += not self.doubtful
         self.doubtful = True
+
+    def trust(self) -> None:
+        self.session += self.doubtful
+        self.doubtful = False
 
     def missing(self, version: str) -> None:
         """Its objects went with it, and at this version there was none."""

@@ -62,7 +62,10 @@ class Sink(Protocol[T]):
         """Every change up to this version has been handed over."""
 
     def doubt(self) -> None:
-        """The server knows no such kind, it says, and has not proven it. Over with the next `reach`."""
+        """The server is not followed: no watch is open, or it says that it knows no such kind and has not proven it."""
+
+    def trust(self) -> None:
+        """What was handed over is of the server's own history, and goes on."""
 
     def missing(self, version: str) -> None:
         """There is no such kind, and at a version there was none."""
@@ -130,7 +133,17 @@ class Reflector(Generic[T]):
                 except (BadRequest, Invalid):  # older servers refuse the option
                     self._streams = False
             await self._list()
+        else:
+            await self._check_history()
         return await self._watch()
+
+    async def _check_history(self) -> None:
+        """A server that was restored from a backup has forgotten what was read from it, and may give versions away again. It
+        would be silent about that: a watch from a version of the future has nothing to say."""
+        latest = await self._client.latest(self._what.kind, self._what.namespace)
+        if int(latest) < int(self._version):
+            raise Gone(f"the server is at version {latest}, and had reached {self._version}: it was restored from a backup")
+        self._sink.trust()
 
     async def _list(self) -> None:
         what = self._what
@@ -162,6 +175,8 @@ class Reflector(Generic[T]):
                     self._take(event)
         except TimeoutError:
             logger.info("watch was silent for too long", extra={"kind": what.kind.name})
+        finally:
+            self._sink.doubt()
         if self._taken == taken and self._clock.monotonic() - began < self._timing.settled:
             return False
         self._failures = 0

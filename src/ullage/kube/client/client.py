@@ -156,9 +156,10 @@ class Client:
             return False
         return any(resource.name == kind.plural for resource in found.resources)
 
-    async def latest(self, kind: Kind[Any]) -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
         """The version that the server has reached: every change of the kind that was made before this was asked is older."""
-        page = codec.decode_page(kind, await self._transport.call(Call("GET", codec.collection_path(kind, ""), {"limit": "1"})))
+        path = codec.collection_path(kind, namespace)
+        page = codec.decode_page(kind, await self._transport.call(Call("GET", path, {"limit": "1"})))
         return page.metadata.resource_version
 
     async def absent(self, kind: Kind[Any]) -> str:

@@ -52,6 +52,10 @@ class Reader(Protocol):
         initial_events: bool = False,
     ) -> AsyncIterator[WatchEvent[T]]: ...
 
+    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+        """The version that the server itself has reached."""
+        ...
+
     async def absent(self, kind: Kind[Any]) -> str:
         """The version at which it was proven that there is no such kind; empty where there is one, or may be."""
         ...

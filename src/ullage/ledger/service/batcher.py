@@ -96,6 +96,7 @@ class _Copy:
     ledger: Ledger | None
     book: Book | None
     tick: int
+    sessions: tuple[int, ...] = ()  # of the sources, when it was read: after these a backup may have undone it
     beaten: bool = False
 
 
@@ -185,18 +186,23 @@ class Batcher:
     def _latest(self) -> _Copy | None:
         """The last state, or a newer one that a watch brought; None where one has to be read."""
         copy, ledgers = self._copy, self._around.ledgers
+        if copy is not None and copy.sessions != self._sessions():
+            return None
         if copy is None or copy.ledger is None:
             return copy
-        found = ledgers.get(Key(self._settings.namespace, self.name)) if ledgers else None
+        found = ledgers.get(Key(self._settings.namespace, self.name)) if ledgers and not ledgers.doubtful else None
         if found is None or int(found.metadata.resource_version) <= int(copy.ledger.metadata.resource_version):
             return None if copy.beaten else copy
         self._alone_at = self._around.clock.monotonic() + OTHERS
-        self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0)
+        self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0, self._sessions())
         return self._copy
+
+    def _sessions(self) -> tuple[int, ...]:
+        return tuple(source.session for source in self._around.sources.values())
 
     async def _read(self) -> None:
         self._around.metrics.reads.inc()
-        tick = next(self._ticks)
+        tick, sessions = next(self._ticks), self._sessions()
         try:
             async with asyncio.timeout(self._settings.call):
                 found = await self._around.api.find(LEDGERS, self.name, self._settings.namespace)
@@ -205,9 +211,9 @@ class Batcher:
         except NotFound as error:  # of the kind, or of a proxy: there may be a ledger all the same
             raise Unavailable(f"ledger {self.name}: whether there is one cannot be told: {error}") from error
         known = None if found is None else book_of(found, now=self._around.clock.now())
-        self._copy = _Copy(found, known, tick)
-        if known is not None:
-            self._look(known)
+        self._copy = _Copy(found, known, tick, sessions)
+        if found is not None and known is not None:
+            self._look(known, found)
 
     async def _decide(self, asks: Sequence[Ask], copy: _Copy, *, ledger: Ledger, known: Book) -> None:
         now = self._around.clock.now()
@@ -238,7 +244,7 @@ class Batcher:
         )
         wanted = msgspec.structs.replace(ledger, status=status)
         around.metrics.written_bytes.inc(len(msgspec.json.encode(wanted)))
-        tick, began = next(self._ticks), around.clock.monotonic()
+        tick, sessions, began = next(self._ticks), self._sessions(), around.clock.monotonic()
         result: Literal["written", "conflict", "lost"] = "lost"
         try:
             async with asyncio.timeout(settings.call):
@@ -257,12 +263,12 @@ class Batcher:
             self._rest(around.jitter() * max(settings.pause, took) * 2.0 ** min(self._conflicts, SPREAD))
             return False
         self._conflicts = 0
-        self._copy = _Copy(written, decided, tick)
+        self._copy = _Copy(written, decided, tick, sessions)
         # Alone, no longer than needed: everybody waits meanwhile. Among others, long enough for them to get a turn.
         alone = around.clock.monotonic() > self._alone_at
         self._rest(settings.pause if alone else max(settings.pause, 2 * took))
         around.metrics.batch.observe(size)
-        self._look(decided)
+        self._look(decided, written)
         return True
 
     def _settle(self, answers: Sequence[tuple[Ask, Said]]) -> None:
@@ -274,9 +280,9 @@ class Batcher:
     def _rest(self, seconds: float) -> None:
         self._free_at = self._around.clock.monotonic() + seconds
 
-    def _look(self, known: Book) -> None:
+    def _look(self, known: Book, ledger: Ledger) -> None:
         """Notes what is pending, and has the API asked about what is past expiry, beside the line."""
-        self._sightings.see(known)
+        self._sightings.see(known, int(ledger.metadata.resource_version))
         if self._looking is None and (due := self._sightings.due(known)):
             self._looking = asyncio.create_task(self._sightings.read(due), name=f"look {self.name}")
             self._looking.add_done_callback(self._looked)

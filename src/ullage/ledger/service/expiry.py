@@ -33,14 +33,19 @@ class Expiry:
         self._metrics = metrics
         self._first_seen: dict[AttemptId, float] = {}
         self._live: dict[AttemptId, Live] = {}
+        self._version = 0
 
     @property
     def live(self) -> LiveReads:
         """What was read of attempts that had expired by then. It stays true: nothing of theirs can commit any more."""
         return self._live
 
-    def see(self, book: Book) -> None:
-        """Notes the attempts of a book that is, or was, in the API."""
+    def see(self, book: Book, version: int) -> None:
+        """Notes the attempts of a book that is, or was, in the API as this version of its ledger. One that is older than one
+        that was seen comes from a backup: nothing that was read before holds for it."""
+        if version < self._version:
+            self._first_seen, self._live = {}, {}
+        self._version = version
         self._first_seen = still_seen(book, self._first_seen, self._clock.monotonic())
         if self._live:
             self._live = {one: live for one, live in self._live.items() if one in self._first_seen}

@@ -80,6 +80,8 @@ class Folder:
         if ledger is None or key.namespace != self._settings.namespace:
             self._tracks.pop(key.name, None)
             return None
+        if self._ledgers.doubtful:
+            return Requeue(QUIET)
         track = self._track(key.name)
         if wait := track.quiet_in(ledger, self._clock.monotonic()):
             return Requeue(wait)
@@ -101,7 +103,7 @@ class Folder:
 
     async def _look(self, ledger: Ledger, track: _Track) -> None:
         known = book_of(ledger, now=self._clock.now())
-        track.expiry.see(known)
+        track.expiry.see(known, int(ledger.metadata.resource_version))
         if due := track.expiry.due(known):
             await track.expiry.read(due)
 

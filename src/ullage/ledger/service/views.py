@@ -62,6 +62,10 @@ class Source(Protocol):
     def usable(self, ledger: str) -> bool:
         """Whether everything that the server had at the position, and that is in the ledger, is counted."""
 
+    @property
+    def session(self) -> int:
+        """Another number whenever the server was lost or found: what was read before may be of another history."""
+
     def uncounted(self, ledger: str) -> tuple[str, ...]:
         """The keys of objects in the ledger that cannot be counted, in order."""
 
@@ -111,6 +115,10 @@ class KindView(Generic[T]):
     @property
     def name(self) -> str:
         return f"{self.kind.name}/{self._cluster}" if self._cluster else self.kind.name
+
+    @property
+    def session(self) -> int:
+        return self.cache.session
 
     def usable(self, ledger: str) -> bool:
         """An object that cannot be counted makes the sums of its ledger too small: nothing is folded there until it is gone or
@@ -182,6 +190,7 @@ class KindView(Generic[T]):
         if new is None:
             self._gone.add(some.metadata.uid, self._clock.monotonic())
             return
+        self._gone.discard(new.metadata.uid)  # a backup brings back what went
         held = self._objects[key] = self._evaluated(key, new)
         if held.ledger:
             self._put(key, held, sign=1)
@@ -249,6 +258,9 @@ class _Gone:
         if uid not in self._uids:
             self._uids.add(uid)
             self._order.append((now, uid))
+
+    def discard(self, uid: str) -> None:
+        self._uids.discard(uid)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._uids

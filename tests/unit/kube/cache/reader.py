@@ -55,6 +55,7 @@ class ScriptedReader:
 
     watches: list[Watch] = field(default_factory=list)
     lists: list[Listing[Any] | Exception] = field(default_factory=list)
+    latests: list[str] = field(default_factory=list)  # what `latest` answers; far ahead beyond them
     absences: list[str | Exception] = field(default_factory=list)  # what `absent` answers
     asked: list[str] = field(default_factory=list)
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # a watch that never ends has said all it had to
@@ -81,6 +82,9 @@ class ScriptedReader:
         if script.end == HANG:
             self.idle.set()
             await asyncio.Event().wait()
+
+    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+        return self.latests.pop(0) if self.latests else "999999"
 
     async def absent(self, kind: Kind[Any]) -> str:
         self.asked.append("absent")

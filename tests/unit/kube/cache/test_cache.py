@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -29,7 +31,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.cache.reflector import WatchTiming
 from ullage.kube.client.client import Listing
 from ullage.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, TooManyRequests, Unavailable
-from ullage.kube.kinds import Object
+from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
 
 AT_ONCE = WatchTiming(retry=Backoff(first=0.001, cap=0.002), absent=Backoff(first=0.001, cap=0.002))
@@ -245,6 +247,38 @@ async def test_a_kind_whose_definition_is_there_and_which_is_not_served_is_not_s
     running = asyncio.create_task(cache.run())
     await asyncio.wait_for(api.idle.wait(), 10)
     assert (cache.synced.is_set(), cache.doubtful, str(cache.error)) == (False, True, "no such version")
+    running.cancel()
+
+
+async def test_a_server_that_was_restored_from_a_backup_is_read_anew() -> None:
+    """A watch from the version that was reached would be silent: nothing has happened there yet."""
+    end = Watch([added(C3), bookmark(20)])
+    restored = Watch([added(A1), added(thing("d", 4)), initial_end(6)], HANG)
+    async with followed(ScriptedReader([START, end, restored], latests=["5", "19"])) as (cache, listener):
+        assert cache.position() == 6
+        assert sorted(str(key) for key in listener.view) == ["n/a", "n/d"]
+
+
+@dataclass(slots=True)
+class AskedForVersions(ScriptedReader):
+    """Notes what a test says when its latest version is asked for."""
+
+    notes: list[object] = field(default_factory=list)
+    note: Callable[[], object] = lambda: None
+
+    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+        self.notes.append(self.note())
+        return "5"
+
+
+async def test_a_cache_is_doubtful_while_its_server_is_not_followed() -> None:
+    api = AskedForVersions([START, Watch([added(C3)], HANG)])
+    cache = Cache(api, THINGS, jitter=lambda: 0.0, timing=AT_ONCE)
+    api.note = lambda: (cache.doubtful, cache.session)
+    running = asyncio.create_task(cache.run())
+    await asyncio.wait_for(api.idle.wait(), 10)
+    assert api.notes == [(True, 1)], "when the watch has ended, and before the next begins"
+    assert (cache.doubtful, cache.session) == (False, 2)
     running.cancel()
 
 
