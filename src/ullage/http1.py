@@ -50,12 +50,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        in_body = not self._complete and not self._in_head
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_head or (self._complete and not self._is_answering()):
+        if self._in_head or (self._complete and not in_body and not self._is_answering()):
             self._within("head", HEAD_SECONDS)
-            self._head_bytes += len(data)
+            # The rest of a body, which may have been answered before it was all there, is no head, however much of it comes.
+            self._head_bytes += 0 if in_body else len(data)
             self._check_head()
 
     def _is_answering(self) -> bool:

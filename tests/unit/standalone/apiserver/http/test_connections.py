@@ -38,7 +38,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, tls: bool = False) -> AsyncIterator[int]:
+async def serving(folder: Path, *, tls: bool = False, servers: list[uvicorn.Server] | None = None) -> AsyncIterator[int]:
     options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "http": Connection}
     if tls:
         now, day = datetime.now(UTC), timedelta(days=1)
@@ -47,6 +47,8 @@ async def serving(folder: Path, *, tls: bool = False) -> AsyncIterator[int]:
         options |= {"ssl_certfile": folder / "tls.crt", "ssl_keyfile": folder / "tls.key"}
     with socket.create_server(("127.0.0.1", 0)) as sock:
         server = HttpServer(uvicorn.Config(app, **options))
+        if servers is not None:
+            servers.append(server)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             async with asyncio.timeout(NEVER):
@@ -150,4 +152,31 @@ async def test_who_has_asked_in_time_may_wait_for_longer(tmp_path: Path, short: 
             assert await reader.readuntil(b"ok")
             await asyncio.sleep(2 * SHORT)
         assert not reader.at_eof()
+        writer.close()
+
+
+async def test_the_rest_of_a_body_that_was_answered_already_is_no_head(tmp_path: Path) -> None:
+    """TLS may hand on more at once than a head may have. The next request is answered, and nothing is waited for meanwhile."""
+    size = 2 * http1.MOST_HEAD
+    state: list[uvicorn.Server] = []
+    async with serving(tmp_path, servers=state) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % size)
+        assert await reader.readuntil(b"ok")
+        (connection,) = state[0].server_state.connections
+        assert isinstance(connection, Connection)
+        connection.data_received(b"x" * size)
+        assert list(connection._timers) == []
+        writer.write(GET)
+        assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+async def test_a_head_behind_the_rest_of_a_body_has_its_bounds(tmp_path: Path) -> None:
+    async with serving(tmp_path) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(POST)
+        assert await reader.readuntil(b"ok")
+        writer.write(b"x" * 100 + b"GET / HTTP/1.1\r\nX: " + b"v" * 3 * http1.MOST_HEAD)
+        assert b"Request header fields too large" in await ended(reader)
         writer.close()
