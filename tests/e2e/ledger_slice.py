@@ -29,8 +29,10 @@ from ullage.kube.controller.lease import Elector
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Part, Slice, Wiring
-from ullage.ledger.amounts import Cell, Takings
+from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.charging.registry import Charged, registry_of
+from ullage.ledger.charging.stamps import STAMP as CHARGE
+from ullage.ledger.charging.stamps import read_stamp, stamped, write_stamp
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.views import Evaluator
 from ullage.ledger.slice import ledger
@@ -65,11 +67,19 @@ class Plate(Object):
     """What the plate should be."""
 
 
+class Bowl(Object):
+    """Bowl takes what it is stamped with, which is its size when it is made."""
+
+    spec: CupSpec = CupSpec()
+    """What the bowl should be."""
+
+
 Dish = Cup | Plate
 
 CUPS = Kind(GROUP, "v1", "Cup", "cups", Cup, status=False)
 PLATES = Kind(GROUP, "v1", "Plate", "plates", Plate, status=False)
-KINDS: dict[str, Kind[Any]] = {kind.plural: kind for kind in (CUPS, PLATES)}
+BOWLS = Kind(GROUP, "v1", "Bowl", "bowls", Bowl, status=False)
+KINDS: dict[str, Kind[Any]] = {kind.plural: kind for kind in (CUPS, PLATES, BOWLS)}
 
 
 def ledger_name(namespace: str) -> str:
@@ -84,6 +94,7 @@ def taken(dish: Dish) -> Takings:
 
 
 BY_NAMESPACE = Evaluator[Any](ledger_of=lambda dish: ledger_name(dish.metadata.namespace), takes=taken)
+BY_STAMP = Evaluator[Any](ledger_of=BY_NAMESPACE.ledger_of, takes=lambda bowl: read_stamp(bowl.metadata))
 
 
 def slice_of(kind: Kind[Any], namespace: str) -> Slice:
@@ -104,8 +115,43 @@ def slice_of(kind: Kind[Any], namespace: str) -> Slice:
     return Slice(name=kind.plural, kinds=(kind,), shared=Part(make=shared, watches=(kind,)), hooks=Part(make=hooks))
 
 
+def stamping(namespace: str) -> Slice:
+    """A slice whose objects are stamped."""
+
+    def estimate(review: Review) -> Takings:
+        return Takings({CELL: Quantity.of(review.object(BOWLS).spec.size)})
+
+    def shared(wiring: Wiring) -> Iterable[Charged[Any]]:
+        yield registry_of(wiring).register(BOWLS, BY_STAMP)
+
+    def hooks(wiring: Wiring) -> Iterable[Hook]:
+        charged = registry_of(wiring).registered(BOWLS)
+
+        async def stamp(review: Review) -> Decision:
+            return stamped(review, BOWLS, estimate(review))
+
+        async def admit(review: Review) -> Decision:
+            return await charged.decide(review, next_step=NEXT_STEP, estimate=estimate(review))
+
+        targets, here = (Target.of(BOWLS, "CREATE", "UPDATE"),), (namespace,)
+        yield Hook(name="stamp", phase="mutate", targets=targets, answer=stamp, only_in=here, reinvoke=True)
+        yield Hook(name="bowls", phase="validate", targets=targets, answer=admit, only_in=here)
+
+    return Slice(name="bowls", kinds=(BOWLS,), shared=Part(make=shared, watches=(BOWLS,)), hooks=Part(make=hooks))
+
+
 def trouble(namespace: str) -> Slice:
-    """Hooks that get in the way of cups that ask for it."""
+    """Hooks that get in the way of cups that ask for it, and of stamps on bowls: once, or whenever they are put right."""
+
+    def meddle(name: str, *, again: bool) -> Hook:
+        async def answer(review: Review) -> Decision:
+            new = review.object_json()
+            new["metadata"]["annotations"] = {CHARGE: write_stamp(NOTHING)}
+            return review.change(review.object_json(), new)
+
+        bowls = (Target.of(BOWLS, "CREATE", "UPDATE"),)
+        labels = {TROUBLE: name}
+        return Hook(name=name, phase="mutate", targets=bowls, answer=answer, only_in=here, labels=labels, reinvoke=again)
 
     async def veto(review: Review) -> Decision:
         return Decision.refuse("vetoed")
@@ -120,12 +166,15 @@ def trouble(namespace: str) -> Slice:
         Hook(
             name="dawdle", phase="validate", targets=made, answer=dawdle, only_in=here, labels={TROUBLE: "dawdle"}, timeout=30
         ),
+        meddle("meddle", again=False),
+        meddle("insist", again=True),
     )
     return Slice(name="trouble", hooks=Part(make=lambda wiring: hooks))
 
 
 def slices(args: argparse.Namespace) -> list[Slice]:
-    charging = [slice_of(KINDS[name], args.namespace) for name in args.kinds.split(",")]
+    kinds = [KINDS[name] for name in args.kinds.split(",")]
+    charging = [stamping(args.namespace) if kind is BOWLS else slice_of(kind, args.namespace) for kind in kinds]
     return [ledger(patience(args)), *charging, trouble(args.namespace)]
 
 

@@ -32,7 +32,7 @@ from .conftest import DEFINITIONS, wait_served
 from .control_plane import ControlPlane, EmbeddedServer
 from .kubectl import Kubectl
 from .leash import put_down
-from .ledger_slice import CELL, CUPS, PLATES, TROUBLE, ledger_name
+from .ledger_slice import BOWLS, CELL, CUPS, PLATES, TROUBLE, ledger_name
 from .real import RealControlPlane
 from .test_admission import shared_port
 
@@ -42,6 +42,7 @@ LIMIT, CLIENTS, DELETED = 57, 200, 20
 SHARED = 23  # by two kinds
 START_SECONDS, STOP_SECONDS = 60.0, 20.0
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def hurried(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     server.start()
     try:
         api = Api(server.control_plane())
-        for kind in (LEDGERS, CUPS, PLATES):
+        for kind in (LEDGERS, CUPS, PLATES, BOWLS):
             assert api.call("POST", DEFINITIONS, crd_of(kind)).code == 201
             wait_served(api, kind.path())
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -120,7 +121,9 @@ class Tenant:
 
     def create(self, name: str, *, size: int = 1, trouble: str = "", dry_run: bool = False) -> Answer:
         return self.api.call(
-            "POST", self.cups + ("?dryRun=All" if dry_run else ""), self.body(name, size=size, trouble=trouble)
+            "POST",
+            kind_of(name).path(self.namespace) + ("?dryRun=All" if dry_run else ""),
+            self.body(name, size=size, trouble=trouble),
         )
 
     def body(self, name: str, *, size: int = 1, trouble: str = "") -> Json:
@@ -149,12 +152,13 @@ class Tenant:
         return found
 
     def end(self) -> None:
-        self.api.call("DELETE", f"{HOOKS}/e2e-{self.namespace}")
+        for hooks in (HOOKS, MUTATING):
+            self.api.call("DELETE", f"{hooks}/e2e-{self.namespace}")
         put_down(self._running)
 
 
 def kind_of(name: str) -> Kind[Any]:
-    return PLATES if name.startswith("plate-") else CUPS
+    return next((kind for kind in (PLATES, BOWLS) if name.startswith(f"{kind.kind.lower()}-")), CUPS)
 
 
 @pytest.fixture
@@ -390,6 +394,37 @@ def test_a_new_ledger_is_ready_once_everything_is_counted_that_was_admitted_befo
         return found["Ready"]["status"], found["Ready"]["message"]
 
     until(lambda: ready() == ("True", "everything is counted"), "it is exact")
+
+
+def test_a_stamp_is_ours_whatever_persons_and_other_webhooks_write(tenant: Tenant) -> None:
+    tenant.kinds = (BOWLS,)
+    tenant.start("leader")
+    tenant.limit(5)
+    tenant.serve(replicas=1)
+    stamp = {"ullage.io/takes": '{"cups":{"pieces":"2"}}'}
+    bowls = BOWLS.path(tenant.namespace)
+
+    def stamp_of(answer: Answer) -> Json:
+        found: Json = answer.obj["metadata"].get("annotations", {})
+        return found
+
+    until(lambda: stamp_of(tenant.create("bowl-probe", size=2, dry_run=True)) == stamp, "new bowls are stamped")
+    body = tenant.body("bowl-claims", size=2)
+    body["metadata"]["annotations"] = {"ullage.io/takes": "{}"}
+    made = tenant.api.call("POST", bowls, body)
+    assert (made.code, stamp_of(made)) == (201, stamp), made.raw
+
+    less = {"metadata": {"annotations": {"ullage.io/takes": "{}"}}}
+    kept = tenant.api.merge(f"{bowls}/bowl-claims", less)
+    assert kept["metadata"]["annotations"] == stamp, "nor can it be edited"
+
+    meddled = tenant.create("bowl-meddled", size=2, trouble="meddle")
+    assert (meddled.code, stamp_of(meddled)) == (201, stamp), "it is put right after others"
+    insisted = tenant.create("bowl-insisted", size=1, trouble="insist")
+    assert insisted.code == 429, insisted.raw
+    assert 'it is {}, and Ullage had stamped {"cups":{"pieces":"1"}}: another webhook changes it' in insisted.message
+    assert tenant.create("bowl-large", size=2).code == 403
+    until(lambda: tenant.counted(BOWLS) == "4" and tenant.pending() == [], "what is stamped is counted")
 
 
 def serve_cups(api: Api, *, served: bool) -> None:

@@ -85,8 +85,9 @@ class Webhooks:
         try:
             for match in matches:
                 await self._mutate_with(match, attrs, state, warnings)
-            for match in [match for match in matches if match.hook.key in state.again]:
-                await self._mutate_with(match, attrs, _Reinvocation(), warnings)
+            for match in matches:
+                if match.hook.key in state.again:  # asked of each in its turn: what is changed now calls for later ones too
+                    await self._mutate_with(match, attrs, state, warnings)
         except ApiError as error:
             raise _with_warnings(error, warnings) from error.__cause__
         return warnings

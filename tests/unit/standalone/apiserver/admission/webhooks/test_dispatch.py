@@ -58,6 +58,27 @@ async def test_reinvocation(world: World, first: Json, second: Json, asked: list
     assert world.asked() == asked
 
 
+@pytest.mark.parametrize(
+    ("policy", "asked", "last"),
+    [
+        pytest.param(
+            "IfNeeded", ["one", "two", "one", "two"], "2", id="who comes later is asked again too, and has the last word"
+        ),
+        pytest.param("Never", ["one", "two", "one"], "1", id="unless it does not want that"),
+    ],
+)
+async def test_a_change_of_who_is_asked_again_counts_as_any(world: World, policy: str, asked: list[str], last: str) -> None:
+    """As kube-apiserver does it: one more round, in which each is asked whose object was changed since it was asked."""
+    world.mutate_with(
+        world.hook("one", patch(add("/data/x", "1")), reinvocationPolicy="IfNeeded"),
+        world.hook("two", patch(add("/data/x", "2")), reinvocationPolicy=policy),
+    )
+    attrs = attributes()
+    await world.webhooks.mutate(attrs)
+    assert attrs.object is not None
+    assert (world.asked(), attrs.object["data"]["x"]) == (asked, last)
+
+
 async def test_nothing_is_asked_again_while_nothing_changes(world: World) -> None:
     replace = {"op": "replace", "path": "/data/x", "value": "y"}
     world.mutate_with(
