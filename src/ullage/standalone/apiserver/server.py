@@ -32,7 +32,7 @@ from ullage.standalone.apiserver.auth.rbac import GROUP as RBAC
 from ullage.standalone.apiserver.auth.rbac import Authorizer
 from ullage.standalone.apiserver.auth.signing_requests import SigningRequests
 from ullage.standalone.apiserver.auth.tokens import Tokens, openid_documents
-from ullage.standalone.apiserver.auth.users import MASTERS, User
+from ullage.standalone.apiserver.auth.users import MASTERS, SELF, User
 from ullage.standalone.apiserver.controllers.crds import CrdController
 from ullage.standalone.apiserver.controllers.garbage_collector import GarbageCollector
 from ullage.standalone.apiserver.controllers.namespaces import NamespaceController
@@ -54,7 +54,7 @@ from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.service_addresses import ServiceAddresses
 from ullage.standalone.apiserver.limits.deliveries import Deliveries
 from ullage.standalone.apiserver.objects import Json
-from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.schema import definitions
 from ullage.standalone.apiserver.schema.builtin import compile_builtin
 from ullage.standalone.apiserver.settings import Settings
@@ -68,8 +68,7 @@ from ullage.times import timestamp
 logger = logging.getLogger(__name__)
 
 ADMIN = User("admin", groups=(MASTERS,))
-SELF = User("system:apiserver", groups=(MASTERS,))
-QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
+QUIET = internal("kube-apiserver")
 STOP_SECONDS = 5
 GOODBYE_SECONDS = 0.5
 

@@ -52,6 +52,7 @@ class TokenAuthenticator(Protocol):
         """Whose token this is; None where it is not valid here."""
 
 
+SELF = User("system:apiserver", groups=(MASTERS,))  # the server, for what it writes itself
 ANONYMOUS_NAME = "system:anonymous"
 ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
 

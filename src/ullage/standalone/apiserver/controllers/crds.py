@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from ullage.standalone.apiserver.auth.users import MASTERS, User
+from ullage.standalone.apiserver.auth.users import SELF
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
 from ullage.standalone.apiserver.crd.names import Reserved, is_own_group, storage_of
 from ullage.standalone.apiserver.crd.rules import accept, is_true, resources_of
@@ -18,7 +18,7 @@ from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.builtin import builtin_storages
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json, dig
-from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Entry, Event
 from ullage.standalone.apiserver.storage.store import Store
@@ -29,8 +29,7 @@ logger = logging.getLogger(__name__)
 GROUP = "apiextensions.k8s.io"
 PLURAL = "customresourcedefinitions"
 STORAGE = f"{PLURAL}.{GROUP}"
-CONTROLLER = User("system:apiserver", groups=(MASTERS,))
-QUIET = WriteOptions(dry_run=False, manager="kube-apiserver", validation="Ignore", force=None)
+QUIET = internal("kube-apiserver")
 
 
 class CrdController:
@@ -152,7 +151,7 @@ class CrdController:
             storage = storage_of(crd)
         except Reserved:
             return True
-        failures = await self._deleter.remove_all(self._stored_version(crd), user=CONTROLLER)
+        failures = await self._deleter.remove_all(self._stored_version(crd), user=SELF)
         if failures:
             raise RuntimeError(f"{storage}: {len(failures)} deletions failed, the first: {failures[0]}")
         return not self._store.count(storage) and not self._store.staged(storage)
@@ -168,7 +167,7 @@ class CrdController:
         return resources_of({**crd, "spec": {**spec, "versions": versions}})[0]
 
     async def _modify(self, name: str, subresource: str, change: Change) -> None:
-        call = Call(CONTROLLER, QUIET, "UpdateOptions", subresource=subresource)
+        call = Call(SELF, QUIET, "UpdateOptions", subresource=subresource)
         resource = self._registry.need(GROUP, "v1", PLURAL)
         try:
             await self._writer.modify(resource, change, call, namespace="", name=name)

@@ -19,13 +19,13 @@ from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.request.delete_options import DeleteOptions
-from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
 from ullage.standalone.apiserver.storage.store import Store
 
 COLLECTOR = User("system:serviceaccount:kube-system:generic-garbage-collector", groups=(MASTERS,))
-QUIET = WriteOptions(dry_run=False, manager="garbage-collector", validation="Ignore", force=None)
+QUIET = internal("garbage-collector")
 
 Place = tuple[str, Key]  # storage and key
 POLICIES = (("Orphan", ORPHAN), ("Foreground", FOREGROUND))  # what an object's own finalizers ask for

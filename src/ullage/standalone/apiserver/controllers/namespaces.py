@@ -12,7 +12,7 @@ from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json, dig
-from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Event
 from ullage.standalone.apiserver.storage.store import Store
@@ -22,7 +22,7 @@ NAMESPACES = "namespaces"
 ACCOUNTS = "serviceaccounts"
 PODS = "pods"
 CONTROLLER = User("system:serviceaccount:kube-system:namespace-controller", groups=(MASTERS,))
-QUIET = WriteOptions(dry_run=False, manager="namespace-controller", validation="Ignore", force=None)
+QUIET = internal("namespace-controller")
 
 
 class NamespaceController:

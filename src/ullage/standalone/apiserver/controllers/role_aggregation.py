@@ -15,7 +15,7 @@ from ullage.standalone.apiserver.handlers.endpoints import reset_fields
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry, shape_of
 from ullage.standalone.apiserver.objects import Json
-from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Event
 from ullage.standalone.apiserver.storage.store import Store
@@ -25,7 +25,7 @@ PLURAL = "clusterroles"
 STORAGE = f"{PLURAL}.{GROUP}"
 MANAGER = "clusterrole-aggregation-controller"
 CONTROLLER = User(f"system:serviceaccount:kube-system:{MANAGER}", groups=(MASTERS,))
-_OPTIONS = WriteOptions(dry_run=False, manager=MANAGER, validation="Ignore", force=True)
+_OPTIONS = internal(MANAGER, force=True)
 
 
 class RoleAggregation:

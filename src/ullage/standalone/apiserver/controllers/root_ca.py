@@ -12,7 +12,7 @@ from ullage.standalone.apiserver.handlers.calls import Call
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.kinds.resources import Registry
 from ullage.standalone.apiserver.objects import Json
-from ullage.standalone.apiserver.request.write_options import WriteOptions
+from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage.entries import Event
 from ullage.standalone.apiserver.storage.store import Store
@@ -27,7 +27,7 @@ TEXT = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal "
     "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
 )
-_OPTIONS = WriteOptions(dry_run=False, manager=MANAGER, validation="Ignore", force=None)
+_OPTIONS = internal(MANAGER)
 
 
 class RootCaPublisher:

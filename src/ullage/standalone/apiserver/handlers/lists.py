@@ -64,11 +64,7 @@ def answer_list(
     if short:
         objects = [view(resource).obj(entry.data, entry.rv) for entry in entries]
         return Answer(200, dump(_shaped(request, resource, objects, meta, want=want, now=now), want), want.media)
-    head = _shaped(request, resource, [], meta, want=want, now=now)
-    member = "rows" if want.table else "items"
-    del head[member]
-    groups = (_rows(request, resource, some, want=want, now=now) for some in batches(entries))
-    return _streamed(_encode(head), f'"{member}":['.encode(), groups, want=want, deliveries=deliveries)
+    return _long_rows(request, resource, batches(entries), meta, want=want, now=now, deliveries=deliveries)
 
 
 def answer_one(
@@ -93,10 +89,8 @@ def _long_one(
     request: Request, resource: Resource, entry: Entry, *, want: Want, now: datetime, code: int, deliveries: Deliveries
 ) -> Stream:
     if want.table:
-        head = _shaped(request, resource, [], {"resourceVersion": str(entry.rv)}, want=want, now=now)
-        del head["rows"]
-        rows = _rows(request, resource, [entry], want=want, now=now)
-        return _streamed(_encode(head), b'"rows":[', [rows], want=want, deliveries=deliveries, code=code)
+        meta = {"resourceVersion": str(entry.rv)}
+        return _long_rows(request, resource, [[entry]], meta, want=want, now=now, deliveries=deliveries, code=code)
 
     def parts() -> Iterator[Part]:
         if want.kind:
@@ -106,6 +100,25 @@ def _long_one(
 
     # The stored bytes count as well: they are the last of their kind when the object has changed meanwhile.
     return Stream(in_time(deliveries.send(parts(), len(entry.data))), want.media, code=code)
+
+
+def _long_rows(
+    request: Request,
+    resource: Resource,
+    some: Iterable[Sequence[Entry]],
+    meta: Json,
+    *,
+    want: Want,
+    now: datetime,
+    deliveries: Deliveries,
+    code: int = 200,
+) -> Stream:
+    """A Table, or a list of metadata: its head first, then the entries, batch after batch."""
+    head = _shaped(request, resource, [], meta, want=want, now=now)
+    member = "rows" if want.table else "items"
+    del head[member]
+    groups = (_rows(request, resource, batch, want=want, now=now) for batch in some)
+    return _streamed(_encode(head), f'"{member}":['.encode(), groups, want=want, deliveries=deliveries, code=code)
 
 
 def _shaped(request: Request, resource: Resource, objects: Sequence[Json], meta: Json, *, want: Want, now: datetime) -> Json:

@@ -19,6 +19,11 @@ class WriteOptions:
     force: bool | None
 
 
+def internal(manager: str, *, force: bool | None = None) -> WriteOptions:
+    """Of a write that the server itself makes: fields that it does not know are nothing to warn anybody of."""
+    return WriteOptions(dry_run=False, manager=manager, validation="Ignore", force=force)
+
+
 def write_options(request: Request, kind: str) -> WriteOptions:
     """`kind` is CreateOptions, UpdateOptions or PatchOptions: a refusal names it. Raises 400 or 422."""
     errors = [
