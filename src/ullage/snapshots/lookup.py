@@ -20,6 +20,7 @@ BY_CLAIM: Final = "claim"
 BY_HANDLE: Final = "handle"
 BY_SNAPSHOT: Final = "snapshot"
 BY_CLASS: Final = "class of a restore"
+FAILED_BY_CLASS: Final = "class of a failure"
 
 
 class VolumeLookup:
@@ -76,6 +77,7 @@ class SnapshotLookup:
         self.classes = classes
         snapshots.index(BY_CLAIM, self._claims)
         records.index(BY_HANDLE, self._handles)
+        records.index(FAILED_BY_CLASS, self._failed_classes)
 
     def snapshot(self, namespace: str, name: str) -> Snapshot | None:
         found = self.snapshots.get(Key(namespace, name))
@@ -104,6 +106,10 @@ class SnapshotLookup:
     def with_handle(self, driver: str, handle: str) -> list[Record]:
         return [self.dialect.read_record(one) for one in self.records.by(BY_HANDLE, f"{driver} {handle}")]
 
+    def failed_of_class(self, name: str) -> list[str]:
+        """The records of a class whose driver has answered with an error, or could not be asked."""
+        return [one.metadata.name for one in self.records.by(FAILED_BY_CLASS, name)]
+
     def enqueue_records(self, queues: VolumeQueues) -> None:
         """Keeps the queues of volumes up to date with the records."""
 
@@ -120,6 +126,10 @@ class SnapshotLookup:
     def _handles(self, obj: Any) -> Iterable[str]:
         record = self.dialect.read_record(obj)
         return (f"{record.driver} {record.handle}",) if record.handle else ()
+
+    def _failed_classes(self, obj: Any) -> Iterable[str]:
+        record = self.dialect.read_record(obj)
+        return (record.class_name,) if record.class_name and record.state.problem is not None else ()
 
 
 def kinds_of(dialects: Iterable[Dialect[Any, Any]]) -> tuple[Kind[Any], ...]:

@@ -200,3 +200,6 @@ class Dialect(Protocol, Generic[S, R]):
 
     def record_binding(self, obj: R, ref: Ref, *, class_name: str = "") -> Change:
         """What to write so that a record that was made by hand is bound to this snapshot."""
+
+    def record_class(self, obj: R, record: Record) -> Change:
+        """What to write so that a record has the class, the policy and the Secret of this one."""

@@ -52,6 +52,7 @@ class Driver:
         self.most = 0  # creations of one volume at a time
         self.ready = True
         self.before: Callable[[], None] = lambda: None  # may raise: nothing is made
+        self.refuses: Callable[[Creation], None] = lambda creation: None  # the same, by what is asked for
         self.after: Callable[[], None] = lambda: None  # may raise: it is made, and the answer is lost
         self.deleting: Callable[[], None] = lambda: None
         self.gate = asyncio.Event()
@@ -66,6 +67,7 @@ class Driver:
         try:
             await self.gate.wait()
             self.before()
+            self.refuses(creation)
         finally:
             self.running[volume] -= 1
         handle = next((handle for handle, name in self.names.items() if name == creation.name), "")
@@ -98,6 +100,7 @@ class Cluster:
     dialect: Dialect[Any, Any]
     api: MemoryApi = field(default_factory=MemoryApi)
     told: Told = field(default_factory=Told)
+    after_refusal: Backoff = field(default_factory=lambda: Backoff(first=3600.0, cap=3600.0))
 
     def __post_init__(self) -> None:
         self.driver = Driver(self)
@@ -188,7 +191,14 @@ class Cluster:
             for lookup in lookups
         ]
         backends: Any = {DRIVER: self.driver}
-        worker = RecordSyncer(wiring.client, lookups, backends, queues=queues, backoff=Backoff(first=0.01, cap=0.05))
+        worker = RecordSyncer(
+            wiring.client,
+            lookups,
+            backends,
+            queues=queues,
+            backoff=Backoff(first=0.01, cap=0.05),
+            after_refusal=self.after_refusal,
+        )
         keeper = ClaimReleaser(wiring.client, lookups, volumes, settings=settings)
         return [*(binder.controller() for binder in binders), worker.controller(), keeper.controller()]
 
@@ -347,6 +357,62 @@ class TestDriverFails:
         cluster.delete()
         await cluster.live(cluster.gone)
         assert cluster.driver.made == 0
+
+    @both
+    async def test_a_refusal_is_final_only_until_the_class_is_edited(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        refusals = iter([Impossible("parameter pool: there is no pool 1")])
+        cluster.driver.before = lambda: _raise_next(refusals)
+        cluster.ask()
+        async with cluster.running():
+            await cluster.api.until(lambda: "no pool 1" in cluster.problem() and not cluster.held())
+            if dialect is GA:
+                cluster.api.edit(GA.classes, "daily", merge={"parameters": {"pool": "2"}})
+            else:
+                pool = {"ullage.io/snapshot-parameters": '{"pool": "2"}'}
+                cluster.api.edit(storage.STORAGE_CLASSES, "fast", merge={"metadata": {"annotations": pool}})
+            await cluster.api.until(cluster.done)
+        assert cluster.problem() == ""
+
+    @both
+    async def test_a_refusal_is_final_only_until_the_snapshot_is_edited(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        refusals = iter([Impossible("the volume is locked")])
+        cluster.driver.before = lambda: _raise_next(refusals)
+        cluster.ask()
+        async with cluster.running():
+            await cluster.api.until(lambda: "locked" in cluster.problem() and not cluster.held())
+            cluster.api.edit(dialect.snapshots, "snap", "team", merge={"metadata": {"annotations": {"note": "unlocked"}}})
+            await cluster.api.until(cluster.done)
+
+    @both
+    async def test_a_refused_snapshot_that_is_given_another_class_is_taken_with_it(self, dialect: Dialect[Any, Any]) -> None:
+        cluster = Cluster(dialect)
+        cluster.driver.refuses = lambda creation: _raise(Impossible("no pool")) if not creation.parameters else None
+        good = {"metadata": {"name": "good"}, "driver": DRIVER, "deletionPolicy": "Retain", "parameters": {"pool": "2"}}
+        pool = {"ullage.io/snapshot-parameters": '{"pool": "2"}'}
+        cluster.api.put(GA.classes, good)
+        cluster.api.put(storage.STORAGE_CLASSES, {"metadata": {"name": "good", "annotations": pool}, "provisioner": DRIVER})
+        named = "volumeSnapshotClassName" if dialect is GA else "storageClassName"
+        cluster.ask()
+        async with cluster.running():
+            await cluster.api.until(lambda: "no pool" in cluster.problem() and not cluster.held())
+            cluster.api.edit(dialect.snapshots, "snap", "team", merge={"spec": {named: "good"}})
+            await cluster.api.until(cluster.done)
+        record = dialect.read_record(_decoded(dialect.records, cluster.api.bodies(dialect.records)[0]))
+        assert (record.class_name, record.policy) == ("good", "Retain" if dialect is GA else "Delete")
+
+    @both
+    async def test_a_refusal_is_tried_again_after_a_long_time_though_nothing_was_edited(
+        self, dialect: Dialect[Any, Any]
+    ) -> None:
+        cluster = Cluster(dialect, after_refusal=Backoff(first=0.05, cap=0.1))
+        refusals = iter([Impossible("the Secret is wrong"), Impossible("the Secret is wrong")])
+        cluster.driver.before = lambda: _raise_next(refusals)
+        cluster.ask()
+        async with cluster.running():
+            await cluster.api.until(cluster.done)
+        assert cluster.problem() == ""
 
     @both
     async def test_an_error_that_passes_is_shown_and_then_cleared(self, dialect: Dialect[Any, Any]) -> None:

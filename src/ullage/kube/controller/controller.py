@@ -5,7 +5,7 @@ Level-triggered: `reconcile(key)` is told which object may need it, never what h
     returns None          at rest until something changes
     returns Requeue       again after that time at the latest
     Retryable             again after a backoff that grows with each failure in a row
-    Terminal              counted and logged; at rest until something changes
+    Terminal              counted and logged; at rest until something changes, or for `after_terminal` seconds
     anything else         a bug: logged with its traceback, then like Retryable
 """
 
@@ -93,13 +93,17 @@ class Controller(Generic[K]):
         backoff: Backoff | None = None,
         metrics: Metrics | None = None,
         longest_run: float = LONGEST_RUN,
+        after_terminal: float | None = None,
     ) -> None:
+        """`after_terminal` is for those who call somebody whose changes nothing tells of: after so many seconds a key is
+        tried again that was given up."""
         self.name = name
         self._reconcile = reconcile
         self._sources = tuple(sources)
         self._workers = workers
         self._clock = clock or SystemClock()
         self._longest_run = longest_run
+        self._after_terminal = after_terminal
         self._stopped = asyncio.Event()
         metrics = metrics or Metrics()
         self._count = {result: metrics.reconciles.labels(name, result) for result in _RESULTS}
@@ -174,8 +178,9 @@ class Controller(Generic[K]):
     def _settle(self, key: K, error: Exception) -> str:
         where = {"controller": self.name, "key": str(key)}
         if _all(error, Terminal):
-            self.queue.done(key)
-            logger.warning("reconcile gave up until something changes", extra={**where, "error": str(error)})
+            self.queue.done(key, after=self._after_terminal)
+            more = {} if self._after_terminal is None else {"delay": self._after_terminal}
+            logger.warning("reconcile gave up until something changes", extra={**where, "error": str(error), **more})
             return "terminal"
         delay = self.queue.failed(key, at_least=getattr(error, "retry_after", None) or 0.0)
         if _all(error, Retryable):

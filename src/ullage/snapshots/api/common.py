@@ -116,6 +116,11 @@ def reference(ref: Ref, *, kind: str, api_version: str) -> Json:
     return {"kind": kind, "apiVersion": api_version, "namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
 
 
+def secret_names(secret: Ref | None, *, name: str, namespace: str) -> dict[str, str | None]:
+    """The change to two annotations that makes them name a Secret, or none."""
+    return {name: secret.name if secret else None, namespace: secret.namespace if secret else None}
+
+
 def new_metadata(meta: Meta, *, finalizer: str, more: Mapping[str, str]) -> Json:
     """The metadata of a record that is to be created, with more annotations. One that would be empty is left out."""
     return {

@@ -41,6 +41,8 @@ class Storage:
         self.before: Callable[[], None] = lambda: None  # may raise: nothing is made
         self.after: Callable[[], None] = lambda: None  # may raise: it is made, and the answer is lost
 
+        self.discarding: Callable[[], None] = lambda: None  # may raise: nothing is deleted
+
     async def restore(self, restoration: Restoration) -> Restored:
         self._world.api.fuse.before(f"restore {restoration.name}")
         self.asked.append(restoration)
@@ -59,6 +61,7 @@ class Storage:
 
     async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
         self._world.api.fuse.before(f"discard {handle}")
+        self.discarding()
         self.discarded.append((handle, secrets))
         self.volumes.pop(handle, None)
         self._world.api.fuse.after()

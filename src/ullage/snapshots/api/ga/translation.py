@@ -24,6 +24,7 @@ from ullage.snapshots.api.common import (
     read_secret,
     read_size,
     reference,
+    secret_names,
     write_nanoseconds,
     write_size,
     write_time,
@@ -158,6 +159,11 @@ class Ga:
         if class_name and class_name != obj.spec.volume_snapshot_class_name:
             spec["volumeSnapshotClassName"] = class_name
         return Change(main={"spec": spec} if spec else None)
+
+    def record_class(self, obj: VolumeSnapshotContent, record: Record) -> Change:
+        names = secret_names(record.secret, name=SECRET_NAME, namespace=SECRET_NAMESPACE)
+        spec = {"volumeSnapshotClassName": record.class_name, "deletionPolicy": record.policy}
+        return Change(main={"metadata": {"annotations": names}, "spec": spec})
 
 
 GA: Final = Ga()

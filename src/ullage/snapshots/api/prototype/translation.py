@@ -23,6 +23,7 @@ from ullage.snapshots.api.common import (
     read_secret,
     read_size,
     reference,
+    secret_names,
     write_nanoseconds,
     write_size,
     write_time,
@@ -149,6 +150,10 @@ class Prototype:
         if class_name and class_name != obj.metadata.annotations.get(CLASS):
             main["metadata"] = {"annotations": {CLASS: class_name}}
         return Change(main=main or None)
+
+    def record_class(self, obj: VolumeSnapshotData, record: Record) -> Change:
+        names = secret_names(record.secret, name=SECRET_NAME, namespace=SECRET_NAMESPACE)
+        return Change(main={"metadata": {"annotations": {CLASS: record.class_name, **names}}})
 
 
 PROTOTYPE: Final = Prototype()

@@ -41,6 +41,7 @@ from ullage.snapshots.secrets import read_secrets
 from ullage.snapshots.source_volume import source_volume_of
 
 LONGEST_RESTORE: Final = 24 * 3600.0  # seconds: a copy may be large, and each backend sets limits of its own
+AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been mended, and nobody watches these
 
 # What this controller and that of `volume/reclaim` do besides watching.
 WRITES: Final = (
@@ -82,6 +83,7 @@ class Restorer:
             clock=self._clock,
             metrics=metrics,
             longest_run=LONGEST_RESTORE,
+            after_terminal=AFTER_REFUSAL,
         )
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -221,6 +223,12 @@ class Restorer:
         self._recorder.record(CLAIMS, claim, reason, note=blocker.message)
 
     def _failed(self, claim: PersistentVolumeClaim, error: Exception) -> None:
-        again = isinstance(error, Retryable)
-        reason, more = ("RestoreRetried", "; it is tried again") if again else ("RestoreFailed", "")
-        self._record_event(claim, Blocker(reason, f"{error}{more}"))
+        if isinstance(error, Retryable):
+            reason, again = "RestoreRetried", "it is tried again"
+        else:
+            minutes = int(AFTER_REFUSAL / 60)
+            reason, again = (
+                "RestoreFailed",
+                f"it is tried again when claim, class or snapshot change, or after {minutes} minutes",
+            )
+        self._record_event(claim, Blocker(reason, f"{error}; {again}"))

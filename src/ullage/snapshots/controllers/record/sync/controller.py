@@ -7,7 +7,6 @@ is about to be asked is in the API before it is asked; what it answers is writte
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,7 +17,7 @@ from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
-from ullage.kube.controller.attempts import Attempts
+from ullage.kube.controller.attempts import AFTER_REFUSAL, Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
@@ -28,6 +27,8 @@ from ullage.snapshots.controllers.record.sync.rules import (
     Decision,
     RecordFacts,
     Step,
+    edited_record,
+    edited_snapshot,
     mark_after,
     plan_record,
     poll_after,
@@ -53,6 +54,7 @@ class RecordSyncer:
         queues: VolumeQueues,
         clock: Clock | None = None,
         backoff: Backoff = BACKOFF,
+        after_refusal: Backoff = AFTER_REFUSAL,
     ) -> None:
         """`queues` follow the records already: they learn of every change before this controller does."""
         self._client = client
@@ -60,7 +62,7 @@ class RecordSyncer:
         self._backends = backends
         self._queues = queues
         self._clock = clock or SystemClock()
-        self._attempts: Attempts[RecordKey] = Attempts(backoff)
+        self._attempts: Attempts[RecordKey] = Attempts(backoff, after_refusal=after_refusal)
         # The volume queues for which a driver is being called, whatever the caches show, and the records that came meanwhile.
         self._busy: dict[str, set[RecordKey]] = {}
         self._wake: Callable[[RecordKey], None] = lambda key: None
@@ -69,7 +71,8 @@ class RecordSyncer:
         sources: list[Source[Any, RecordKey]] = []
         for lookup in self._lookups.values():
             sources.append(Source(lookup.records, self._of_record(lookup)))
-            sources.append(Source(lookup.snapshots, self._of_snapshot(lookup), when=_matters))
+            sources.append(Source(lookup.snapshots, self._of_snapshot(lookup), when=_matters(lookup)))
+            sources.append(Source(lookup.classes, _failed_of_class(lookup)))
         made = Controller("records", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
         self._wake = made.queue.add
         return made
@@ -127,7 +130,7 @@ class RecordSyncer:
         facts = self._fingerprint(lookup, record, decision)
         wait = self._attempts.wait(key, facts, self._clock.monotonic())
         if wait:
-            return None if math.isinf(wait) else Requeue(wait)
+            return Requeue(wait)
         asked = False
         try:
             secrets = await self._secrets(record.secret)
@@ -160,8 +163,9 @@ class RecordSyncer:
         """What a failure was about: whatever an edit could mend."""
         found = lookup.classes.get(Key("", record.class_name)) if record.class_name else None
         version = found.metadata.resource_version if found is not None else ""
+        snapshot = lookup.snapshot(record.ref.namespace, record.ref.name)
         step = Step.CREATE if decision.step is Step.MARK else decision.step
-        return (record.meta.uid, record.meta.generation, version, step)
+        return (record.meta.uid, edited_record(record), version, edited_snapshot(snapshot) if snapshot else (), step)
 
     # --- steps ---
 
@@ -230,11 +234,8 @@ class RecordSyncer:
         obj = await self._client.find(lookup.dialect.records, key.name)
         if obj is None:
             return None
-        if isinstance(error, Terminal):
-            self._attempts.stopped(key, failure.facts)
-            again = None
-        else:
-            again = Requeue(self._attempts.failed(key, failure.facts, self._clock.monotonic()))
+        note = self._attempts.refused if isinstance(error, Terminal) else self._attempts.failed
+        again = Requeue(note(key, failure.facts, self._clock.monotonic()))
         record = lookup.dialect.read_record(obj)
         mark = mark_after(record, error, asked=failure.asked)
         if mark != record.meta.annotations.get(CREATING):
@@ -270,6 +271,15 @@ class _Failure:
     facts: tuple[object, ...]
 
 
-def _matters(old: Any, new: Any) -> bool:
-    """A record cares whether its snapshot is there and is to stay, and not what its status says."""
-    return old is None or new is None or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+def _matters(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
+    """A record cares whether its snapshot is there and is to stay, and what people edit, but not what the status says."""
+
+    def facts(obj: Any) -> tuple[object, ...]:
+        return obj.metadata.deletion_timestamp, edited_snapshot(lookup.dialect.read_snapshot(obj))
+
+    return lambda old, new: old is None or new is None or facts(old) != facts(new)
+
+
+def _failed_of_class(lookup: SnapshotLookup) -> Callable[[Any], Iterable[RecordKey]]:
+    """Those that a class may have been edited for."""
+    return lambda one: [RecordKey(lookup.dialect.name, name) for name in lookup.failed_of_class(one.metadata.name)]

@@ -108,3 +108,18 @@ def poll_after(cut: datetime, now: datetime) -> float:
     """Seconds until an upload is looked at again: a fifth of the time that it has taken so far."""
     taken = (now - cut).total_seconds()
     return max(POLL[0], min(POLL[1], taken / 5))
+
+
+# --- what an edit may mend --------------------------------------------------------------------------------------------
+
+
+def edited_snapshot(snapshot: Snapshot) -> tuple[object, ...]:
+    """What of a snapshot people write. Any of it may be meant to mend a refusal, if only as a request to try again."""
+    meta = snapshot.meta
+    return meta.uid, snapshot.class_name, tuple(sorted(meta.labels.items())), tuple(sorted(meta.annotations.items()))
+
+
+def edited_record(record: Record) -> tuple[object, ...]:
+    """The same of a record, without the mark that every try writes."""
+    annotations = sorted((key, value) for key, value in record.meta.annotations.items() if key != CREATING)
+    return record.meta.generation, record.class_name, tuple(annotations)

@@ -23,7 +23,12 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.snapshots.controllers.snapshot.bind.rules import SnapshotFacts, SnapshotPlan, plan_snapshot
+from ullage.snapshots.controllers.snapshot.bind.rules import (
+    SnapshotFacts,
+    SnapshotPlan,
+    plan_snapshot,
+    wants_other_class,
+)
 from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
@@ -79,6 +84,10 @@ class Binder:
             Source(self._volumes.volumes, self._of_volume),
             Source(lookup.classes, lambda one: self._unbegun()),
         ]
+        if (
+            lookup.classes is not self._volumes.classes
+        ):  # a StorageClass may be what keeps a snapshot of this API from its class
+            sources.append(Source(self._volumes.classes, lambda one: self._unbegun()))
         name = f"snapshots-{self._dialect.name}"
         return Controller(name, sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
 
@@ -101,8 +110,12 @@ class Binder:
         """A class came or changed: snapshots that were stopped for want of one may go on."""
         for obj in self._lookup.snapshots.items():
             snapshot = self._dialect.read_snapshot(obj)
-            if not snapshot.state.record and not snapshot.imported_record:
+            if not snapshot.imported_record and (not snapshot.state.record or self._lacks_class(snapshot)):
                 yield Key(snapshot.meta.namespace, snapshot.meta.name)
+
+    def _lacks_class(self, snapshot: Snapshot) -> bool:
+        record = self._lookup.record(snapshot.state.record)
+        return record is not None and wants_other_class(snapshot, record)
 
     def _seen(self, old: Any, new: Any) -> None:
         read = self._dialect.read_snapshot
@@ -132,7 +145,7 @@ class Binder:
         if record is None and (snapshot.state.record or snapshot.meta.deletion_timestamp is not None):
             record = await self._read_record(name)  # the cache of records may be behind that of snapshots
         context = self._volumes.context(snapshot.meta.namespace, snapshot.claim)
-        begun = record is not None or bool(snapshot.imported_record)
+        begun = bool(snapshot.imported_record) or (record is not None and not wants_other_class(snapshot, record))
         facts = SnapshotFacts(
             snapshot=snapshot,
             record_name=name,
@@ -182,6 +195,8 @@ class Binder:
             await self._create_record(obj, plan.create_record)
         if plan.bind is not None and facts.record is not None:
             await self._bind_record(facts.record, plan)
+        if plan.reclass is not None:
+            await self._reclass_record(plan.reclass)
         if plan.delete_record and facts.record is not None:
             await self._delete_record(facts.record)
         if plan.state is not None:
@@ -222,6 +237,14 @@ class Binder:
         change = self._dialect.record_binding(found, plan.bind)
         if change.main is not None:
             await patch_seen(self._client, self._dialect.records, found, change.main)
+
+    async def _reclass_record(self, record: Record) -> None:
+        """Not where the driver may have been asked meanwhile: then the record has changed, and is looked at anew."""
+        found = self._lookup.records.get(Key("", record.meta.name))
+        if found is not None and found.metadata.resource_version == record.meta.resource_version:
+            change = self._dialect.record_class(found, record)
+            if change.main is not None:
+                await patch_seen(self._client, self._dialect.records, found, change.main)
 
     async def _delete_record(self, record: Record) -> None:
         with contextlib.suppress(NotFound):  # gone already: the cache will say so

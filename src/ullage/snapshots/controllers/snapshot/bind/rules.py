@@ -57,6 +57,7 @@ class SnapshotPlan:
     hold_claim: bool = False  # the claim must not go: a snapshot of it is being taken
     create_record: Record | None = None
     bind: Ref | None = None
+    reclass: Record | None = None  # the record as it is to be with another class
     delete_record: bool = False
     state: State | None = None
     release: bool = False  # the finalizers go
@@ -174,13 +175,34 @@ def _recorded(facts: SnapshotFacts) -> SnapshotPlan:
         return SnapshotPlan(state=replace(snapshot.state, ready=False, problem=lost, waiting=None))
     if problem := misbound(record, snapshot):
         return SnapshotPlan(state=State(problem=problem), release=True, driver=record.driver)
-    return SnapshotPlan(
+    plan = SnapshotPlan(
         protect=True,
         labels=labels_for(snapshot.claim, record.volume_name),
         hold_claim=in_progress(snapshot, record),
         state=_mirrored(facts, record),
         driver=record.driver,
     )
+    return _with_other_class(facts, record, plan) if wants_other_class(snapshot, record) else plan
+
+
+def wants_other_class(snapshot: Snapshot, record: Record) -> bool:
+    """Whether the snapshot was edited to name another class, and nothing can have been made with the one of the record."""
+    changed = bool(snapshot.class_name) and snapshot.class_name != record.class_name
+    return changed and not (record.handle or record.begun or record.imported)
+
+
+def _with_other_class(facts: SnapshotFacts, record: Record, plan: SnapshotPlan) -> SnapshotPlan:
+    source = find_source_volume(facts.snapshot, facts.context)
+    if isinstance(source, Problem):
+        return plan
+    found = find_class(facts.snapshot, source, context=facts.context, classes=facts.classes, defaults=facts.defaults)
+    if isinstance(found, SnapshotClass):
+        try:
+            secret = _secret(facts, found)
+            return replace(plan, reclass=replace(record, class_name=found.name, policy=found.policy, secret=secret))
+        except BadInput as error:
+            found = Problem("ClassInvalid", f"class {found.name}: {error}")
+    return replace(plan, state=State(record=record.meta.name, problem=found))
 
 
 def _mirrored(facts: SnapshotFacts, record: Record) -> State:

@@ -27,6 +27,7 @@ from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.restored_volume import FINALIZER, driver_of, handle_of, is_ours, secret_of
 from ullage.snapshots.secrets import read_secrets
 
+AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been mended, and nobody watches these
 DELETE_FAILED: Final = Reason("VolumeDeleteFailed", action="Restore", type="Warning")
 
 
@@ -49,7 +50,14 @@ class Reclaimer:
         self._recorder = recorder
 
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
-        return Controller("restored-volumes", sources(self._volumes), self.reconcile, clock=self._clock, metrics=metrics)
+        return Controller(
+            "restored-volumes",
+            sources(self._volumes),
+            self.reconcile,
+            clock=self._clock,
+            metrics=metrics,
+            after_terminal=AFTER_REFUSAL,
+        )
 
     async def reconcile(self, key: Key) -> Requeue | None:
         seen = self._volumes.volumes.get(key)
@@ -85,8 +93,8 @@ class Reclaimer:
             secrets = await read_secrets(self._client, secret_of(volume))
             await self._backends[driver_of(volume)].discard(handle_of(volume), secrets=secrets)
         except (Retryable, Terminal) as error:
-            again = "; it is tried again" if isinstance(error, Retryable) else ""
-            self._recorder.record(PERSISTENT_VOLUMES, volume, DELETE_FAILED, note=f"{error}{again}")
+            again = "" if isinstance(error, Retryable) else f" when it changes, or after {int(AFTER_REFUSAL / 60)} minutes"
+            self._recorder.record(PERSISTENT_VOLUMES, volume, DELETE_FAILED, note=f"{error}; it is tried again{again}")
             raise
         if not is_deleting(meta):
             await self._client.delete(PERSISTENT_VOLUMES, meta.name, uid=meta.uid)

@@ -19,6 +19,7 @@ from ullage.snapshots.data_source import RESTORING
 
 COPY = Key("team", "copy")
 PROTECTION = "kubernetes.io/pvc-protection"
+LATER = "; it is tried again when claim, class or snapshot change, or after 30 minutes"
 STEPS = [
     "patch persistentvolumeclaims copy",
     f"restore {NAME}",
@@ -159,7 +160,7 @@ async def test_what_is_impossible_is_told_and_nothing_is_held() -> None:
     world.storage.before = fails(Impossible("the snapshot has another size"))
     async with world.process() as process:
         assert isinstance(await process.look(), Terminal)
-    assert world.told.events == [("Warning", "RestoreFailed", "the snapshot has another size")]
+    assert world.told.events == [("Warning", "RestoreFailed", f"the snapshot has another size{LATER}")]
     assert world.finalizers() == [PROTECTION]
 
 
@@ -210,7 +211,7 @@ async def test_a_volume_that_is_too_small_is_deleted_again() -> None:
     async with world.process() as process:
         assert isinstance(await process.look(), Terminal)
     assert world.told.events == [
-        ("Warning", "RestoreFailed", "the storage system made 1073741824 bytes, 2147483648 were asked for")
+        ("Warning", "RestoreFailed", f"the storage system made 1073741824 bytes, 2147483648 were asked for{LATER}")
     ]
     assert (world.storage.volumes, world.finalizers()) == ({}, [PROTECTION])
 
@@ -232,7 +233,7 @@ async def test_a_persistent_volume_that_is_refused_leaves_no_volume_behind() -> 
     async with world.process() as process:
         assert isinstance(await process.look(), Terminal)
     assert (world.storage.volumes, world.finalizers()) == ({}, [PROTECTION])
-    assert world.told.events == [("Warning", "RestoreFailed", "a quota says no")]
+    assert world.told.events == [("Warning", "RestoreFailed", f"a quota says no{LATER}")]
 
 
 async def test_an_api_that_is_away_is_waited_for() -> None:
@@ -276,7 +277,7 @@ async def test_a_persistent_volume_of_that_name_that_is_not_ours_stays_as_it_is(
     async with world.process() as process:
         assert isinstance(await process.look(), Terminal)
     assert world.told.events == [
-        ("Warning", "RestoreFailed", f"PersistentVolume {NAME} is there already, and was not restored for this claim")
+        ("Warning", "RestoreFailed", f"PersistentVolume {NAME} is there already, and was not restored for this claim{LATER}")
     ]
     assert (world.storage.volumes, RESTORING in world.finalizers()) == ({}, False)
 

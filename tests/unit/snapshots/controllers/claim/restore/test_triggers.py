@@ -157,6 +157,41 @@ def test_what_is_impossible_is_tried_once_until_something_changes() -> None:
     assert RESTORING not in world.finalizers()
 
 
+def test_what_was_impossible_is_tried_again_after_a_long_time_though_nothing_changed() -> None:
+    """The Secret or the driver may have been mended: nothing tells of that."""
+
+    async def mended(world: World) -> None:
+        assert len(world.storage.asked) == 1
+        world.storage.before = lambda: None
+        await asyncio.sleep(3600)
+
+    world = in_virtual_time(asked_within(600, Impossible("no"), mended))
+    assert len(world.storage.asked) == 2
+    assert world.told.reasons == ["RestoreFailed", "Restored"]
+
+
+def test_a_volume_whose_deletion_was_refused_is_tried_again_after_a_long_time() -> None:
+    async def main() -> World:
+        world = World().everything()
+        async with running(world):
+            await calm(world)
+            world.bind()
+            world.storage.discarding = failing(Impossible("the password is wrong"))
+            world.delete_claim()
+            await asyncio.sleep(60)
+            assert world.volume() is not None
+            world.storage.discarding = lambda: None
+            await asyncio.sleep(3600)
+        return world
+
+    world = in_virtual_time(main())
+    assert (world.volume(), world.storage.volumes) == (None, {})
+    assert ("Warning", "VolumeDeleteFailed", REFUSED) in world.told.events
+
+
+REFUSED = "the password is wrong; it is tried again when it changes, or after 30 minutes"
+
+
 def test_what_may_work_later_is_tried_less_and_less_often() -> None:
     world = in_virtual_time(asked_within(600, NotNow("full")))
     # 0.02 s doubled up to 60 s: twelve tries in the first minute or so, one a minute after that.
