@@ -15,6 +15,8 @@ class Cutter:
         self.upstream = upstream
         self.after: Callable[[], int | None] = lambda: None
         self.refusing = False
+        self.silent = asyncio.Event()
+        self.connected = asyncio.Event()  # somebody has been here
         self.port = 0
         self.cuts = 0
         self._open: dict[asyncio.StreamWriter, asyncio.StreamWriter] = {}
@@ -40,6 +42,10 @@ class Cutter:
             for writer in pair:
                 writer.transport.abort()  # a reset: no goodbye from TLS or HTTP
 
+    def hush(self) -> None:
+        """Keeps every connection, old and new, and passes nothing on any more."""
+        self.silent.set()
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
             writer.transport.abort()
@@ -50,6 +56,7 @@ class Cutter:
             writer.transport.abort()
             return
         self._open[writer] = back
+        self.connected.set()
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -64,6 +71,8 @@ class Cutter:
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, room: int | None) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(65536):
+                if self.silent.is_set():
+                    continue
                 if room is not None and len(data) >= room:
                     sink.write(data[:room])
                     await sink.drain()

@@ -25,8 +25,10 @@ from ullage.errors import Retryable
 from ullage.http1 import bind
 from ullage.kube.client.client import Client
 from ullage.kube.review import Hook
+from ullage.shutdown import done_before
 
 READY_POLL: Final = 0.05  # seconds
+LEAVE_SECONDS: Final = 3.0  # for all else that ends with it: events, connections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,12 @@ class Settings:
     look_every: float = 30.0
     test_every: float = 60.0
     drain: float = 5.0
-    stop_seconds: int = 10
+    stop_seconds: int = 5
+
+    @property
+    def grace(self) -> float:
+        """From the stop to the end of the process."""
+        return self.drain + self.stop_seconds + LEAVE_SECONDS
 
 
 async def run_webhook(
@@ -78,12 +85,12 @@ async def run_webhook(
         )
         ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
         endpoint = Endpoint(_with_selftest(hooks, settings), metrics=metrics, clock=clock, checks=ready)
-        await rotation.open()
+        if not await done_before(stop, rotation.open()):
+            return
         async with serving(
             endpoint, certificate, sock=sock, drain=settings.drain, stop_seconds=settings.stop_seconds
         ) as server:
-            if await _ready(ready, stop):
-                await rotation.register()
+            if await _ready(ready, stop) and await done_before(stop, rotation.register()):
                 if serves is not None:
                     serves(settings.host, settings.port)
                 await _work([rotation.run(settings.look_every), test.run(settings.test_every)], server, stop=stop)

@@ -7,8 +7,9 @@ test, and not by the API server of a cluster where the role lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
 from ullage.kube.review import Hook
+from ullage.shutdown import done_before
 
 Verb = Literal["get", "create", "update", "patch", "delete"]
 T = TypeVar("T", bound=Object)
@@ -82,6 +84,25 @@ class Wiring:
     def hold(self, manager: AbstractAsyncContextManager[Any]) -> None:
         """Has something entered before the work begins and left after it has ended."""
         self.held.append(manager)
+
+    @asynccontextmanager
+    async def holding(self, stop: asyncio.Event) -> AsyncIterator[bool]:
+        """Inside the block everything that is held is entered; False: the stop came first. At its end all are left at once:
+        each may wait a moment for the API, and a process that was asked to stop has few."""
+        entered: list[AbstractAsyncContextManager[Any]] = []
+
+        async def enter() -> None:
+            for manager in self.held:
+                await manager.__aenter__()
+                entered.append(manager)
+
+        try:
+            yield await done_before(stop, enter())
+        finally:
+            leaving = (manager.__aexit__(None, None, None) for manager in reversed(entered))
+            failed = [one for one in await asyncio.gather(*leaving, return_exceptions=True) if isinstance(one, BaseException)]
+            if failed:
+                raise failed[0]
 
     def shared(self, make: Callable[[Wiring], S]) -> S:
         """What a function makes of this wiring: made when it is first asked for, and the same for everybody."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from pathlib import Path
 from typing import Annotated, Final
@@ -79,15 +78,19 @@ def csi_sidecar(
 async def _present(socket: Path, stop: asyncio.Event) -> str:
     """The name of the driver, once it is there; empty if it was never to be. In a pod the two start at the same time."""
     from ullage.errors import Retryable
+    from ullage.shutdown import done_before
     from ullage.snapshots.backends.csi.backend import CsiBackend
 
     logger = logging.getLogger(__name__)
-    while not stop.is_set():
-        try:
-            async with await CsiBackend.open(socket) as backend:
-                return backend.driver
-        except Retryable as error:
-            logger.warning("waiting for the driver", extra={"error": str(error)})
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
-    return ""
+
+    async def look() -> str:
+        while True:
+            try:
+                async with await CsiBackend.open(socket) as backend:
+                    return backend.driver
+            except Retryable as error:
+                logger.warning("waiting for the driver", extra={"error": str(error)})
+                await asyncio.sleep(LOOK_SECONDS)
+
+    looking = asyncio.ensure_future(look())
+    return looking.result() if await done_before(stop, looking) else ""

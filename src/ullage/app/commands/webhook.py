@@ -49,4 +49,5 @@ def webhook(
         lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,
         parent_fd=parent_fd,
+        grace=settings.grace,
     )

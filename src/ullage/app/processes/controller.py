@@ -29,7 +29,7 @@ from ullage.kube.slices import Slice, Wiring
 
 logger = logging.getLogger(__name__)
 
-GRACE_SECONDS: Final = 8.0  # for what is being reconciled when the stop comes; under the 10 of a supervisor
+GRACE_SECONDS: Final = 5.0  # for what is being reconciled when the stop comes; the process has 9 to end in
 READY_POLL: Final = 0.05
 
 
@@ -97,26 +97,14 @@ class _ControllerProcess:
             await self._lead(self._client)
             return
         leading = self._client.guarded(self._elector.guard)
-        running = asyncio.ensure_future(self._elector.run(lambda: self._lead(leading)))
-        stopping = asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done() and self._wiring is None:
-                running.cancel()  # it stands by: there is nothing to finish
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
-        finally:
-            stopping.cancel()
-            running.cancel()
+        await self._elector.run(lambda: self._lead(leading), stop=self._stop)
 
     async def _lead(self, client: Client) -> None:
         wiring = Wiring(client, instance=self._identity, metrics=Metrics())
         controllers = wiring.controllers(self._slices)
         self._wiring = wiring
         try:
-            async with contextlib.AsyncExitStack() as stack:
-                for held in wiring.held:
-                    await stack.enter_async_context(held)
+            async with wiring.holding(self._stop):  # where the stop came first, nothing is begun
                 await controller.run(wiring.caches, controllers, stop=self._stop, grace=self._settings.grace)
         finally:
             self._wiring = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -48,25 +47,24 @@ async def run_webhook(
 ) -> None:
     """Serves the slices' hooks until `stop` is set."""
     registry = CollectorRegistry()
-    async with Client(config, user_agent=user_agent("webhook")) as client, contextlib.AsyncExitStack() as stack:
+    async with Client(config, user_agent=user_agent("webhook")) as client:
         wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry))
         hooks = wiring.hooks(slices)
         refuse_self_locking(hooks)
-        for held in wiring.held:
-            await stack.enter_async_context(held)
-        serve = admission.run_webhook(
-            hooks,
-            client,
-            settings,
-            stop=stop,
-            checks=_cache_checks(wiring.caches),
-            metrics=admission_metrics.Metrics(registry),
-            serves=lambda host, port: serves(port) if serves else None,
-        )
-        try:
-            await _beside(wiring.caches, serve)
-        except (NotFound, Forbidden) as error:
-            raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
+        async with wiring.holding(stop):
+            serve = admission.run_webhook(
+                hooks,
+                client,
+                settings,
+                stop=stop,
+                checks=_cache_checks(wiring.caches),
+                metrics=admission_metrics.Metrics(registry),
+                serves=lambda host, port: serves(port) if serves else None,
+            )
+            try:
+                await _beside(wiring.caches, serve)
+            except (NotFound, Forbidden) as error:
+                raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
 
 
 def webhook_settings(**given: Any) -> admission.Settings:

@@ -27,6 +27,7 @@ from ullage.kube.builtin.coordination import LEASES, Lease, LeaseSpec
 from ullage.kube.controller.candidate import AcquireLease, Candidate, Record, Timing, Wait
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Meta
+from ullage.shutdown import done_before
 from ullage.times import micro_timestamp
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RELEASE_SECONDS = 5.0
+RELEASE_SECONDS = 1.0  # whoever waits longer for an API that is away may not end in time
 Observe = Callable[[str], None]
 
 
@@ -88,15 +89,15 @@ class Elector:
         if not self.leading:
             raise NotLeading(f"{self._candidate.identity} does not lead {self._namespace}/{self._name}")
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, work: Callable[[], Awaitable[None]], *, stop: asyncio.Event | None = None) -> None:
         """Waits to lead, runs `work`, runs for it again after each loss; until the work ends by itself, or this is cancelled.
+        From the `stop` on, which is the work's own too, it does not run for the lease any more.
 
         The work of a lost tenure has ended before the next begins. On the way out it ends first and is renewed for meanwhile;
         only then the Lease is given back, so that the next leader need not wait.
         """
         try:
-            while True:
-                await self._acquire()
+            while await done_before(stop or asyncio.Event(), self._acquire()):
                 if await self._lead(work):
                     return
         finally:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NOTE_BYTES: Final = 1024
-FLUSH_SECONDS: Final = 5.0
+FLUSH_SECONDS: Final = 1.0  # at the end of a process, which has a few seconds for everything
 _RETRY: Final = (1.0, 60.0)
 
 

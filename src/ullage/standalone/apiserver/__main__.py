@@ -19,6 +19,7 @@ from pathlib import Path
 
 import uvloop
 
+from ullage.shutdown import GRACE_SECONDS, exit_within
 from ullage.standalone.apiserver.limits.memory import return_memory
 from ullage.standalone.apiserver.server import listen, locked, running
 from ullage.standalone.apiserver.settings import Limits, Settings
@@ -75,11 +76,21 @@ def _arguments() -> argparse.Namespace:
 async def _run(settings: Settings, *, ready_fd: int | None, parent_fd: int | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def ask_to_stop() -> None:
+        if not stop.is_set():
+            stop.set()
+            exit_within(GRACE_SECONDS)  # what was acknowledged is on the disk
+
+    def orphaned(descriptor: int) -> None:
+        loop.remove_reader(descriptor)
+        ask_to_stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, ask_to_stop)
     if parent_fd is not None:
         # Nothing is ever written to it: readable means end of file.
-        loop.add_reader(parent_fd, stop.set)
+        loop.add_reader(parent_fd, orphaned, parent_fd)
     with listen(settings.port) as sock:
         async with running(settings, sock) as (_, serving):
             gc.freeze()  # what is there now stays: to look through it again and again would hold up requests

@@ -282,6 +282,41 @@ async def test_a_leader_that_stops_lets_its_work_end_and_then_gives_the_lease_ba
         await end(waiting)
 
 
+@pytest.mark.parametrize("trouble", [down, silent], ids=["is away", "gives no answers"])
+@virtual
+async def test_who_is_asked_to_stop_while_the_api(trouble: Trouble) -> None:
+    """…does not run for the lease again when it is lost meanwhile, and waits for no answer."""
+    runner, stop = Runner("one", LeaseApi(), []), asyncio.Event()
+
+    async def slow() -> None:
+        await asyncio.sleep(TIMING.renew_within * 3)
+
+    task = asyncio.ensure_future(runner.elector.run(slow, stop=stop))
+    await asyncio.sleep(1)
+    assert runner.elector.leading
+    runner.line.before = trouble
+    stop.set()
+    await asyncio.wait({task}, timeout=TIMING.renew_within + 3)
+    assert task.done()
+    await task
+    assert "lost" in runner.events
+
+
+@pytest.mark.parametrize("trouble", [None, down, silent], ids=["is led by another", "has no API", "gets no answers"])
+@virtual
+async def test_who_is_asked_to_stop_and_stands_by_ends_at_once(trouble: Trouble | None) -> None:
+    async with pair() as (one, other):
+        stop, waiting = asyncio.Event(), Runner("third", other.api, [])
+        waiting.line.before = trouble
+        task = asyncio.ensure_future(waiting.elector.run(waiting.work, stop=stop))
+        await asyncio.sleep(3)
+        stop.set()
+        asked = now()
+        await task
+        assert now() - asked < 0.1
+        assert (waiting.wrote(), one.api.spec.holder_identity) == ([], "one")
+
+
 @virtual
 async def test_work_that_does_not_end_keeps_the_lease_from_being_given_back() -> None:
     runner = Runner("one", LeaseApi(), [])
