@@ -15,7 +15,9 @@ from typing import Any, Final
 from bench.apiserver.wire import Connection
 from bench.ledger.maps_slice import CELL, MAPS
 from bench.ledger.ways import Scene, Stage, Way, added, configmap, stage
+from ullage.ledger.amounts import NOTHING
 from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.ledger.packing.sums import decode
 
 Json = dict[str, Any]
 HELD: Final = 20  # objects that each client keeps
@@ -107,7 +109,7 @@ async def _at_rest(here: Stage) -> str:
     deadline = time.monotonic() + REST
     while True:
         status = json.loads(await here.admin.call("GET", _ledger(here)))["status"]
-        counted = status["observed"][MAPS.name]["accounts"].get(CELL.account, {}).get(CELL.resource, "0")
+        counted = str(decode(status.get("sums", ""), ledger=here.tenants[0]).counted.get(MAPS.name, NOTHING)[CELL])
         if not status.get("pending") and counted == str(there):
             return ""
         if time.monotonic() > deadline:

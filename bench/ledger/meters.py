@@ -11,7 +11,7 @@ from prometheus_client import Histogram
 
 from ullage.ledger.api import Ledger
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.pending import decode
+from ullage.ledger.packing.pending import decode
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -20,11 +20,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.unit.ledger.counted import counted
 from tools.kube.build import programs
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS, NAMESPACE
-from ullage.ledger.pending import decode
+from ullage.ledger.packing.pending import decode
 
 from .api import Answer, Api
 from .choice import DISPOSABLE
@@ -148,9 +149,8 @@ class Tenant:
         return sorted(key.rpartition("/")[2] for key in found)
 
     def counted(self, kind: Kind[Any] = CUPS) -> str:
-        observed = self.ledger().get("status", {}).get("observed", {})
-        found: str = observed.get(kind.name, {}).get("accounts", {}).get(CELL.account, {}).get(CELL.resource, "0")
-        return found
+        found = counted(self.ledger().get("status", {}).get("sums", ""))
+        return found.get(kind.name, {}).get(CELL.account, {}).get(CELL.resource, "0")
 
     def end(self) -> None:
         for hooks in (HOOKS, MUTATING):

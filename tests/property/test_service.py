@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.counted import counted
 from tests.unit.ledger.simulated import (
     ACCOUNT,
     BY_TEAM,
@@ -45,7 +46,7 @@ from ullage.ledger.amounts import NOTHING
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Charge
 from ullage.ledger.limits import unreached
-from ullage.ledger.pending import decode
+from ullage.ledger.packing.pending import decode
 from ullage.ledger.service import decisions
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.folder import Folder
@@ -281,7 +282,7 @@ def check_promise(world: World) -> None:
     truth = sum(cup.spec.size for cup in world.server.all(CUPS))
     assert status.pending == ""
     assert CUPS.name in status.observed
-    assert status.observed[CUPS.name].accounts == ({"cups": {"size": str(truth)}} if truth else {})
+    assert counted(status.sums)[CUPS.name] == ({"cups": {"size": str(truth)}} if truth else {})
 
 
 @settings(max_examples=20, deadline=None)

@@ -32,8 +32,9 @@ _AMOUNT: Final = _mark(
 # one: a count that could not be written would refuse everything from then on.
 _MANY: Final = _mark(maxProperties=4096)
 
-PerAccount = Mapping[str, Mapping[str, Annotated[str, _AMOUNT]]]
 _Limits = Mapping[str, Annotated[Mapping[str, Annotated[str, _AMOUNT]], _mark(maxProperties=64)]]
+
+
 _NONE: Final[Mapping[str, Mapping[str, str]]] = {}
 
 
@@ -49,14 +50,12 @@ class LedgerSpec(Value):
 
 
 class Count(Value):
-    """What the objects of one kind use, as they were counted at one moment."""
+    """Up to where the objects of one kind are counted."""
 
     view: int
     """The position of the kind's watch (a resourceVersion) up to which changes are in the sums. It never goes back."""
     time: Annotated[str, _TIME]
     """When it was counted."""
-    accounts: PerAccount = _NONE
-    """The sums, by account and resource: bytes for storage and memory, cores for cpu, pieces for everything else."""
 
 
 class Fullest(Value):
@@ -84,14 +83,15 @@ class LedgerStatus(Value):
     observed_generation: int = 0
     """The metadata.generation that all of this was said about."""
     observed: Annotated[Mapping[str, Count], _WHOLE, _MANY] = {}
-    """What was counted, by kind: `snapshots.longhorn.io`, or `machines.cluster.k8s.io/<cluster>` for another cluster's."""
+    """Up to where is counted, by kind: `snapshots.longhorn.io`, or `machines.cluster.k8s.io/<cluster>` of another cluster."""
+    sums: str = ""
+    """What was counted at these positions, by kind, account and resource, and the accounts whose limits have been noticed by
+    whoever counts, in a compact form; `ullage ledger describe` shows them. It is a digit for the version of the encoding, then
+    base64 (URL alphabet, no padding) of a zlib stream of MessagePack."""
     pending: str = ""
-    """Requests that were admitted and are not counted yet, in a compact form; `ullage ledger describe` shows them. It is a
-    digit for the version of the encoding, then base64 (URL alphabet, no padding) of a zlib stream of MessagePack."""
+    """Requests that were admitted and are not counted yet, in the same form; `ullage ledger describe` shows them."""
     last_booking: Annotated[str, _TIME] = ""
     """When something was last booked, to the millisecond. No two bookings have the same time."""
-    limited: Annotated[tuple[str, ...], ATOMIC] = ()
-    """The accounts whose limits have been noticed by whoever counts."""
     since: Annotated[str, _TIME] = ""
     """When the ledger was first written, or an account got its first limit, by the clock of whoever noticed. Requests that
     were admitted before are in no booking; once they have ended, everything is counted anew."""
@@ -100,6 +100,9 @@ class LedgerStatus(Value):
     before `since`."""
     fullest: Fullest = Fullest()
     """The limit that is closest to being reached: what `kubectl get` shows."""
+    summary: Annotated[tuple[str, ...], ATOMIC] = ()
+    """The ten accounts that are closest to their limits, or use the most where there are fewer limits, a line for each:
+    rounded, not for programs. A last line says how many are left out; `ullage ledger describe` shows all."""
     conditions: Conditions = ()
     """`Ready`: what is counted is exact. `WithinLimits`: nothing that is used or reserved is past its limit."""
 

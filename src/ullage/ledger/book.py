@@ -319,7 +319,7 @@ def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
         refuse_negative(limits)
     accounts = frozenset(cell.account for cell in limits)
     if accounts - book.limited or book.since is None:
-        return replace(book, limits=limits, limited=accounts, since=now, exact_from={})
+        return replace(book, limits=limits, limited=accounts, since=_since(book, now), exact_from={})
     if limits == book.limits and accounts == book.limited:
         return book
     return replace(book, limits=limits, limited=accounts)
@@ -328,4 +328,9 @@ def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
 def emptied(book: Book, now: datetime) -> Book:
     """A book that knows nothing but its limits: everything is counted anew, and exact again after the request timeout."""
     limited = frozenset(cell.account for cell in book.limits)
-    return Book.of(limits=book.limits, last=book.last, limited=limited, since=now)
+    return Book.of(limits=book.limits, last=book.last, limited=limited, since=_since(book, now))
+
+
+def _since(book: Book, now: datetime) -> datetime:
+    """The time, but always later than the last: it names one wait, even where clocks differ."""
+    return now if book.since is None or now > book.since else book.since + timedelta(microseconds=1)

@@ -12,16 +12,19 @@ from datetime import UTC, datetime, timedelta
 from ullage.errors import Terminal
 from ullage.kube.objects import Conditions, set_condition
 from ullage.ledger.accounts import passed
-from ullage.ledger.amounts import Cell, Takings, parse_limits, spell
+from ullage.ledger.amounts import Cell, parse_limits, spell
 from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
 from ullage.ledger.book import Book, Observed, with_limits
-from ullage.ledger.pending import decode, encode
+from ullage.ledger.packing import pending, sums
+from ullage.ledger.packing.strings import PackedError
+from ullage.ledger.packing.sums import Sums
 from ullage.ledger.readiness import waiting
 from ullage.ledger.refusals import over_text
 from ullage.times import micro_timestamp, timestamp
 
 READY = "Ready"
 WITHIN_LIMITS = "WithinLimits"
+SHOWN = 10  # accounts that the summary spells out: the API server walks through each of its lines
 _LISTED = 5  # limits, or objects, that a condition spells out; the rest is counted
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,27 +36,33 @@ class LedgerError(Terminal):
 def book_of(ledger: Ledger, *, now: datetime) -> Book:
     """The book that a ledger stands for. Limits that nobody has noticed before are noticed now."""
     status, name = ledger.status, ledger.metadata.name
-    pending = decode(status.pending, ledger=name)
+    attempts, counted = pending.decode(status.pending, ledger=name), _sums(ledger)
     try:
         book = Book.of(
             limits=parse_limits(ledger.spec.limits, field="spec.limits"),
             observed={
-                kind: Observed(
-                    one.view,
-                    datetime.fromisoformat(one.time),
-                    Takings.parse(one.accounts, field=f"status.observed.{kind}.accounts"),
-                )
+                kind: Observed(one.view, datetime.fromisoformat(one.time), counted.counted[kind])
                 for kind, one in status.observed.items()
             },
-            pending=pending,
+            pending=attempts,
             last=_milliseconds(status.last_booking),
-            limited=frozenset(status.limited),
+            limited=counted.limited,
             since=_moment(status.since),
             exact_from=status.exact_from,
         )
         return with_limits(book, book.limits, now)
     except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
         raise LedgerError(f"ledger {name}: {error}") from error
+
+
+def _sums(ledger: Ledger) -> Sums:
+    """The sums, one for each position that they belong to. What was counted once is not taken for nothing: another version
+    may have written it in a field that is not read here."""
+    found = sums.decode(ledger.status.sums, ledger=ledger.metadata.name)
+    for missing in sorted(ledger.status.observed.keys() ^ found.counted.keys()):
+        what = "sums" if missing in ledger.status.observed else "position"
+        raise PackedError(ledger.metadata.name, "status.sums", f"{missing} was counted, and has no {what}")
+    return found
 
 
 def newly_limited(ledger: Ledger, known: Book) -> bool:
@@ -69,16 +78,14 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
     return LedgerStatus(
         change=ledger.spec.change,
         observed_generation=ledger.metadata.generation,
-        observed={
-            kind: Count(view=one.view, time=timestamp(one.time), accounts=one.sums.written())
-            for kind, one in sorted(book.observed.items())
-        },
-        pending=encode(book.pending),
+        observed={kind: Count(view=one.view, time=timestamp(one.time)) for kind, one in sorted(book.observed.items())},
+        sums=sums.encode(Sums({kind: one.sums for kind, one in book.observed.items()}, book.limited)),
+        pending=pending.encode(book.pending),
         last_booking=micro_timestamp(_EPOCH + timedelta(milliseconds=book.last)) if book.last else "",
-        limited=tuple(sorted(book.limited)),
         since=micro_timestamp(book.since) if book.since else "",
         exact_from=dict(sorted(book.exact_from.items())),
         fullest=fullest(book),
+        summary=summary(book, ledger.metadata.name),
         conditions=_conditions(
             book,
             status.conditions,
@@ -96,9 +103,8 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
-    sums = {kind: count.accounts for kind, count in status.observed.items()}
-    rest = (status.limited, status.since, status.exact_from, status.conditions, status.fullest)
-    return sums, status.change, status.pending, *rest
+    rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary)
+    return status.sums, status.change, status.pending, *rest
 
 
 def _moment(text: str) -> datetime | None:
@@ -166,8 +172,29 @@ def fullest(book: Book) -> Fullest:
     )
 
 
+def summary(book: Book, ledger: str) -> tuple[str, ...]:
+    """The accounts that are closest to their limits, then those without a limit that use the most: a line for each, and one
+    that says what is left out."""
+    limited = sorted(book.limits, key=lambda cell: (-_share(book, cell), cell))
+    rest = sorted({*book.used, *book.reserved} - book.limits.keys(), key=lambda cell: (-_taken(book, cell), cell))
+    found = [*limited, *rest]
+    more = [f"and {len(found) - SHOWN} more: see `ullage ledger describe {ledger}`"] if len(found) > SHOWN else []
+    return *(_line(book, cell) for cell in found[:SHOWN]), *more
+
+
+def _line(book: Book, cell: Cell) -> str:
+    """`snapshots/vm/db storage: used 60Gi, reserved 0, limit 80Gi`."""
+    name, limit = cell.resource, book.limits.get(cell)
+    allowed = "no limit" if limit is None else f"limit {spell(name, limit, down=True)}"
+    return f"{cell.account} {name}: used {spell(name, book.used[cell])}, reserved {spell(name, book.reserved[cell])}, {allowed}"
+
+
+def _taken(book: Book, cell: Cell) -> int:
+    return (book.used[cell] + book.reserved[cell]).nanos
+
+
 def _share(book: Book, cell: Cell) -> float:
-    taken, limit = (book.used[cell] + book.reserved[cell]).nanos, book.limits[cell].nanos
+    taken, limit = _taken(book, cell), book.limits[cell].nanos
     return taken / limit if limit else float("inf") if taken else 0.0
 
 

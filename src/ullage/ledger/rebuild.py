@@ -19,7 +19,7 @@ _ALL: Final = frozenset({"all kinds"})  # said to be waited for, until somebody 
 
 def rebuilt(ledger: Ledger, *, now: datetime) -> Ledger:
     """The ledger to be written. It is not Ready: requests that are on their way are in no count and in no attempt."""
-    readable = replace(ledger, status=replace(ledger.status, pending="", observed={}))
+    readable = replace(ledger, status=replace(ledger.status, pending="", sums="", observed={}))
     book = emptied(book_of(readable, now=now), now)
     sources = frozenset(ledger.status.observed) or _ALL
     return replace(ledger, status=status_of(book, ledger, sources=sources, now=now))

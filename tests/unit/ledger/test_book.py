@@ -447,6 +447,18 @@ def test_limits_that_did_not_change_are_the_same_book() -> None:
     assert with_limits(state, parse_limits(space("1Gi")), LATER) is state
 
 
+def test_every_wait_has_a_time_of_its_own_whatever_clocks_say() -> None:
+    """Whoever waits tells by it whether there is a newer first limit to wait for."""
+    first = with_limits(Book.of(limits={}), parse_limits(space("1Gi")), BEGIN)
+    more = {**space("1Gi"), "machines": {"cpu": "1"}}
+    for moment in (BEGIN, BEGIN - timedelta(hours=1)):
+        second = with_limits(first, parse_limits(more), moment)
+        assert first.since is not None
+        assert second.since is not None
+        assert second.since > first.since
+    assert emptied(first, BEGIN).since != first.since
+
+
 def test_an_emptied_book_keeps_its_limits_and_waits_again() -> None:
     state, _ = book(opened(space("10Gi"), space("2Gi")), creation("a", space("1Gi")), BEGIN)
     empty = emptied(state, LATER)

@@ -16,8 +16,9 @@ from ullage.kube.objects import find_condition
 from ullage.ledger.amounts import Takings, parse_limits
 from ullage.ledger.api import LEDGERS, Fullest, Ledger, LedgerSpec, LedgerStatus
 from ullage.ledger.book import Book, Observed, with_limits
-from ullage.ledger.codec import LedgerError, book_of, fullest, says_more, status_of
-from ullage.ledger.pending import PendingError
+from ullage.ledger.codec import SHOWN, LedgerError, book_of, fullest, says_more, status_of, summary
+from ullage.ledger.packing.strings import PackedError
+from ullage.ledger.packing.sums import Sums, encode
 
 TIMEOUT = timedelta(seconds=60)
 Written = dict[str, dict[str, str]]
@@ -65,14 +66,10 @@ def test_limits_are_noticed_when_a_ledger_is_read() -> None:
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        pytest.param({"pending": "9"}, PendingError, id="what is pending"),
+        pytest.param({"pending": "9"}, PackedError, id="what is pending"),
         pytest.param({"lastBooking": "noon"}, LedgerError, id="a time that is none"),
         pytest.param({"lastBooking": "2026-01-01T00:00:00"}, LedgerError, id="a time without a zone"),
-        pytest.param(
-            {"observed": {"pods": {"view": 1, "time": "2026-01-01T00:00:00Z", "accounts": {"a": {"b": "x"}}}}},
-            LedgerError,
-            id="a sum",
-        ),
+        pytest.param({"sums": "9"}, PackedError, id="what is counted"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_that_names_the_ledger(status: dict[str, Any], error: type[Exception]) -> None:
@@ -80,7 +77,22 @@ def test_what_cannot_be_read_is_an_error_that_names_the_ledger(status: dict[str,
         book_of(ledger(msgspec.convert(status, LedgerStatus)), now=BEGIN)
 
 
-SUM = {"view": 1, "time": "2026-01-01T00:00:00Z", "accounts": {"a/b": {"cpu": "-1"}}}
+PODS = {"pods": {"view": 1, "time": "2026-01-01T00:00:00Z"}}
+CUPS = encode(Sums({"cups": Takings.parse({"a/b": {"cpu": "1"}})}))
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        pytest.param({"observed": PODS}, "pods was counted, and has no sums", id="as it was written before sums were packed"),
+        pytest.param({"sums": CUPS}, "cups was counted, and has no position", id="sums without the position they belong to"),
+        pytest.param({"observed": PODS, "sums": CUPS}, "cups was counted, and has no position", id="of another kind"),
+    ],
+)
+def test_what_was_counted_is_not_taken_for_nothing(status: dict[str, Any], problem: str) -> None:
+    remedy = "`ullage ledger rebuild ns-lab` empties it and counts anew"
+    with pytest.raises(PackedError, match=f"^ledger ns-lab: status.sums cannot be read: {problem}; {remedy}$"):
+        book_of(ledger(msgspec.convert(status, LedgerStatus)), now=BEGIN)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +100,6 @@ SUM = {"view": 1, "time": "2026-01-01T00:00:00Z", "accounts": {"a/b": {"cpu": "-
     [
         pytest.param(ledger(limits={"a/b": {"cpu": "-1"}}), "spec.limits.a/b.cpu -1: an amount is not negative", id="a limit"),
         pytest.param(ledger(limits={"a/b": {"cpu": "x"}}), "spec.limits.a/b.cpu x: quantities must", id="a limit that is none"),
-        pytest.param(
-            ledger(msgspec.convert({"observed": {"pods": SUM}}, LedgerStatus)),
-            "status.observed.pods.accounts.a/b.cpu -1: an amount is not negative",
-            id="a sum",
-        ),
     ],
 )
 def test_an_amount_that_cannot_be_is_refused_with_its_field(read: Ledger, message: str) -> None:
@@ -239,6 +246,63 @@ def test_of_many_limits_that_are_passed_a_few_are_spelled_out() -> None:
 def test_what_kubectl_get_shows(limits: Written, used: Written, expected: Fullest) -> None:
     book = Book.of(limits=parse_limits(limits), observed={KIND: Observed(1, BEGIN, Takings.parse(used))})
     assert fullest(book) == expected
+
+
+def used_by(**amounts: str) -> Takings:
+    return Takings.parse({account: {"storage": amount} for account, amount in amounts.items()})
+
+
+MANY = {f"a{number:02}": f"{number + 1}Gi" for number in range(12)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "expected"),
+    [
+        pytest.param({}, {}, (), id="nothing"),
+        pytest.param(
+            {"a": "10Gi", "b": "4Gi", "c": "0"},
+            {"a": "4Gi", "b": "3Gi", "d": "9Gi", "e": "10Gi"},
+            (
+                "b storage: used 3Gi, reserved 0, limit 4Gi",
+                "a storage: used 4Gi, reserved 0, limit 10Gi",
+                "c storage: used 0, reserved 0, limit 0",
+                "e storage: used 10Gi, reserved 0, no limit",
+                "d storage: used 9Gi, reserved 0, no limit",
+            ),
+            id="by share of the limit, then by use",
+        ),
+        pytest.param(
+            {},
+            MANY,
+            (
+                *(f"a{number:02} storage: used {number + 1}Gi, reserved 0, no limit" for number in range(11, 1, -1)),
+                "and 2 more: see `ullage ledger describe ns-lab`",
+            ),
+            id="of many the largest, and how many are left out",
+        ),
+    ],
+)
+def test_what_kubectl_describe_shows(limits: dict[str, str], used: dict[str, str], expected: tuple[str, ...]) -> None:
+    allowed = parse_limits({account: {"storage": amount} for account, amount in limits.items()})
+    assert summary(Book.of(limits=allowed, observed={KIND: Observed(1, BEGIN, used_by(**used))}), "ns-lab") == expected
+
+
+def test_what_the_api_server_walks_through_does_not_grow_with_the_accounts() -> None:
+    """Every cell of a status costs it at every booking, so there are as many for a thousand accounts as for eleven."""
+
+    def cells(accounts: int) -> int:
+        limits = {f"a{number}": "9Gi" for number in range(accounts)}
+        allowed = parse_limits({account: {"storage": amount} for account, amount in limits.items()})
+        found = with_limits(Book.of(limits={}, observed={KIND: Observed(1, BEGIN, used_by(**limits))}), allowed, BEGIN)
+        return nodes(msgspec.to_builtins(written(found, limits={})))
+
+    assert cells(1000) == cells(11)
+    assert cells(1000) <= cells(1) + SHOWN
+
+
+def nodes(value: object) -> int:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return 1 + sum(nodes(one) for one in inside)
 
 
 def test_every_field_is_explained() -> None:

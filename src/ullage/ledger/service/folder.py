@@ -172,13 +172,13 @@ class _Track:
     touched_at: float = float("-inf")  # when somebody else was seen to write it
     own: str = ""  # the version that a fold of ours got
     wrote_at: float = float("-inf")
-    since: tuple[str, tuple[str, ...]] = ("", ())  # the noticed limits that are waited for, and since when they are
+    since: str = ""  # when the first limits were noticed that are waited for, by the clock of whoever did
     since_seen_at: float = float("inf")
 
     def unseen_have_ended(self, ledger: Ledger, now: float, timeout: float) -> bool:
         """Whether all requests have ended that were admitted before the ledger, or its latest first limit, was written: on our
         own clock, from our first sight of that, so it does not matter what time it is elsewhere."""
-        since = (ledger.status.since, ledger.status.limited)
+        since = ledger.status.since
         if since != self.since:
             self.since, self.since_seen_at = since, now
         return bool(ledger.status.since) and now - self.since_seen_at > timeout

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from tests.unit.ledger.counted import counted
 from ullage.cli.common.text import structured
 from ullage.cli.ledger import text
 from ullage.kube.kinds import Meta
@@ -16,7 +17,8 @@ from ullage.ledger.amounts import Cell, Takings
 from ullage.ledger.api import Count, Ledger, LedgerSpec, LedgerStatus
 from ullage.ledger.book import Charge, book
 from ullage.ledger.codec import book_of, status_of
-from ullage.ledger.pending import PendingError
+from ullage.ledger.packing.strings import PackedError
+from ullage.ledger.packing.sums import Sums, encode
 from ullage.ledger.rebuild import rebuilt
 from ullage.quantity import Quantity
 
@@ -32,12 +34,15 @@ def gib(count: int) -> Takings:
 
 def ledger(*, pending: bool = True) -> Ledger:
     """10 of 100 GiB are counted; 3 more were asked for, by an update, half a minute ago."""
-    count = Count(view=4711, time="2026-05-01T11:50:00Z", accounts={"snapshots/namespace": {"storage": "10Gi"}})
+    sums = Sums({KIND: gib(10)}, frozenset({CELL.account}))
     plain = Ledger(
         metadata=Meta(name="ns-team-a", namespace="ullage-system", creation_timestamp="2026-04-28T12:00:00Z"),
         spec=LedgerSpec(limits={"snapshots/namespace": {"storage": "100Gi"}}),
         status=LedgerStatus(
-            observed={KIND: count}, since="2026-05-01T11:00:00Z", limited=("snapshots/namespace",), exact_from={KIND: 4711}
+            observed={KIND: Count(view=4711, time="2026-05-01T11:50:00Z")},
+            sums=encode(sums),
+            since="2026-05-01T11:00:00Z",
+            exact_from={KIND: 4711},
         ),
     )
     found = book_of(plain, now=NOW)
@@ -113,12 +118,12 @@ def test_structured_output_is_the_object(output: str) -> None:
     shown = structured(text.as_json(ledger()), output)
     read = json.loads(shown) if output == "json" else yaml.safe_load(shown)
     assert (read["kind"], read["metadata"]["name"]) == ("Ledger", "ns-team-a")
-    assert read["status"]["observed"][KIND]["accounts"] == {"snapshots/namespace": {"storage": "10Gi"}}
+    assert read["status"]["summary"] == ["snapshots/namespace storage: used 10Gi, reserved 3Gi, limit 100Gi"]
 
 
 def test_a_ledger_that_cannot_be_read_says_how_to_go_on() -> None:
     broken = replace(ledger(), status=LedgerStatus(pending="2garbage"))
-    with pytest.raises(PendingError, match="ullage ledger rebuild ns-team-a"):
+    with pytest.raises(PackedError, match="ullage ledger rebuild ns-team-a"):
         text.described(broken, now=NOW)
 
 
@@ -126,7 +131,7 @@ def test_a_rebuilt_ledger_is_empty_and_not_ready_and_its_stamps_go_on() -> None:
     before = ledger()
     broken = replace(before, status=replace(before.status, pending="2garbage"))
     after = rebuilt(broken, now=NOW)
-    assert (after.status.pending, after.status.observed) == ("", {})
+    assert (after.status.pending, after.status.observed, counted(after.status.sums)) == ("", {}, {})
     assert after.spec == before.spec
     assert after.status.last_booking == before.status.last_booking, "no stamp is given twice"
     assert {one.type: one.status for one in after.status.conditions} == {"Ready": "False", "WithinLimits": "True"}

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from tests.unit.kube.virtual_time import in_virtual_time
+from tests.unit.ledger.counted import counted
 from tests.unit.ledger.simulated import ACCOUNT, BY_TEAM, CUPS, LEDGER, Cup, CupSpec, Server, ledger, takes, team_of
 from tests.unit.ledger.slices import PLATES, review, running, slice_of, wired
 from ullage.kube.cache.cache import Cache
@@ -77,7 +78,7 @@ async def test_kinds_of_two_slices_are_counted_by_one_folder_and_the_ledger_is_r
         server.put(PLATES, made(PLATES, "d", 1))
         await asyncio.sleep(20)
         status = server.ledger().status
-        assert {kind: one.accounts["cups"]["size"] for kind, one in status.observed.items()} == {
+        assert {kind: sums["cups"]["size"] for kind, sums in counted(status.sums).items()} == {
             CUPS.name: "3",
             PLATES.name: "4",
         }

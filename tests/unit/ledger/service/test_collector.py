@@ -11,7 +11,9 @@ from prometheus_client.exposition import generate_latest
 
 from ullage.kube.cache.cache import Cache
 from ullage.kube.kinds import Meta
+from ullage.ledger.amounts import Takings
 from ullage.ledger.api import Count, Ledger, LedgerSpec, LedgerStatus
+from ullage.ledger.packing.sums import Sums, encode
 from ullage.ledger.service.collector import AccountCollector
 
 GIB = 2**30
@@ -30,11 +32,11 @@ class Ledgers:
 def ledger(
     name: str, limits: Mapping[str, Mapping[str, str]], *, used: str = "0", pending: str = "", version: int = 1
 ) -> Ledger:
-    sums = {"all": {"storage": used}, "unlimited": {"storage": used}}
+    sums = Sums({"cups": Takings.parse({"all": {"storage": used}, "unlimited": {"storage": used}})})
     return Ledger(
         metadata=Meta(name=name, resource_version=str(version)),
         spec=LedgerSpec(limits=limits),
-        status=LedgerStatus(observed={"cups": Count(view=1, time="2026-05-01T11:50:00Z", accounts=sums)}, pending=pending),
+        status=LedgerStatus(observed={"cups": Count(view=1, time="2026-05-01T11:50:00Z")}, sums=encode(sums), pending=pending),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.counted import counted
 from tests.unit.ledger.simulated import BY_TEAM, CUPS, LEDGER, STAMP, CupSpec, Server, creating, cup_key, ledger
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
@@ -75,7 +76,7 @@ def test_a_system_at_rest_is_counted_and_then_written_no_more() -> None:
                 server.cup(name)
             await asyncio.sleep(20)
             status = server.ledger().status
-            assert (status.pending, status.observed[CUPS.name].accounts) == ("", {"cups": {"size": "2"}})
+            assert (status.pending, counted(status.sums)) == ("", {CUPS.name: {"cups": {"size": "2"}}})
             before = writes(server)
             await asyncio.sleep(600)
             assert writes(server) == before
@@ -95,9 +96,9 @@ def test_a_ledger_that_is_booked_all_the_time_is_left_alone() -> None:
                 server.cup(f"cup-{number}")
                 await asyncio.sleep(0.1)
             assert metrics.registry.get_sample_value("ullage_ledger_folds_total") == before
-            assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "99"}}, "bookings fold"
+            assert counted(server.ledger().status.sums)[CUPS.name] == {"cups": {"size": "99"}}, "bookings fold"
             await asyncio.sleep(3)
-            assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "100"}}
+            assert counted(server.ledger().status.sums)[CUPS.name] == {"cups": {"size": "100"}}
 
     run(test)
 
@@ -113,7 +114,7 @@ def test_objects_that_come_and_go_are_written_once_a_second_at_most() -> None:
                 await asyncio.sleep(0.1)
             assert 5 <= writes(server) - before <= 11
             await asyncio.sleep(2)
-            assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "100"}}
+            assert counted(server.ledger().status.sums)[CUPS.name] == {"cups": {"size": "100"}}
 
     run(test)
 
@@ -144,7 +145,7 @@ def state(server: Server, name: str) -> tuple[str, str]:
     status = server.get(LEDGERS, Key(NAMESPACE, name)).status
     ready = find_condition(status.conditions, "Ready")
     assert ready is not None
-    return ready.message, status.observed[CUPS.name].accounts["cups"]["size"]
+    return ready.message, counted(status.sums)[CUPS.name]["cups"]["size"]
 
 
 def test_an_attempt_that_never_became_anything_goes_after_its_expiry() -> None:

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.ledger.counted import counted
 from tests.unit.ledger.simulated import BY_TEAM, CUPS, LEDGER, Cup, CupSpec, Server, creating, cup_key, ledger, takes
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
@@ -20,7 +21,7 @@ from ullage.kube.errors import Forbidden, Unavailable
 from ullage.ledger.api import LEDGERS, NAMESPACE, LedgerStatus
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Charge
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.pending import decode
+from ullage.ledger.packing.pending import decode
 from ullage.ledger.service import decisions
 from ullage.ledger.service.batcher import Settings, Stopping
 from ullage.ledger.service.decisions import Verdict
@@ -228,7 +229,7 @@ async def test_a_booking_folds_what_its_process_has_seen(server: Server) -> None
         await asyncio.sleep(0.1)
         await ask(service, creating("two"))
     assert pending(server) == ["uid-two"]
-    assert server.ledger().status.observed[CUPS.name].accounts == {"cups": {"size": "1"}}
+    assert counted(server.ledger().status.sums)[CUPS.name] == {"cups": {"size": "1"}}
 
 
 @simulated

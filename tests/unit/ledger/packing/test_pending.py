@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Attempt, Slot, key_of
-from ullage.ledger.pending import PendingError, decode, encode
+from ullage.ledger.packing.pending import decode, encode
+from ullage.ledger.packing.strings import PackedError
 from ullage.quantity import Format, Quantity
 
 NIL = "00000000-0000-0000-0000-000000000000"
@@ -172,22 +173,22 @@ def test_the_valid_string_of_these_tests_is_valid() -> None:
     ],
 )
 def test_any_other_string_is_an_error_that_names_the_ledger(text: str) -> None:
-    with pytest.raises(PendingError, match=r"ledger ns-lab: status\.pending cannot be read: .+ledger rebuild ns-lab"):
+    with pytest.raises(PackedError, match=r"ledger ns-lab: status\.pending cannot be read: .+ledger rebuild ns-lab"):
         decode(text, ledger="ns-lab")
 
 
 def test_an_amount_of_less_than_nothing_is_named() -> None:
-    with pytest.raises(PendingError, match=r"a\.cpu -90: an amount is not negative"):
+    with pytest.raises(PackedError, match=r"a\.cpu -90: an amount is not negative"):
         decode(columns(amounts=[[[0, "-90"]]]), ledger="ns-lab")
 
 
 @given(st.text())
 def test_whatever_is_given_nothing_else_is_raised(text: str) -> None:
-    with contextlib.suppress(PendingError):
+    with contextlib.suppress(PackedError):
         assert encode(decode(text, ledger="x")) == text
 
 
 def test_a_string_that_inflates_without_end_is_refused() -> None:
     bomb = zlib.compress(b"\0" * (32 << 20))
-    with pytest.raises(PendingError):
+    with pytest.raises(PackedError):
         decode("2" + base64.urlsafe_b64encode(bomb).decode().rstrip("="), ledger="x")

@@ -1,7 +1,7 @@
 """Attempts as one compact string, for `status.pending`.
 
-A typed map of 500 attempts costs the API server twenty times as much per write as one string of a few KiB. The encoding
-(version 2): the digit `2`, then base64 (URL alphabet, no padding) of a zlib stream of one MessagePack array of columns:
+A typed map of 500 attempts costs the API server twenty times as much per write as one string of a few KiB. Version 2
+(`strings.py`) is one MessagePack array of columns:
 
     0  cells: a list of [account, resource]
     1  amounts: a list of lists of [index into 0, canonical quantity]; each list is what one object takes
@@ -13,37 +13,23 @@ A typed map of 500 attempts costs the API server twenty times as much per write 
     7  what each attempt takes: an index into 1
     8  the version of the object that each attempt changes, or nil for a create
     9  which attempts are growth that had happened: places in the columns 6 to 8, in order
-
-Nothing else is accepted: what cannot be read exactly would have to be guessed, and a guess may overshoot.
 """
 
 from __future__ import annotations
 
-import base64
 import re
-import zlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from ullage.errors import Terminal
 from ullage.ledger.amounts import Cell, Takings, parse_amount
 from ullage.ledger.book import NO_UID, Attempt, Slot
+from ullage.ledger.packing.strings import Packing
 
-VERSION = "2"
-_LARGEST = 16 << 20  # bytes once inflated: far more than an API object may have, far less than hurts
 _UUIDS = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})+")
 _NIL = "00000000-0000-0000-0000-000000000000"
 Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class PendingError(Terminal):
-    """A string that is not what was written. Says which ledger has it, and how to go on."""
-
-    def __init__(self, ledger: str, problem: str) -> None:
-        remedy = f"`ullage ledger rebuild {ledger}` empties it and counts anew"
-        super().__init__(f"ledger {ledger}: status.pending cannot be read: {problem}; {remedy}")
 
 
 class _Key(NamedTuple):
@@ -66,7 +52,7 @@ class _Columns(NamedTuple):
     grown: list[Count]
 
 
-_decoder = msgspec.msgpack.Decoder(_Columns)
+_PACKING: Final = Packing("status.pending", "2", _Columns)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -89,8 +75,7 @@ def encode(pending: Mapping[str, Slot]) -> str:
         [attempt.on_version for attempt in attempts],
         [place for place, attempt in enumerate(attempts) if attempt.grown],
     )
-    packed = msgspec.msgpack.encode((list(tables.cells), list(tables.amounts), list(tables.places), *columns))
-    return VERSION + base64.urlsafe_b64encode(zlib.compress(packed)).decode().rstrip("=")
+    return _PACKING.pack((list(tables.cells), list(tables.amounts), list(tables.places), *columns))
 
 
 class _Tables:
@@ -123,22 +108,7 @@ def _packed(uids: list[str]) -> bytes | list[str]:
 
 def decode(text: str, *, ledger: str) -> dict[str, Slot]:
     """What `encode` was given. Any other string is an error that names the ledger."""
-    if not text:
-        return {}
-    if text[0] != VERSION:
-        raise PendingError(ledger, f"version {text[0]!r} of the encoding is not known here, only {VERSION!r}")
-    try:
-        return _slots(_decoder.decode(_inflated(text[1:])))
-    except (ValueError, LookupError, msgspec.DecodeError, zlib.error) as error:
-        raise PendingError(ledger, str(error)) from error
-
-
-def _inflated(text: str) -> bytes:
-    stream = zlib.decompressobj()
-    packed = stream.decompress(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True), _LARGEST)
-    if not stream.eof or stream.unused_data:
-        raise ValueError("the stream does not end where it should")
-    return packed
+    return _PACKING.unpack(text, _slots, ledger=ledger) if text else {}
 
 
 def _slots(columns: _Columns) -> dict[str, Slot]:
