@@ -32,6 +32,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.charges import charge_of
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
+from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Quantity
 
@@ -76,7 +77,7 @@ async def ledger(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
     told(recorder.report)
     async with AsyncExitStack() as stack:
         view = KindView(maps, BY_TENANT, client=client)
-        service = await stack.enter_async_context(Service(client, [view], metrics=recorder, ledgers=ledgers))
+        service = await stack.enter_async_context(Service(client, Sources(view), metrics=recorder, ledgers=ledgers))
         reading = [asyncio.create_task(cache.run()) for cache in (maps, ledgers)]
         stack.callback(lambda: [task.cancel() for task in reading])
 
@@ -97,7 +98,7 @@ async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
     ledgers.handle(lateness.change)
     recorder = Recorder()
     told(lambda: {**lateness.report(), "folds": recorder.report()["folds"]})
-    folder = Folder(client, [KindView(maps, BY_TENANT, client=client)], ledgers, metrics=recorder)
+    folder = Folder(client, Sources(KindView(maps, BY_TENANT, client=client)), ledgers, metrics=recorder)
     running = asyncio.create_task(controller.run([maps, ledgers], [folder.controller()], stop=stop))
     await asyncio.gather(maps.synced.wait(), ledgers.synced.wait())
     say(leads=True)

@@ -24,8 +24,9 @@ from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings, parse_limits
 from ullage.ledger.api import LEDGERS, Ledger
-from ullage.ledger.book import Attempt, Observed, Slot, key_of
+from ullage.ledger.book import Attempt, Observed, Slot
 from ullage.ledger.codec import book_of, status_of
+from ullage.ledger.keys import key_of
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.rebuild import rebuilt
 from ullage.ledger.service import limits as setting

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.ledger.world import EXPIRY, JARS, KIND, TOTAL, Folder, World, shelf
+from tests.unit.ledger.world import EXPIRY, FAR, JARS, KIND, TOTAL, Folder, World, shelf
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN
+from ullage.ledger.fold import clusters_in
 
-NAMES = st.sampled_from(["ax", "ay", "b", "jar"])
+NAMES = st.sampled_from(["ax", "ay", "b", "jar", "far"])
 PLACES = st.sampled_from(["", "", "a", "b"])  # the shelf that an update moves something to; mostly none
 SIZES = st.integers(1, 4)
 SKEWS = st.sampled_from([0, -100, 100])
@@ -81,6 +82,19 @@ class BookMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.world.wait(seconds)
 
+    # --- the other cluster ---
+
+    @precondition(lambda self: self.world.far_until is None)
+    @rule()
+    def remove_cluster(self) -> None:
+        self.world.remove_cluster()
+
+    @precondition(lambda self: self.world.far_until is not None and not clusters_in(self.world.book))
+    @rule()
+    def add_cluster(self) -> None:
+        """Under the same name, once nothing is left of the one before."""
+        self.world.add_cluster()
+
     # --- limits ---
 
     @rule(more=st.integers(1, 3))
@@ -114,10 +128,19 @@ class BookMachine(RuleBasedStateMachine):
     def forget_lost(self, data: st.DataObject) -> None:
         self.world.forget_lost(data.draw(st.sampled_from([folder for folder in self.folders if folder.live])))
 
-    @rule(folder=st.integers(0, 2), ago=AGO, memory=st.sampled_from([0, 2, 100]), kind=st.sampled_from([KIND, KIND, JARS]))
+    @rule(folder=st.integers(0, 2), ago=AGO, memory=st.sampled_from([0, 2, 100]), kind=st.sampled_from([KIND, KIND, JARS, FAR]))
     def fold(self, folder: int, ago: int, memory: int, kind: str) -> None:
         at = max(self.world.revision - ago, 0)
         self.world.fold(at, began=max(at - memory, 0), by=self.folders[folder], kind=kind)
+
+    @rule(folder=st.integers(0, 2))
+    def ask_removed(self, folder: int) -> None:
+        self.world.ask_removed(self.folders[folder])
+
+    @precondition(lambda self: any(folder.asked for folder in self.folders))
+    @rule(data=st.data())
+    def drop_removed(self, data: st.DataObject) -> None:
+        self.world.drop_removed(data.draw(st.sampled_from([folder for folder in self.folders if folder.asked])))
 
     @rule(folder=st.integers(0, 2))
     def crash(self, folder: int) -> None:

@@ -52,6 +52,7 @@ from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.ledger.service.service import Service
+from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
 from ullage.quantity import Quantity
 
@@ -70,11 +71,13 @@ class Process:
         ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=world.random.random)
         view = KindView(cups, BY_TEAM, client=server, clock=clock)
         watched = ledgers if world.random.random() < 0.5 else None
-        self.service = Service(server, [view], settings=PATIENCE, clock=clock, ledgers=watched, jitter=world.random.random)
+        self.service = Service(
+            server, Sources(view), settings=PATIENCE, clock=clock, ledgers=watched, jitter=world.random.random
+        )
         self.leads = leads
         self._tasks = [asyncio.create_task(cache.run()) for cache in (cups, ledgers)]
         if leads:
-            folder = Folder(server, [view], ledgers, settings=PATIENCE, clock=clock)
+            folder = Folder(server, Sources(view), ledgers, settings=PATIENCE, clock=clock)
             self._tasks.append(asyncio.create_task(folder.controller().run()))
 
     async def die(self) -> None:

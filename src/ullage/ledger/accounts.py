@@ -27,7 +27,7 @@ class Account:
     reserved: Quantity
     limit: Quantity | None
     since: datetime | None  # of the earliest booking that has room reserved here; None where nothing is reserved
-    by_kind: Mapping[str, Quantity]  # what is used, by source (`book.source_of`): kinds that use none are left out
+    by_kind: Mapping[str, Quantity]  # what is used, by source (`keys.source_of`): kinds that use none are left out
 
     @classmethod
     def empty(cls, cell: Cell) -> Account:

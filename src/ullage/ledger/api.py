@@ -97,7 +97,7 @@ class LedgerStatus(Value):
     were admitted before are in no booking; once they have ended, everything is counted anew."""
     exact_from: Annotated[Mapping[str, int], _WHOLE] = {}
     """By kind, the position of its watch from which a count is exact: read after all requests had ended that were admitted
-    before `since`."""
+    before `since`. -1: the kind is to be counted, in another cluster, and that position is not known yet."""
     fullest: Fullest = Fullest()
     """The limit that is closest to being reached: what `kubectl get` shows."""
     summary: Annotated[tuple[str, ...], ATOMIC] = ()

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from ullage.ledger.amounts import NOTHING, Limits, Takings, refuse_negative, total
+from ullage.ledger.keys import cluster_of
 from ullage.quantity import Quantity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,22 +34,11 @@ controllers write, thirty thousand new stamps perhaps, may not make the object t
 
 # --- what a book is made of ------------------------------------------------------------------------------------------
 
-
-def key_of(kind: str, *, cluster: str = "", namespace: str = "", name: str) -> str:
-    """The key of an object: `snapshots.longhorn.io//team-a/nightly`. `kind` is `Kind.name`."""
-    return f"{kind}/{cluster}/{namespace}/{name}"
-
-
-def source_of(key: str) -> str:
-    """Where objects with such a key are watched: the kind's name, and `/cluster` behind it if that is not our own.
-
-    Positions of different clusters say nothing about each other, so each has an `observed` of its own.
-    """
-    kind, cluster, _ = key.split("/", 2)
-    return f"{kind}/{cluster}" if cluster else kind
-
-
 NO_UID: Final = ""  # of the attempt that several creates of one name share
+
+
+NOT_YET: Final = -1
+"""In the place of a position: the source has to be counted, and nobody knows from where on that is exact."""
 
 
 class AttemptId(NamedTuple):
@@ -319,7 +309,7 @@ def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
         refuse_negative(limits)
     accounts = frozenset(cell.account for cell in limits)
     if accounts - book.limited or book.since is None:
-        return replace(book, limits=limits, limited=accounts, since=_since(book, now), exact_from={})
+        return replace(book, limits=limits, limited=accounts, since=_since(book, now), exact_from=_unknown(book))
     if limits == book.limits and accounts == book.limited:
         return book
     return replace(book, limits=limits, limited=accounts)
@@ -328,9 +318,14 @@ def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
 def emptied(book: Book, now: datetime) -> Book:
     """A book that knows nothing but its limits: everything is counted anew, and exact again after the request timeout."""
     limited = frozenset(cell.account for cell in book.limits)
-    return Book.of(limits=book.limits, last=book.last, limited=limited, since=_since(book, now))
+    return Book.of(limits=book.limits, last=book.last, limited=limited, since=_since(book, now), exact_from=_unknown(book))
 
 
 def _since(book: Book, now: datetime) -> datetime:
     """The time, but always later than the last: it names one wait, even where clocks differ."""
     return now if book.since is None or now > book.since else book.since + timedelta(microseconds=1)
+
+
+def _unknown(book: Book) -> Mapping[str, int]:
+    """What everybody knows to be needed of our own cluster; of others it stays said."""
+    return {source: NOT_YET for source in book.exact_from if cluster_of(source)}

@@ -12,7 +12,8 @@ from ullage.errors import Terminal
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Review, Unreadable
 from ullage.ledger.amounts import NOTHING, BadAmount, Takings
-from ullage.ledger.book import Charge, key_of
+from ullage.ledger.book import Charge
+from ullage.ledger.keys import key_of
 from ullage.ledger.service.views import Evaluator
 
 T = TypeVar("T", bound=Object)

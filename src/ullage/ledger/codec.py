@@ -71,7 +71,7 @@ def newly_limited(ledger: Ledger, known: Book) -> bool:
 
 
 def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, uncounted: Sequence[str] = ()) -> LedgerStatus:
-    """What is written back. `sources` are all that a book of this ledger must have counted to be exact (`book.source_of`);
+    """What is written back. `sources` are all that a book of this ledger must have counted to be exact (`keys.source_of`);
     Counts of sources that are not among them are kept as they are.
     `uncounted` are the keys of objects in this ledger that cannot be counted."""
     status = ledger.status
@@ -126,7 +126,7 @@ def _readiness(book: Book, *, sources: Set[str], now: datetime, uncounted: Seque
             "Uncountable",
             f"these cannot be counted, nor their kind with them: {_named(uncounted)}",
         )
-    if left := waiting(book, frozenset(sources)):
+    if left := waiting(book, sources):
         since = timestamp(book.since or now)
         return False, "Counting", f"to be counted after all requests have ended that began before {since}: {', '.join(left)}"
     return True, "Exact", "everything is counted"

@@ -7,13 +7,14 @@ none stays for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from ullage.ledger.amounts import NOTHING, Takings
-from ullage.ledger.book import NO_UID, Attempt, AttemptId, Book, Observed, Slot, cost, grown_in, source_of
+from ullage.ledger.amounts import NOTHING, Takings, total
+from ullage.ledger.book import NO_UID, Attempt, AttemptId, Book, Observed, Slot, cost, grown_in
+from ullage.ledger.keys import cluster_of, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ LiveReads = Mapping[AttemptId, Live]
 def fold(book: Book, view: View, *, kind: str, now: datetime, live: LiveReads | None = None) -> Book:
     """The book with one source counted as the view has it; the very same book if the view is older than the one it has.
 
-    `kind` is the source (`book.source_of`). `now` is the moment at which the view was known to be complete: the time when
+    `kind` is the source (`keys.source_of`). `now` is the moment at which the view was known to be complete: the time when
     the server was last heard, not later. `live` holds the reads for attempts that `expired` named.
     """
     if is_older(view, book.observed.get(kind)):
@@ -95,6 +96,29 @@ def reached(book: Book, key: str) -> int:
     return observed.view if observed else -1
 
 
+def clusters_in(book: Book) -> frozenset[str]:
+    """The other clusters that a book has anything of."""
+    sources = {*book.observed, *book.exact_from, *(source_of(key) for key in book.pending)}
+    return frozenset(cluster for source in sources if (cluster := cluster_of(source)))
+
+
+def without_clusters(book: Book, removed: Set[str]) -> Book:
+    """The book without anything of clusters that were removed on purpose: neither sums nor attempts; the very same book if it
+    has nothing of them.
+
+    Somebody who was held up may write it back, and it is dropped again with the next answer: too much is counted meanwhile,
+    never too little. `removed` holds for this book alone. It is the answer to a question that was asked after the book had been
+    read; the cluster may be there again since, and then this book is not the latest any more.
+    """
+    if not any(is_removed(cluster, removed) for cluster in clusters_in(book)):
+        return book
+    dropped = {key: None for key in book.pending if is_removed(cluster_of(source_of(key)), removed)}
+    left = {source: one for source, one in book.observed.items() if not is_removed(cluster_of(source), removed)}
+    gone = total(one.sums for source, one in book.observed.items() if source not in left)
+    exact = {source: at for source, at in book.exact_from.items() if not is_removed(cluster_of(source), removed)}
+    return replace(_with_slots(book, dropped), observed=left, used=book.used - gone, exact_from=exact)
+
+
 def _with_slots(book: Book, slots: Mapping[str, Slot | None]) -> Book:
     """The book with other slots under some of its keys, or with none."""
     pending, reserved, held, grown = dict(book.pending), book.reserved, book.held, book.grown
@@ -125,6 +149,11 @@ def _folded(key: str, slot: Slot, *, view: View, live: LiveReads) -> Slot | None
 def is_older(view: View, observed: Observed | None) -> bool:
     """A replica or leader that was stalled folds nothing: its lease is no fence, the position is."""
     return observed is not None and view.position < observed.view
+
+
+def is_removed(cluster: str, removed: Set[str]) -> bool:
+    """Only what somebody has removed on purpose. Whoever is not followed, or cannot be reached, has what it had."""
+    return cluster in removed
 
 
 def is_settled(uid: str, attempt: Attempt, *, seen: Seen | None, view: View, live: Live | None) -> bool:

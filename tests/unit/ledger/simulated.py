@@ -18,7 +18,7 @@ from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Listing, WatchEvent
 from ullage.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, Unavailable
 from ullage.kube.kinds import Kind, Meta, Object, Value
-from ullage.ledger import book
+from ullage.ledger import keys
 from ullage.ledger.amounts import Cell, Takings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.book import Charge
@@ -61,12 +61,12 @@ def taken(cup: Cup) -> Takings:
 BY_TEAM = Evaluator(ledger_of=team_of, takes=taken)
 
 
-def cup_key(name: str) -> str:
-    return book.key_of(CUPS.name, namespace="team", name=name)
+def cup_key(name: str, *, cluster: str = "") -> str:
+    return keys.key_of(CUPS.name, cluster=cluster, namespace="team", name=name)
 
 
-def creating(name: str, size: int = 1, *, uid: str = "", **rest: Any) -> Charge:
-    return Charge(key=cup_key(name), uid=uid or f"uid-{name}", now=takes(size), **rest)
+def creating(name: str, size: int = 1, *, uid: str = "", cluster: str = "", **rest: Any) -> Charge:
+    return Charge(key=cup_key(name, cluster=cluster), uid=uid or f"uid-{name}", now=takes(size), **rest)
 
 
 def ledger(limit: int | None) -> Ledger:
@@ -95,6 +95,7 @@ class Server:
         self.history = 0  # another number after each backup that was restored
         self._kept: tuple[int, dict[str, dict[Key, Any]]] = (100, {CUPS.name: {}, LEDGERS.name: {}})
         self._broken = asyncio.Event()
+        self._away = False
 
     # --- the store, at once ---
 
@@ -155,7 +156,23 @@ class Server:
         self._broken.set()
         self._broken = asyncio.Event()
 
+    # --- the way there ---
+
+    def cut_off(self) -> None:
+        """Nobody reaches it, and every watch breaks. What is stored goes on as ever."""
+        self._away = True
+        self._broken.set()
+        self._broken = asyncio.Event()
+
+    def come_back(self) -> None:
+        self._away = False
+
+    def _check_reached(self) -> None:
+        if self._away:
+            raise Unavailable("no connection", reason="NoAnswer", sent=False)
+
     def _check_history(self, history: int) -> None:
+        self._check_reached()
         if history != self.history:
             raise Unavailable("the server was restored from a backup meanwhile", reason="NoAnswer", sent=True)
 
@@ -304,9 +321,11 @@ class Server:
 
     async def absent(self, kind: Kind[Any]) -> str:
         await asyncio.sleep(self.latency())
+        self._check_reached()
         return str(self.version) if kind.name in self.undefined else ""
 
     def _check_served(self, kind: Kind[Any]) -> None:
+        self._check_reached()
         if kind.name in self.unserved | self.undefined:
             raise NotFound("the server could not find the requested resource", code=404)
 

@@ -10,21 +10,10 @@ import pytest
 from tests.unit.ledger.world import BEGIN, EXPIRY, KIND, TOTAL, Folder, World, key, takes
 from ullage.ledger.accounts import available, passed
 from ullage.ledger.amounts import NOTHING, Amounts, Takings, parse_limits
-from ullage.ledger.book import (
-    Attempt,
-    Book,
-    Charge,
-    Crowd,
-    Observed,
-    Over,
-    Refusal,
-    book,
-    emptied,
-    key_of,
-    source_of,
-    with_limits,
-)
-from ullage.ledger.readiness import ready, waiting, with_positions
+from ullage.ledger.book import NOT_YET, Attempt, Book, Charge, Crowd, Observed, Over, Refusal, book, emptied, with_limits
+from ullage.ledger.fold import clusters_in, without_clusters
+from ullage.ledger.keys import key_of, source_of
+from ullage.ledger.readiness import ready, waiting, with_needed, with_positions
 from ullage.ledger.refusals import crowd_text, refusal_text
 from ullage.quantity import Quantity
 
@@ -412,6 +401,47 @@ def test_ready_when_every_kind_was_counted_after_the_first_limit(
     state = with_positions(with_limits(Book.of(limits={}, observed=observed), parse_limits(space("1Gi")), BEGIN), exact_from)
     assert waiting(state, SOURCES) == left
     assert ready(state, SOURCES) == (not left)
+
+
+def test_a_source_that_was_said_to_be_needed_is_waited_for_by_those_who_do_not_know_it() -> None:
+    state = with_needed(exact(), {f"{MACHINES}/far"})
+    assert waiting(state, SOURCES) == (f"{MACHINES}/far",)
+    later = with_positions(state, {f"{MACHINES}/far": 3})
+    assert waiting(later, SOURCES) == (), "known, and asked for by those who know it"
+    assert waiting(later, SOURCES | {f"{MACHINES}/far"}) == (f"{MACHINES}/far",)
+
+
+def test_a_first_limit_has_what_is_needed_of_other_clusters_counted_anew() -> None:
+    state = with_positions(exact(), {f"{MACHINES}/far": 3})
+    for anew in (with_limits(state, parse_limits({**space("1Gi"), "machines": {"cpu": "1"}}), LATER), emptied(state, LATER)):
+        assert anew.exact_from == {f"{MACHINES}/far": NOT_YET}
+
+
+def test_a_cluster_that_was_removed_leaves_nothing_behind_and_nothing_else_goes() -> None:
+    far, near = f"{KIND}/far", f"{KIND}/near"
+    state, _ = book(opened(space("10Gi")), creation("a", space("1Gi")), BEGIN)
+    for cluster in ("far", "near"):
+        charge = replace(creation("b", space("2Gi")), key=key_of(KIND, cluster=cluster, namespace="lab", name="b"))
+        state, refusal = book(state, charge, BEGIN)
+        assert refusal is None
+    sums = Takings.parse(space("1Gi"))
+    counts = {source: Observed(5, BEGIN, sums) for source in (KIND, far, near)}
+    whole = Book.of(
+        limits=state.limits,
+        observed=counts,
+        pending=state.pending,
+        last=state.last,
+        exact_from={KIND: 1, far: 2, near: NOT_YET},
+    )
+    left = without_clusters(whole, {"far"})
+    assert clusters_in(whole) == {"far", "near"}
+    assert clusters_in(left) == {"near"}
+    assert left.observed == {KIND: counts[KIND], near: counts[near]}
+    assert left.exact_from == {KIND: 1, near: NOT_YET}
+    assert left.pending == {key: slot for key, slot in whole.pending.items() if "/far/" not in key}
+    anew = Book.of(limits=left.limits, observed=left.observed, pending=left.pending)
+    assert (left.used, left.reserved, left.held) == (anew.used, anew.reserved, anew.held)
+    assert without_clusters(left, {"far"}) is left
 
 
 def exact() -> Book:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ledger.world import BEGIN, EXPIRY, TOTAL, Folder, World
+from tests.unit.ledger.world import BEGIN, EXPIRY, FAR, TOTAL, Folder, World
 from ullage.ledger import amounts
 from ullage.ledger import book as booking
 from ullage.ledger import fold as folding
@@ -322,6 +322,28 @@ def moved_to_a_full_shelf(world: World) -> None:
     world.commit(world.update("a", 5, place="s"))
 
 
+def cluster_that_cannot_be_reached(world: World) -> None:
+    folder = Folder()
+    world.commit(world.create("f", 8))
+    world.fold(kind=FAR)
+    world.ask_removed(folder)
+    world.drop_removed(folder)
+    world.commit(world.create("b", 8))
+
+
+def position_of_another_cluster(world: World) -> None:
+    """Which is far ahead: the object that was made there is in no sum of it."""
+    folder = Folder()
+    world.commit(world.create("c", 1))
+    world.fold()
+    world.remove_cluster()
+    world.add_cluster()
+    world.commit(world.create("f", 8))
+    _look_until_expired(world, folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+
+
 def object_of_less_than_nothing(world: World) -> None:
     world.slip_in("a", -90)
     world.fold()
@@ -608,6 +630,18 @@ WEAKENINGS = [
         "grows",
         only_the_whole_may_grow,
         id="what moves to another account and is no larger is not asked for",
+    ),
+    weaker(
+        cluster_that_cannot_be_reached,
+        "is_removed",
+        lambda cluster, removed: bool(cluster),
+        id="a cluster that nobody has removed is dropped",
+    ),
+    weaker(
+        position_of_another_cluster,
+        "source_of",
+        lambda key: key.split("/")[0],
+        id="a position of one cluster says something about another",
     ),
     weaker(object_of_less_than_nothing, "refuse_negative", lambda amounts: None, id="an amount may be negative"),
     weaker(

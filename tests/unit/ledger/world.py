@@ -2,7 +2,8 @@
 
 It plays what a real API server does to the ledger: admission on stale and on fresh copies of an object, requests that commit
 late, never, or after the name was deleted and made anew, answers that are lost; and what folders do: views of any age, caches
-that began after something was gone, live reads whose answer is used later. Every step is a method, so that a script reads as
+that began after something was gone, live reads whose answer is used later. Some things are in another cluster, which may be
+removed and come again. Every step is a method, so that a script reads as
 the interleaving that it is, and a random walk can take the same steps.
 """
 
@@ -15,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from ullage.ledger import book as rules
 from ullage.ledger import fold as folding
+from ullage.ledger import keys
 from ullage.ledger.amounts import NOTHING, BadAmount, Cell, Limits, Takings, total
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
@@ -22,6 +24,8 @@ from ullage.ledger.readiness import with_positions
 from ullage.quantity import Quantity
 
 KIND, JARS = "vials.example.com", "jars.example.com"
+CLUSTER = "far"
+FAR = f"{KIND}/{CLUSTER}"
 TIMEOUT = 60  # seconds from admission to the last moment at which a request may commit
 EXPIRY = 70
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,11 +33,17 @@ TOTAL = Cell("vials/all", "pieces")
 
 
 def kind_of(name: str) -> str:
-    return JARS if name.startswith("j") else KIND
+    """The source: the kind, or that of the other cluster."""
+    return JARS if name.startswith("j") else FAR if is_far(name) else KIND
+
+
+def is_far(name: str) -> bool:
+    return name.startswith("f")
 
 
 def key(name: str) -> str:
-    return rules.key_of(kind_of(name), namespace="lab", name=name)
+    kind, _, cluster = kind_of(name).partition("/")
+    return keys.key_of(kind, cluster=cluster, namespace="lab", name=name)
 
 
 def shelf(name: str) -> Cell:
@@ -76,23 +86,28 @@ class Request:
 
 @dataclass(frozen=True)
 class StillView:
-    """What a cache that listed at `began` and has followed up to `position` knows."""
+    """What a cache that listed at `began` and has followed up to a revision knows. A cluster that came later counts from 0."""
 
     world: World
-    position: int
+    revision: int
     began: int = 0
     kind: str = KIND
+    base: int = 0
+
+    @property
+    def position(self) -> int:
+        return self.revision - self.base
 
     @property
     def sums(self) -> Takings:
-        return total(one.takes for one in self.world.at(self.position).values() if kind_of(one.name) == self.kind)
+        return total(one.takes for one in self.world.at(self.revision).values() if kind_of(one.name) == self.kind)
 
     def get(self, key: str) -> Seen | None:
-        found = self.world.at(self.position).get(key.rpartition("/")[2])
+        found = self.world.at(self.revision).get(key.rpartition("/")[2])
         return None if found is None else Seen(found.uid, found.version, found.takes)
 
     def gone(self, uid: str) -> bool:
-        return any(self.began < at <= self.position for at, gone in self.world.ends if gone == uid)
+        return any(self.began < at <= self.revision for at, gone in self.world.ends if gone == uid)
 
 
 @dataclass
@@ -101,6 +116,7 @@ class Folder:
 
     first_seen: dict[AttemptId, float] = field(default_factory=dict)
     live: dict[AttemptId, Live] = field(default_factory=dict)
+    asked: tuple[Book, frozenset[str]] | None = None  # a book, and what was said to be removed when it had been read
 
 
 class World:
@@ -119,6 +135,8 @@ class World:
         self.past: dict[Cell, Quantity] = {}  # what growth that had happened has brought a cell to, where that is too much
         self.flying: list[Request] = []
         self.uids = 0
+        self.far_from = 0  # the revision at which the other cluster began
+        self.far_until: int | None = None  # the revision at which it was removed
         self.book = rules.with_limits(Book.of(limits={}), self._limits(limits), BEGIN)
 
     def _limits(self, limits: Mapping[str, int]) -> Limits:
@@ -132,6 +150,8 @@ class World:
 
     def create(self, name: str, size: int, *, skew: float = 0, lost: bool = False) -> Request | None:
         """Admission of a create, whatever is there. None: refused. `lost`: the answer never came, so nothing will commit."""
+        if is_far(name) and self.far_until is not None:
+            return None
         self.uids += 1
         return self._admit(name, f"uid-{self.uids}", size, place=name[0], old=None, skew=skew, lost=lost)
 
@@ -215,10 +235,10 @@ class World:
         there = self.things.get(request.name)
         if request.on_version is None:
             if there is None:
-                self._store(Thing(request.name, request.uid, self.revision + 1, request.size, request.place))
+                self._store(Thing(request.name, request.uid, self._version(request.name), request.size, request.place))
             return there is None
         if there is not None and (there.uid, there.version) == (request.uid, request.on_version):
-            self._store(replace(there, version=self.revision + 1, size=request.size, place=request.place))
+            self._store(replace(there, version=self._version(request.name), size=request.size, place=request.place))
             return True
         if again and there is not None:
             self._admit_again(request, old=there)
@@ -227,7 +247,10 @@ class World:
     def slip_in(self, name: str, size: int) -> None:
         """An object that nobody admitted: made while no webhook was there."""
         self.uids += 1
-        self._store(Thing(name, f"uid-{self.uids}", self.revision + 1, size, name[0]))
+        self._store(Thing(name, f"uid-{self.uids}", self._version(name), size, name[0]))
+
+    def _version(self, name: str) -> int:
+        return self.revision + 1 - (self.far_from if is_far(name) else 0)
 
     def drop(self, request: Request) -> None:
         """Another webhook refused it, or its client or the API server went away."""
@@ -243,6 +266,17 @@ class World:
         """No request outlives the API server's timeout."""
         self.clock += seconds
         self.flying = [one for one in self.flying if self.clock - one.admitted < TIMEOUT]
+
+    def remove_cluster(self) -> None:
+        """On purpose: everything that is there goes with it, and whatever is on its way there."""
+        self.flying = [one for one in self.flying if not is_far(one.name)]
+        self._step({name: thing for name, thing in self.things.items() if not is_far(name)})
+        self.copies = {name: copies for name, copies in self.copies.items() if not is_far(name)}
+        self.far_until = self.revision
+
+    def add_cluster(self) -> None:
+        """Another one under the same name: it is empty, and counts from the beginning."""
+        self.far_from, self.far_until = self.revision, None
 
     def _store(self, thing: Thing) -> None:
         self._step({**self.things, thing.name: thing})
@@ -263,7 +297,13 @@ class World:
 
     def fold(self, at: int | None = None, *, began: int = 0, by: Folder | None = None, kind: str = KIND) -> None:
         """A fold with a view of any age, by someone who may have read expired names before."""
-        self.fold_view(StillView(self, self.revision if at is None else at, began, kind), kind=kind, by=by)
+        revision, base = self.revision if at is None else at, 0
+        if kind == FAR:
+            # Whoever still follows a cluster that was removed has what was there before. Of one that has come again nobody has
+            # anything older than that.
+            last = self.revision if self.far_until is None else self.far_until - 1
+            revision, began, base = max(min(revision, last), self.far_from), max(began, self.far_from), self.far_from
+        self.fold_view(StillView(self, revision, began, kind, base), kind=kind, by=by)
 
     def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
         with contextlib.suppress(BadAmount):  # then the view is not usable
@@ -283,11 +323,22 @@ class World:
         folder.first_seen = folding.still_seen(self.book, folder.first_seen, self.clock)
 
     def due(self, folder: Folder) -> list[AttemptId]:
-        return folding.expired(self.book, folder.first_seen, self.clock, EXPIRY)
+        """Nobody can be asked in a cluster that is gone."""
+        late = folding.expired(self.book, folder.first_seen, self.clock, EXPIRY)
+        return [one for one in late if self.far_until is None or keys.source_of(one.key) != FAR]
 
     def read(self, one: AttemptId, folder: Folder) -> None:
         there = self.things.get(one.key.rpartition("/")[2])
         folder.live[one] = Live() if there is None else Live(there.uid, there.version)
+
+    def ask_removed(self, folder: Folder) -> None:
+        """Reads the ledger, and then asks whether the clusters that it names were removed."""
+        folder.asked = self.book, frozenset() if self.far_until is None else frozenset({CLUSTER})
+
+    def drop_removed(self, folder: Folder) -> None:
+        """A write on what was read: it is refused where somebody has written since."""
+        if folder.asked and folder.asked[0] is self.book:
+            self.book = folding.without_clusters(self.book, folder.asked[1])
 
     def forget_lost(self, folder: Folder) -> None:
         """A write by someone without a view of the kind who has read expired names before, at any time."""
@@ -295,12 +346,14 @@ class World:
 
     def settle(self, folder: Folder) -> None:
         """Everything on its way ends, time passes, and someone whose cache is up to date folds."""
+        self.ask_removed(folder)
+        self.drop_removed(folder)
         self.look(folder)
         self.wait(EXPIRY + 1)
         self.look(folder)
         self.forget_lost(folder)
         self.check_nothing_lost()
-        for kind in (KIND, JARS):
+        for kind in (KIND, JARS, *((FAR,) if self.far_until is None else ())):
             self.fold(by=folder, kind=kind)
 
     # --- what must be so ---

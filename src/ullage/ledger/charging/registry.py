@@ -38,6 +38,7 @@ from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
+from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import Evaluator, KindView
 
 T = TypeVar("T", bound=Object)
@@ -120,7 +121,8 @@ class Registry:
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
-        self._charged: dict[Kind[Any], tuple[Charged[Any], KindView[Any]]] = {}
+        self._charged: dict[Kind[Any], Charged[Any]] = {}
+        self._sources = Sources()
         self._service: Service | None = None
         self._ledgers: Cache[Ledger] | None = None
         self._settings = Settings()
@@ -132,14 +134,14 @@ class Registry:
         if kind in self._charged:
             raise ValueError(f"{kind.name}: registered twice; whose charge would be booked?")
         wiring, charged = self._wiring, Charged(self, kind, evaluator)
-        view = KindView(wiring.cache(kind), evaluator, client=wiring.client, clock=wiring.clock)
-        self._charged[kind] = charged, view
+        self._sources.add(KindView(wiring.cache(kind), evaluator, client=wiring.client, clock=wiring.clock))
+        self._charged[kind] = charged
         return charged
 
     def registered(self, kind: Kind[T]) -> Charged[T]:
         if kind not in self._charged:
             raise LookupError(f"{kind.name}: nobody has registered it with the ledgers")
-        found: Charged[T] = self._charged[kind][0]
+        found: Charged[T] = self._charged[kind]
         return found
 
     @property
@@ -162,7 +164,7 @@ class Registry:
         self._ledgers = wiring.cache(LEDGERS, namespace=settings.namespace)
         self._service = Service(
             wiring.client,
-            self._views(),
+            self._sources,
             settings=settings,
             clock=wiring.clock,
             metrics=wiring.shared(_metrics),
@@ -179,16 +181,13 @@ class Registry:
         wiring.metrics.registry.register(AccountCollector(self._ledgers, clock=wiring.clock))
         folder = Folder(
             wiring.client,
-            self._views(),
+            self._sources,
             self._ledgers,
             settings=settings,
             clock=wiring.clock,
             metrics=wiring.shared(_metrics),
         )
         yield folder.controller(metrics=wiring.metrics)
-
-    def _views(self) -> list[KindView[Any]]:
-        return [view for _, view in self._charged.values()]
 
 
 def _metrics(wiring: Wiring) -> Metrics:

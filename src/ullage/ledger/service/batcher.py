@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
@@ -28,7 +28,7 @@ from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
-from ullage.ledger.service.views import Source
+from ullage.ledger.service.sources import Sources, sessions
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Surroundings:
     """What all batchers of a process share. `ledgers` spares conflicts where other processes write too; it decides nothing."""
 
     api: LedgerApi
-    sources: Mapping[str, Source]
+    sources: Sources
     settings: Settings
     clock: Clock
     metrics: Metrics
@@ -88,6 +88,9 @@ class Ask:
     answer: asyncio.Future[Said]
 
 
+_Sessions = tuple[tuple[object, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Copy:
     """The last known state. With `tick` 0 it may be of any age; `ledger` and `book` are None where there is no ledger. Of a
@@ -96,7 +99,7 @@ class _Copy:
     ledger: Ledger | None
     book: Book | None
     tick: int
-    sessions: tuple[int, ...] = ()  # of the sources, when it was read: after these a backup may have undone it
+    sessions: _Sessions = ()  # of our own cluster's sources, when it was read: after these a backup may have undone it
     beaten: bool = False
 
 
@@ -115,7 +118,13 @@ class Batcher:
         self._trouble: Exception | None = None
         self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._sightings = Expiry(around.sources, expiry=around.settings.expiry, clock=around.clock, metrics=around.metrics)
+        self._sightings = Expiry(
+            around.sources,
+            expiry=around.settings.expiry,
+            call=around.settings.call,
+            clock=around.clock,
+            metrics=around.metrics,
+        )
 
     @property
     def idle(self) -> bool:
@@ -197,8 +206,9 @@ class Batcher:
         self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0, self._sessions())
         return self._copy
 
-    def _sessions(self) -> tuple[int, ...]:
-        return tuple(source.session for source in self._around.sources.values())
+    def _sessions(self) -> _Sessions:
+        own, ledgers = sessions(self._around.sources.own), self._around.ledgers
+        return own if ledgers is None else (*own, (ledgers, ledgers.session))
 
     async def _read(self) -> None:
         self._around.metrics.reads.inc()
@@ -217,7 +227,8 @@ class Batcher:
 
     async def _decide(self, asks: Sequence[Ask], copy: _Copy, *, ledger: Ledger, known: Book) -> None:
         now = self._around.clock.now()
-        folded = folded_from(known, self.name, sources=self._around.sources, live=self._sightings.live)
+        sources = self._around.sources.of(self.name, counted=known.observed)
+        folded = folded_from(known, self.name, sources=sources, live=self._sightings.live)
         decided, verdicts = decide(folded, [ask.charge for ask in asks], now)
         answers = list(zip(asks, verdicts, strict=True))
         if decided is not folded:
@@ -238,9 +249,9 @@ class Batcher:
         status = status_of(
             decided,
             ledger,
-            sources=around.sources.keys(),
+            sources=around.sources.needed(self.name),
             now=around.clock.now(),
-            uncounted=uncounted_in(self.name, around.sources),
+            uncounted=uncounted_in(self.name, around.sources.of(self.name, counted=decided.observed)),
         )
         wanted = msgspec.structs.replace(ledger, status=status)
         around.metrics.written_bytes.inc(len(msgspec.json.encode(wanted)))

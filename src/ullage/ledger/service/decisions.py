@@ -9,7 +9,7 @@ from typing import Final
 
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book
 from ullage.ledger.fold import LiveReads, fold, without_lost
-from ullage.ledger.service.views import Source
+from ullage.ledger.service.sources import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ullage.clock import Clock
 from ullage.errors import UllageError
-from ullage.ledger.book import AttemptId, Book, source_of
+from ullage.ledger.book import AttemptId, Book
 from ullage.ledger.fold import Live, LiveReads, expired, still_seen
+from ullage.ledger.keys import source_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.service.views import Source
+from ullage.ledger.service.sources import Source, Sources
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +27,10 @@ AT_ONCE = 16  # live reads of one ledger
 class Expiry:
     """What one process knows of the attempts of one ledger."""
 
-    def __init__(self, sources: Mapping[str, Source], *, expiry: float, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, sources: Sources, *, expiry: float, call: float, clock: Clock, metrics: Metrics) -> None:
         self._sources = sources
         self._expiry = expiry
+        self._call = call
         self._clock = clock
         self._metrics = metrics
         self._first_seen: dict[AttemptId, float] = {}
@@ -53,11 +55,11 @@ class Expiry:
     def due(self, book: Book) -> list[AttemptId]:
         """The attempts that a live read would settle, and that have had none."""
         late = expired(book, self._first_seen, self._clock.monotonic(), self._expiry)
-        return [one for one in late if self._ours(one) and one not in self._live]
+        return [one for one in late if self._source(one) and one not in self._live]
 
     def next_due(self) -> float | None:
         """Seconds until the next attempt expires; None where none is left to wait for."""
-        waiting = [seen for one, seen in self._first_seen.items() if self._ours(one) and one not in self._live]
+        waiting = [seen for one, seen in self._first_seen.items() if self._source(one) and one not in self._live]
         return max(0.0, min(waiting) + self._expiry - self._clock.monotonic()) if waiting else None
 
     async def read(self, due: Iterable[AttemptId]) -> None:
@@ -67,12 +69,17 @@ class Expiry:
             await asyncio.gather(*(self._read(one) for one in rest[start : start + AT_ONCE]))
 
     async def _read(self, one: AttemptId) -> None:
+        source = self._source(one)
+        if source is None:
+            return
         self._metrics.live_reads.inc()
         try:
-            self._live[one] = await self._sources[source_of(one.key)].live(one.key)
-        except UllageError as error:
+            async with asyncio.timeout(self._call):
+                self._live[one] = await source.live(one.key)
+        except (UllageError, TimeoutError) as error:
             logger.info("attempt could not be looked at", extra={"key": one.key, "error": str(error)})
 
-    def _ours(self, one: AttemptId) -> bool:
-        """Whether we follow the kind at all. If not, whoever does will see to it."""
-        return source_of(one.key) in self._sources
+    def _source(self, one: AttemptId) -> Source | None:
+        """Where an answer can be had now. If we do not follow the kind at all, whoever does will see to it."""
+        found = self._sources.get(source_of(one.key))
+        return found if found is not None and found.followed else None

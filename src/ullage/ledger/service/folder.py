@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -21,17 +21,18 @@ from ullage.kube import metrics as kube_metrics
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Requeue, own
-from ullage.kube.controller.controller import Source as Waker
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_true
 from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
+from ullage.ledger.fold import clusters_in, without_clusters
+from ullage.ledger.keys import cluster_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.readiness import with_positions
+from ullage.ledger.readiness import is_known, with_needed, with_positions
 from ullage.ledger.service.batcher import LedgerApi, Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
-from ullage.ledger.service.views import KindView, sources_by_name
+from ullage.ledger.service.sources import Sources
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Folder:
     def __init__(
         self,
         api: LedgerApi,
-        views: Iterable[KindView[Any]],
+        sources: Sources,
         ledgers: Cache[Ledger],
         *,
         settings: Settings | None = None,
@@ -54,8 +55,7 @@ class Folder:
         metrics: Metrics | None = None,
     ) -> None:
         self._api = api
-        self._views = tuple(views)
-        self._sources = sources_by_name(*self._views)
+        self._sources = sources
         self._ledgers = ledgers
         self._settings = settings or Settings()
         self._clock = clock or SystemClock()
@@ -63,41 +63,45 @@ class Folder:
         self._tracks: dict[str, _Track] = {}
 
     def controller(self, *, metrics: kube_metrics.Metrics | None = None) -> Controller[Key]:
-        """Woken by ledgers that changed, and by objects that are in them."""
-        sources: list[Waker[Any, Key]] = [own(self._ledgers)]
-        sources += [Waker(view.cache, self._keys(view)) for view in self._views]
-        return Controller("ledgers", sources, self.reconcile, clock=self._clock, metrics=metrics)
-
-    def _keys(self, view: KindView[Any]) -> Callable[[Any], Iterable[Key]]:
-        def keys(obj: Any) -> Iterable[Key]:
-            ledger = view.ledger_of(obj)
-            return (Key(self._settings.namespace, ledger),) if ledger else ()
-
-        return keys
+        """Woken by ledgers that changed, and by objects that are in them, wherever those are."""
+        found = Controller("ledgers", [own(self._ledgers)], self.reconcile, clock=self._clock, metrics=metrics)
+        self._sources.handle(lambda ledger: found.queue.add(Key(self._settings.namespace, ledger)))
+        return found
 
     async def reconcile(self, key: Key) -> Requeue | None:
         ledger = self._ledgers.get(key)
         if ledger is None or key.namespace != self._settings.namespace:
             self._tracks.pop(key.name, None)
             return None
-        if self._ledgers.doubtful:
+        if self._ledgers.doubtful or not self._begun():
             return Requeue(QUIET)
         track = self._track(key.name)
         if wait := track.quiet_in(ledger, self._clock.monotonic()):
             return Requeue(wait)
         await self._look(ledger, track)
         positions = await self._positions(ledger, track)
+        removed = await self._removed(ledger)
         if self._ledgers.get(key) is not ledger:
             return Requeue(QUIET)
-        status = self._folded(ledger, track, positions)
+        status = self._folded(ledger, track, positions, removed)
         if says_more(ledger.status, status):
             await self._write(ledger, status, track)
         return self._next(status, track)
 
+    def _begun(self) -> bool:
+        """Before that, what is missing may be there."""
+        return self._sources.complete and all(source.synced for source in self._sources.own.values())
+
     def _track(self, name: str) -> _Track:
         found = self._tracks.get(name)
         if found is None:
-            expiry = Expiry(self._sources, expiry=self._settings.expiry, clock=self._clock, metrics=self._metrics)
+            expiry = Expiry(
+                self._sources,
+                expiry=self._settings.expiry,
+                call=self._settings.call,
+                clock=self._clock,
+                metrics=self._metrics,
+            )
             found = self._tracks[name] = _Track(expiry)
         return found
 
@@ -109,29 +113,55 @@ class Folder:
 
     async def _positions(self, ledger: Ledger, track: _Track) -> Mapping[str, int]:
         """By source, a position from which counts are exact: read when all requests have ended that the ledger did not see."""
-        missing = [name for name in self._sources if name not in ledger.status.exact_from]
-        if not missing or not track.unseen_have_ended(ledger, self._clock.monotonic(), self._settings.request_timeout):
-            return {}
+        known, name = book_of(ledger, now=self._clock.now()), ledger.metadata.name
+        asked = {source for source in self._sources.needed(name) if self._sources.asked(source)}
+        track.note(ledger, asked, self._clock.monotonic())
         read: dict[str, int] = {}
-        for name in missing:
+        for source in sorted(asked):
+            found = self._sources.get(source)
+            if is_known(known, source) or found is None or not found.followed:
+                continue
+            if not track.unseen_have_ended(ledger, source, self._clock.monotonic(), self._settings.request_timeout):
+                continue
             try:
-                read[name] = await self._sources[name].latest()
-            except UllageError as error:
-                logger.info("position could not be read", extra={"source": name, "error": str(error)})
+                async with asyncio.timeout(self._settings.call):
+                    read[source] = await found.latest()
+            except (UllageError, TimeoutError) as error:
+                logger.info("position could not be read", extra={"source": source, "error": str(error)})
         return read
 
-    def _folded(self, ledger: Ledger, track: _Track, positions: Mapping[str, int]) -> LedgerStatus:
-        now = self._clock.now()
-        known = book_of(ledger, now=now)
+    async def _removed(self, ledger: Ledger) -> frozenset[str]:
+        """The clusters that the ledger has something of, and that were removed on purpose: asked for after the ledger was read,
+        so that it cannot have anything of one that came since under the same name."""
+        unknown = [one for one in clusters_in(book_of(ledger, now=self._clock.now())) if not self._sources.is_placed(one)]
+        removed: set[str] = set()
+        for cluster in sorted(unknown):
+            try:
+                async with asyncio.timeout(self._settings.call):
+                    if await self._sources.removed(cluster):
+                        removed.add(cluster)
+            except (UllageError, TimeoutError) as error:
+                logger.info("nobody can say whether a cluster was removed", extra={"cluster": cluster, "error": str(error)})
+        return frozenset(removed)
+
+    def _folded(self, ledger: Ledger, track: _Track, positions: Mapping[str, int], removed: frozenset[str]) -> LedgerStatus:
+        now, name = self._clock.now(), ledger.metadata.name
+        known = without_clusters(book_of(ledger, now=now), removed)
         if not newly_limited(ledger, known):
             known = with_positions(known, positions)
-        name = ledger.metadata.name
+        needed = self._sources.needed_elsewhere(name)
+        known = with_needed(known, {one for one in needed if not (is_known(known, one) and self._sources.asked(one))})
+        sources = {
+            source: found
+            for source, found in self._sources.of(name, counted=known.observed).items()
+            if cluster_of(source) not in removed
+        }
         return status_of(
-            folded_from(known, name, sources=self._sources, live=track.expiry.live),
+            folded_from(known, name, sources=sources, live=track.expiry.live),
             ledger,
-            sources=self._sources.keys(),
+            sources=self._sources.needed(name),
             now=now,
-            uncounted=uncounted_in(name, self._sources),
+            uncounted=uncounted_in(name, sources),
         )
 
     async def _write(self, ledger: Ledger, status: LedgerStatus, track: _Track) -> None:
@@ -174,14 +204,19 @@ class _Track:
     wrote_at: float = float("-inf")
     since: str = ""  # when the first limits were noticed that are waited for, by the clock of whoever did
     since_seen_at: float = float("inf")
+    asked_since: dict[str, float] = field(default_factory=dict)  # by source: since when all requests there are asked about
 
-    def unseen_have_ended(self, ledger: Ledger, now: float, timeout: float) -> bool:
-        """Whether all requests have ended that were admitted before the ledger, or its latest first limit, was written: on our
-        own clock, from our first sight of that, so it does not matter what time it is elsewhere."""
+    def note(self, ledger: Ledger, asked: Set[str], now: float) -> None:
         since = ledger.status.since
         if since != self.since:
             self.since, self.since_seen_at = since, now
-        return bool(ledger.status.since) and now - self.since_seen_at > timeout
+        self.asked_since = {source: self.asked_since.get(source, now) for source in asked}
+
+    def unseen_have_ended(self, ledger: Ledger, source: str, now: float, timeout: float) -> bool:
+        """Whether all requests have ended that were admitted before the ledger, or its latest first limit, was written, or
+        before requests of the source were asked about: on our own clock, from our first sight of that, so it does not matter
+        what time it is elsewhere."""
+        return bool(ledger.status.since) and now - max(self.since_seen_at, self.asked_since[source]) > timeout
 
     def quiet_in(self, ledger: Ledger, now: float) -> float:
         """Seconds until a fold would be in nobody's way; 0 where it is now."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Self
 
@@ -25,12 +25,13 @@ from ullage.errors import Retryable, UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.review import Decision
 from ullage.ledger.api import Ledger
-from ullage.ledger.book import Charge, grows, source_of
+from ullage.ledger.book import Charge, grows
+from ullage.ledger.keys import source_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import crowd_text, existing_text, refusal_text
 from ullage.ledger.service.batcher import Batcher, LedgerApi, Settings, Stopping, Surroundings
 from ullage.ledger.service.decisions import ALLOWED, Postponed, Verdict
-from ullage.ledger.service.views import Source, sources_by_name
+from ullage.ledger.service.sources import Sources
 
 BATCHERS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
 
@@ -44,12 +45,12 @@ class Crowded(Retryable):
 
 
 class Service:
-    """`async with Service(client, [view, …]) as service: verdict = await service.decide("ns-team-a", charge, deadline=…)`"""
+    """`async with Service(client, Sources(view)) as service: verdict = await service.decide("ns-team", charge, deadline=…)`"""
 
     def __init__(
         self,
         api: LedgerApi,
-        sources: Iterable[Source],
+        sources: Sources,
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
@@ -62,7 +63,7 @@ class Service:
         self._metrics = metrics or Metrics()
         self._around = Surroundings(
             api=api,
-            sources=sources_by_name(*sources),
+            sources=sources,
             settings=settings or Settings(),
             clock=self._clock,
             metrics=self._metrics,
@@ -123,7 +124,7 @@ class Service:
         """Whether a create is for a name that an object has already, by a look at the API itself. Without us the client would
         be told that, and those who create a thing or else get it rely on it. Where nobody can tell, it is not so."""
         source = self._around.sources.get(source_of(charge.key)) if charge.on_version is None else None
-        if source is None:
+        if source is None or not source.followed:
             return False
         half = (deadline - self._clock.monotonic()) / 2  # the answer, whatever it is, has to be there in time
         try:

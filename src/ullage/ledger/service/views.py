@@ -20,8 +20,8 @@ from ullage.kube.client.interface import Finder
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
-from ullage.ledger.book import key_of
 from ullage.ledger.fold import Live, Seen, View
+from ullage.ledger.keys import key_of, source_name
 from ullage.quantity import Quantity
 
 logger = logging.getLogger(__name__)
@@ -50,36 +50,6 @@ class LiveReader(Finder, Protocol):
     async def latest(self, kind: Kind[Any]) -> str: ...
 
     async def absent(self, kind: Kind[Any]) -> str: ...
-
-
-class Source(Protocol):
-    """A kind as a ledger sees it: folded while it is usable, read live where an attempt is past expiry."""
-
-    @property
-    def name(self) -> str:
-        """As in `book.source_of`."""
-
-    def usable(self, ledger: str) -> bool:
-        """Whether everything that the server had at the position, and that is in the ledger, is counted."""
-
-    @property
-    def session(self) -> int:
-        """Another number whenever the server was lost or found: what was read before may be of another history."""
-
-    def uncounted(self, ledger: str) -> tuple[str, ...]:
-        """The keys of objects in the ledger that cannot be counted, in order."""
-
-    def complete_at(self) -> datetime:
-        """The moment up to which nothing is missing: not later than when the server was last heard."""
-
-    def of(self, ledger: str) -> View:
-        """A window on one ledger. It moves on: to be used up before anything else has a turn."""
-
-    async def live(self, key: str) -> Live:
-        """What the server itself has under a ledger key."""
-
-    async def latest(self) -> int:
-        """The position that the server itself has reached: all that was committed before this was asked is in it."""
 
 
 class KindView(Generic[T]):
@@ -114,16 +84,24 @@ class KindView(Generic[T]):
 
     @property
     def name(self) -> str:
-        return f"{self.kind.name}/{self._cluster}" if self._cluster else self.kind.name
+        return source_name(self.kind.name, self._cluster)
 
     @property
     def session(self) -> int:
         return self.cache.session
 
+    @property
+    def synced(self) -> bool:
+        return self.cache.synced.is_set()
+
+    @property
+    def followed(self) -> bool:
+        return self.synced and not self.cache.doubtful
+
     def usable(self, ledger: str) -> bool:
         """An object that cannot be counted makes the sums of its ledger too small: nothing is folded there until it is gone or
         mended."""
-        if not self.cache.synced.is_set() or self.cache.doubtful or self._unplaced:
+        if not self.followed or self._unplaced:
             return False
         counted = self._ledgers.get(ledger)
         return counted is None or not counted.unreadable
@@ -157,6 +135,17 @@ class KindView(Generic[T]):
     def ledger_of(self, obj: T) -> str:
         """The ledger that an object is in; empty where it is in none."""
         return self._evaluator.ledger_of(obj)
+
+    def handle(self, changed: Callable[[str], None]) -> None:
+        """Has every ledger told in which something comes, changes or goes."""
+
+        def tell(old: T | None, new: T | None) -> None:
+            found = (self.ledger_of(one) for one in (old, new) if one is not None)
+            for ledger in dict.fromkeys(found):
+                if ledger:
+                    changed(ledger)
+
+        self.cache.handle(tell)
 
     # --- for windows ---
 
@@ -294,11 +283,3 @@ def place_of(key: str) -> Key:
     """Namespace and name from a ledger key."""
     _, _, namespace, name = key.split("/", 3)
     return Key(namespace, name)
-
-
-def sources_by_name(*sources: Source) -> dict[str, Source]:
-    """By the name that `book.source_of` gives for their keys."""
-    found = {source.name: source for source in sources}
-    if len(found) != len(sources):
-        raise ValueError("two views of one kind: which of them would be folded?")
-    return found

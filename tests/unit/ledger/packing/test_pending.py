@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.ledger.amounts import NOTHING, Cell, Takings
-from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Attempt, Slot, key_of
+from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Attempt, Slot
+from ullage.ledger.keys import key_of
 from ullage.ledger.packing.pending import decode, encode
 from ullage.ledger.packing.strings import PackedError
 from ullage.quantity import Format, Quantity

@@ -22,6 +22,7 @@ from ullage.ledger.service import folder
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service
+from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
 
 BRIEF = Settings(request_timeout=5.0, expiry=7.0)
@@ -34,9 +35,9 @@ async def leading(server: Server, metrics: Metrics | None = None, *, skew: float
     cups = Cache(server, CUPS, clock=clock, jitter=lambda: 0.5)
     ledgers = Cache(server, LEDGERS, namespace=NAMESPACE, clock=clock, jitter=lambda: 0.5)
     view = KindView(cups, BY_TEAM, client=server, clock=clock)
-    leader = Folder(server, [view], ledgers, settings=BRIEF, clock=clock, metrics=metrics)
+    leader = Folder(server, Sources(view), ledgers, settings=BRIEF, clock=clock, metrics=metrics)
     tasks = [asyncio.create_task(work) for work in (cups.run(), ledgers.run(), leader.controller().run())]
-    async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
+    async with Service(server, Sources(view), settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
         yield service
     for task in tasks:
         task.cancel()
@@ -50,7 +51,7 @@ async def webhook(server: Server, *, skew: float = 0.0) -> AsyncIterator[Service
     view = KindView(cups, BY_TEAM, client=server, clock=clock)
     reading = asyncio.create_task(cups.run())
     await cups.synced.wait()
-    async with Service(server, [view], settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
+    async with Service(server, Sources(view), settings=BRIEF, clock=clock, jitter=lambda: 0.5) as service:
         yield service
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

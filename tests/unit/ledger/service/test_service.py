@@ -26,6 +26,7 @@ from ullage.ledger.service import decisions
 from ullage.ledger.service.batcher import Settings, Stopping
 from ullage.ledger.service.decisions import Verdict
 from ullage.ledger.service.service import BudgetSpent, Crowded, Service, decision
+from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
 
 BRIEF = Settings(request_timeout=5.0, expiry=7.0)
@@ -40,7 +41,7 @@ async def process(server: Any, **rest: Any) -> AsyncIterator[Service]:
     reading = asyncio.create_task(cache.run())
     await cache.synced.wait()
     settings = rest.pop("settings", BRIEF)
-    async with Service(server, [view], settings=settings, clock=clock, jitter=lambda: 0.5, **rest) as service:
+    async with Service(server, Sources(view), settings=settings, clock=clock, jitter=lambda: 0.5, **rest) as service:
         yield service
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

@@ -16,7 +16,8 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import NOTHING, Takings
 from ullage.ledger.fold import Live, Seen
-from ullage.ledger.service.views import Evaluator, KindView, sources_by_name
+from ullage.ledger.service.sources import Sources
+from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Quantity
 
 
@@ -192,4 +193,4 @@ def test_a_view_of_a_server_has_its_position_and_asks_it_about_single_objects() 
 
 async def test_two_views_of_one_kind_are_refused() -> None:
     with pytest.raises(ValueError, match="two views"):
-        sources_by_name(watching([]), watching([]))
+        Sources(watching([]), watching([]))
