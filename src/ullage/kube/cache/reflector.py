@@ -30,6 +30,8 @@ REPEATED = 3  # failures in a row; fewer are the ordinary kind: a server that re
 RETRY = Backoff(first=0.1, cap=30.0)
 LOOK_AGAIN = Backoff(first=0.5, cap=10.0)
 BREATH = 256  # events after which others get a turn
+STREAM_SECONDS = 3600.0  # for what is there to come: hundreds of thousands of objects on a slow line
+BROKEN_STREAMS = 2  # in a row; then everything is read in pages, none of which takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class WatchTiming:
     retry: Backoff = RETRY
     absent: Backoff = LOOK_AGAIN  # until the next look for a kind that is not served
     watch: float = 480.0  # then anew, so that connections spread over the servers there are
-    silence: float = 180.0  # bookmarks come about once a minute: after this a connection is taken for dead
+    silence: float = 180.0  # without a byte; bookmarks come about once a minute: a connection is taken for dead after this
     settled: float = 5.0  # a watch that held for so long, or brought something, was no failure
 
 
@@ -104,6 +106,8 @@ class Reflector(Generic[T]):
         self._timing = timing
         self._version = ""  # where the next watch begins; empty: everything is to be read anew
         self._streams = True  # the server can send what is there as events (WatchList); until it says otherwise
+        self._broken = 0  # streams that ended before they were complete, in a row
+        self._extended = 0.0  # when the time for silence last began anew
         self._failures = 0  # in a row
         self._absences = 0
         self._taken = 0  # changes since the start
@@ -127,7 +131,7 @@ class Reflector(Generic[T]):
     async def _follow(self) -> bool:
         """Reads everything if need be, and watches until the watch ends. Whether that was worth it."""
         if not self._version:
-            if self._streams:
+            if self._streams and self._broken < BROKEN_STREAMS:
                 try:
                     return await self._watch(initial=True)
                 except (BadRequest, Invalid):  # older servers refuse the option
@@ -156,23 +160,30 @@ class Reflector(Generic[T]):
 
     async def _watch(self, *, initial: bool = False) -> bool:
         what, began, taken = self._what, self._clock.monotonic(), self._taken
+        limit = asyncio.timeout(self._timing.silence)
+        lasts = self._timing.watch * (1.0 - self._jitter() / 2)
         watch = self._client.watch(
             what.kind,
             what.namespace,
             resource_version=self._version,
             labels=what.labels,
             fields=what.fields,
-            timeout=self._timing.watch * (1.0 - self._jitter() / 2),
+            timeout=STREAM_SECONDS if initial else lasts,
             initial_events=initial,
+            heard=lambda: self._hear(limit),
         )
         stream = cast("AsyncGenerator[WatchEvent[T], None]", watch)  # an iterator that can be closed
         try:
-            async with contextlib.aclosing(stream), asyncio.timeout(self._timing.silence) as limit:
+            async with contextlib.aclosing(stream), limit:
+                self._extended = began
                 if initial:
                     await self._take_initial(stream, limit)
+                ends = self._clock.monotonic() + lasts
                 async for event in stream:
                     await self._listen(limit)
                     self._take(event)
+                    if initial and self._clock.monotonic() >= ends:  # the server was asked for longer than a watch should be
+                        break
         except TimeoutError:
             logger.info("watch was silent for too long", extra={"kind": what.kind.name})
         finally:
@@ -185,9 +196,11 @@ class Reflector(Generic[T]):
     async def _take_initial(self, stream: AsyncIterator[WatchEvent[T]], limit: asyncio.Timeout) -> None:
         """What is there comes as events too; a bookmark of its own kind says that it was all."""
         found: dict[Key, T] = {}
+        broken = self._broken + 1
         with collector_paused():
             async for event in stream:
                 await self._listen(limit)
+                self._broken = broken  # it has begun; once it is complete it was none
                 obj = event.object
                 if event.ends_initial_events:
                     self._replace(found, event.resource_version)
@@ -202,13 +215,17 @@ class Reflector(Generic[T]):
 
     async def _listen(self, limit: asyncio.Timeout) -> None:
         """Notes that the server speaks, and lets others have a turn however much it says."""
-        now = self._clock.monotonic()
-        if now - self.heard > 1.0:
-            limit.reschedule(asyncio.get_running_loop().time() + self._timing.silence)
-        self.heard = now
+        self._hear(limit)
         self._listened += 1
         if self._listened % BREATH == 0:
             await asyncio.sleep(0)
+
+    def _hear(self, limit: asyncio.Timeout) -> None:
+        """A byte is enough. The limit is moved now and then: to move it costs more than to hear."""
+        self.heard = self._clock.monotonic()
+        if self.heard - self._extended > self._timing.silence / 100:
+            limit.reschedule(asyncio.get_running_loop().time() + self._timing.silence)
+            self._extended = self.heard
 
     def _take(self, event: WatchEvent[T]) -> None:
         obj = event.object
@@ -220,7 +237,7 @@ class Reflector(Generic[T]):
 
     def _replace(self, found: Mapping[Key, T], version: str) -> None:
         self._sink.replace(found, version)
-        self._absences = 0
+        self._absences = self._broken = 0
         self._version = version
 
     def _reach(self, version: str) -> None:

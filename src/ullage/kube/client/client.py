@@ -7,7 +7,7 @@ before the bytes of each write leave the process.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Self, TypeVar
 
@@ -129,11 +129,12 @@ class Client:
         timeout: float = WATCH_SECONDS,
         bookmarks: bool = True,
         initial_events: bool = False,
+        heard: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events after `resource_version`, until the server ends the watch after `timeout` seconds. ERROR events are raised.
 
         With `initial_events` everything that is there comes first, as ADDED, and then a bookmark that says so. A reader that
-        stops early closes the watch with `contextlib.aclosing`.
+        stops early closes the watch with `contextlib.aclosing`. `heard` is called whenever bytes come, also those of a part.
         """
         query = _selection(labels, fields, resource_version)
         query |= {"watch": "1", "timeoutSeconds": str(max(1, int(timeout)))}
@@ -143,7 +144,7 @@ class Client:
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         call = Call("GET", codec.collection_path(kind, namespace), query)
-        async with aclosing(self._transport.lines(call, seconds=timeout)) as lines:
+        async with aclosing(self._transport.lines(call, seconds=timeout, heard=heard)) as lines:
             async for line in lines:
                 yield codec.decode_event(kind, line, what=call.what)
 

@@ -50,6 +50,7 @@ class Reader(Protocol):
         timeout: float = WATCH_SECONDS,
         bookmarks: bool = True,
         initial_events: bool = False,
+        heard: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent[T]]: ...
 
     async def latest(self, kind: Kind[Any], namespace: str = "") -> str:

@@ -121,8 +121,11 @@ class Transport:
         """The body of a successful answer; anything else is raised."""
         return await self._patiently(call, lambda access: self._answer(call, access))
 
-    async def lines(self, call: Call, *, seconds: float) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch that the server was asked to end after so many seconds; it ends quietly when it does."""
+    async def lines(
+        self, call: Call, *, seconds: float, heard: Callable[[], None] | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch that the server was asked to end after so many seconds; it ends quietly when it does. `heard`
+        is called whenever bytes have come, be it a part of a line."""
         timeout = ClientTimeout(total=seconds + WATCH_GRACE_SECONDS, sock_connect=CONNECT_SECONDS)
         response = await self._patiently(call, lambda access: self._opened(call, access, timeout))
         lines = Lines()
@@ -136,6 +139,8 @@ class Transport:
                     raise _no_answer(call, error) from _shown(error)
                 if not data:
                     break
+                if heard is not None:
+                    heard()
                 for line in found:
                     yield line
             if lines.unfinished:

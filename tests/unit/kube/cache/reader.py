@@ -47,6 +47,8 @@ class Watch:
 
     events: Sequence[WatchEvent[Any]] = ()
     end: BaseException | str | None = None
+    pause: float = 0.0  # before each event, in which a byte of it comes every `byte` seconds
+    byte: float = 0.0
 
 
 @dataclass(slots=True)
@@ -71,11 +73,29 @@ class ScriptedReader:
         return answer
 
     async def watch(
-        self, kind: Kind[Any], namespace: str = "", *, resource_version: str, initial_events: bool = False, **_: Any
+        self,
+        kind: Kind[Any],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        timeout: float = 300.0,
+        initial_events: bool = False,
+        heard: Callable[[], None] | None = None,
+        **_: Any,
     ) -> AsyncGenerator[WatchEvent[Any], None]:
         self.asked.append("stream" if initial_events else f"watch {resource_version}")
         script = self.watches.pop(0) if self.watches else Watch(end=HANG)
+        loop = asyncio.get_running_loop()
+        over = loop.time() + timeout
         for event in script.events:
+            comes = loop.time() + script.pause
+            while script.byte and heard and loop.time() + script.byte < comes:
+                await asyncio.sleep(script.byte)
+                heard()
+            if script.pause:
+                await asyncio.sleep(comes - loop.time())
+            if loop.time() > over:
+                return
             yield event
         if isinstance(script.end, BaseException):
             raise script.end

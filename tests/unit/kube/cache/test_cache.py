@@ -24,6 +24,7 @@ from tests.unit.kube.cache.reader import (
     modified,
     thing,
 )
+from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from ullage.clock import FakeClock
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
@@ -344,6 +345,68 @@ async def test_a_server_that_says_nothing_is_asked_again() -> None:
     await asyncio.wait_for(cache.reached(6), 10)
     running.cancel()
     assert api.asked[:2] == ["stream", "watch 5"]
+
+
+MANY = [thing(f"t{number:03}", number) for number in range(1, 401)]
+ALL = [added(one) for one in MANY]
+
+
+@pytest.mark.parametrize(
+    ("script", "seconds", "asked"),
+    [
+        pytest.param([Watch([*ALL, initial_end(400)], HANG, pause=0.5)], 300, ["stream"], id="what is there comes for longer"),
+        pytest.param(
+            [Watch([*ALL, initial_end(400)], HANG, pause=2.5)], 1100, ["stream"], id="and for longer than a watch has"
+        ),
+        pytest.param([Watch([initial_end(0), *ALL], HANG, pause=0.5)], 210, ["stream"], id="it is busy all the time"),
+        pytest.param([Watch([initial_end(0), *ALL], HANG, pause=0.99)], 398, ["stream"], id="it says something every second"),
+        pytest.param(
+            [Watch([initial_end(0), *ALL[:1]], HANG, pause=400.0, byte=170.0)], 850, ["stream"], id="one event takes minutes"
+        ),
+    ],
+)
+def test_a_server_that_is_heard_is_not_taken_for_silent(script: list[Watch], seconds: float, asked: list[str]) -> None:
+    async def scene() -> tuple[bool, int, list[str]]:
+        api = ScriptedReader(list(script))
+        cache = Cache(api, THINGS, clock=VirtualClock(), jitter=lambda: 0.0)
+        running = asyncio.create_task(cache.run())
+        await asyncio.sleep(seconds)
+        held = len(cache)
+        running.cancel()
+        return cache.synced.is_set(), held, api.asked
+
+    expected = len([event for event in script[0].events if event.type == "ADDED"])
+    assert in_virtual_time(scene()) == (True, expected, asked)
+
+
+def test_a_watch_that_began_with_what_is_there_is_begun_anew_in_the_end_as_any_other() -> None:
+    """Connections spread over the servers there are, and credentials that were withdrawn are noticed."""
+
+    async def scene() -> list[str]:
+        bookmarks = [bookmark(number) for number in range(1, 99)]
+        api = ScriptedReader([Watch([initial_end(0), *bookmarks], pause=60.0), Watch(bookmarks[8:], pause=60.0)])
+        cache = Cache(api, THINGS, clock=VirtualClock(), jitter=lambda: 0.0)
+        running = asyncio.create_task(cache.run())
+        await asyncio.sleep(900)
+        running.cancel()
+        return api.asked
+
+    assert in_virtual_time(scene()) == ["stream", "watch 8"]
+
+
+def test_where_streams_are_cut_before_they_are_complete_pages_are_read() -> None:
+    """Some ways to a server hold no connection for longer than a minute."""
+
+    async def scene() -> tuple[bool, list[str]]:
+        cut = Watch([added(A1)], Unavailable("cut"))
+        api = ScriptedReader([cut, cut, Watch([bookmark(6)], HANG)], lists=[Listing([A1, B1], "5")])
+        cache = Cache(api, THINGS, clock=VirtualClock(), jitter=lambda: 0.0)
+        running = asyncio.create_task(cache.run())
+        await asyncio.sleep(100)
+        running.cancel()
+        return cache.synced.is_set(), api.asked
+
+    assert in_virtual_time(scene()) == (True, ["stream", "stream", "list", "watch 5"])
 
 
 async def test_a_watch_that_ends_at_once_is_begun_again_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:

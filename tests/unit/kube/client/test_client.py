@@ -403,6 +403,15 @@ async def test_a_watch_tells_every_event_however_it_is_cut(pieces: list[bytes], 
     assert [event.ends_initial_events for event in told] == [False, False, False, True]
 
 
+async def test_every_byte_of_a_watch_is_heard_also_of_an_event_that_is_not_complete() -> None:
+    heard: list[str] = []
+    long = line("ADDED", gauge("long", spec={"capacity": 1, "note": "x" * 3_000_000}))
+    async with Scripted(chunks(long[:100], long[100:])).running() as server, Client(server.config()) as client:
+        async for event in client.watch(GAUGES, resource_version="5", heard=lambda: heard.append("bytes")):
+            heard.append(event.type)
+    assert heard.index("ADDED") > 1, "it was heard before it was complete"
+
+
 async def test_many_small_gzip_members_are_no_burden() -> None:
     one = line("ADDED", gauge("a"))
     packed = gzip.compress(one) * 5000
