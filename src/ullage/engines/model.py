@@ -132,6 +132,25 @@ def wanted_limits(volume: Volume) -> Limits:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What counts for the limits, as the engine was last seen: not what is marked as removed."""
+
+    count: int = 0  # snapshots
+    size: int = 0  # bytes in those of the live chain
+    head: int = 0  # bytes in the head: what the next snapshot takes
+
+
+def usage_of(engine: Engine | None) -> Usage:
+    entries = (engine.status.snapshots or {}) if engine is not None else {}
+    standing = {name: one for name, one in entries.items() if name != HEAD and not one.removed}
+    return Usage(
+        count=len(standing),
+        size=sum(to_bytes(standing[name].size) for name in live_chain(entries) if name in standing),
+        head=to_bytes(entries[HEAD].size) if HEAD in entries else 0,
+    )
+
+
 # --- what is seen of them --------------------------------------------------------------------------------------------
 
 

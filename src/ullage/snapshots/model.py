@@ -54,6 +54,13 @@ class Problem:
     message: str
 
 
+# Reasons on records: the driver said that nothing can be done; it may be able to later; it could not even be asked.
+DRIVER_ERROR: Final = "DriverError"
+DRIVER_RETRYING: Final = "DriverRetrying"
+NOT_ASKED: Final = "NotAsked"
+ASKED_AGAIN: Final = frozenset({DRIVER_RETRYING, NOT_ASKED})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What a status says, of a snapshot or of a record."""

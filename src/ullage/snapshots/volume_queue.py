@@ -1,7 +1,8 @@
 """The queue of each volume: one snapshot of it is taken at a time, and the queue says which record is next. Pure.
 
 A record whose creation may have begun goes first, since the storage system may be at work on it; then those that were not tried
-yet, the oldest first; the failed ones last. The order is a function of the records alone, so it is the same after a restart.
+yet, the oldest first; the failed ones last, and with them those that got a final answer, whatever was begun before. The order
+is a function of the records alone, so it is the same after a restart.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import heapq
 from typing import Final, NamedTuple
 
-from ullage.snapshots.model import Record
+from ullage.snapshots.model import ASKED_AGAIN, Record
 
 SLACK: Final = 64  # stale entries that a short queue may have
 
@@ -17,7 +18,7 @@ SLACK: Final = 64  # stale entries that a short queue may have
 class QueuePosition(NamedTuple):
     """The position of a record in the queue of its volume: smaller goes first."""
 
-    not_begun: bool
+    not_begun: bool  # or begun, and over
     failed: bool
     created: str
     name: str
@@ -34,7 +35,9 @@ def queue_name(driver: str, volume: str) -> str:
 
 
 def position_of(record: Record) -> QueuePosition:
-    return QueuePosition(not record.begun, record.state.problem is not None, record.meta.creation_timestamp, record.meta.name)
+    problem = record.state.problem
+    rests = problem is not None and problem.reason not in ASKED_AGAIN
+    return QueuePosition(not record.begun or rests, problem is not None, record.meta.creation_timestamp, record.meta.name)
 
 
 def may_proceed(record: Record, first: QueuePosition | None) -> bool:

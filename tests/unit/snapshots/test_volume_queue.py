@@ -41,6 +41,23 @@ def test_failed_ones_do_not_wait_for_each_other() -> None:
     assert not may_proceed(other, position_of(named("c")))
 
 
+@pytest.mark.parametrize(
+    ("reason", "first"),
+    [
+        pytest.param("DriverRetrying", True, id="it is asked again"),
+        pytest.param("NotAsked", True, id="it will be asked again"),
+        pytest.param("DriverError", False, id="the driver's last word"),
+        pytest.param("SnapshotCountLimit", False, id="a limit"),
+    ],
+)
+def test_nobody_waits_behind_one_whose_creation_may_have_begun_and_that_is_not_asked_for_again(
+    reason: str, first: bool
+) -> None:
+    uncertain = named("z", begun=True, state=State(problem=Problem(reason, "…")))
+    assert (min(position_of(uncertain), position_of(named("a"))) == position_of(uncertain)) is first
+    assert may_proceed(named("a"), position_of(uncertain)) is not first
+
+
 def test_queues_follow_the_records() -> None:
     queues, one, other = VolumeQueues(), named("a"), named("b")
     queues.update("ga", None, other)

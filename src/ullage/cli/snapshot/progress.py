@@ -37,6 +37,8 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "InUse": "nothing, unless the record was to go: then delete the snapshot",
     "SnapshotInUse": "wait until the claim is bound, or delete the claim",
     "DriverRetrying": "nothing: it is tried again, at growing intervals of up to a minute",
+    "SnapshotCountLimit": "delete snapshots of the claim that nobody needs, then delete this one and take it again",
+    "SnapshotSizeLimit": "delete snapshots of the claim that nobody needs, then delete this one and take it again",
     "NotAsked": "make or mend what the message names: it is tried again then",
     "DriverError": "mend what the message names, then delete the snapshot and take it again",
 }

@@ -67,6 +67,9 @@ _PASSING: Final = frozenset(
     }
 )
 
+# The volume has all the snapshots that it may have. Nobody is to wait for that to change: whoever asked is told at once.
+LIMITS: Final = frozenset({Reason.COUNT_LIMIT, Reason.SIZE_LIMIT})
+
 _WORDS: Final = tuple(
     (re.compile(words), reason)
     for words, reason in (

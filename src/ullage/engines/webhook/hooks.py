@@ -12,10 +12,12 @@ from typing import Final
 
 import msgspec
 
+from ullage.clock import Clock
 from ullage.engines.api import SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
 from ullage.engines.chain import HEAD
 from ullage.engines.lookup import Lookup, lookup_of
 from ullage.engines.model import stamped, volume_reference
+from ullage.engines.webhook.admitted import Admitted
 from ullage.engines.webhook.rules import Creation, Fault, creation_fault, edit_fault
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -30,9 +32,10 @@ _ENTRY: Final = "entry"
 class SnapshotHooks:
     """Answers admission requests for Snapshots."""
 
-    def __init__(self, client: Client, lookup: Lookup) -> None:
+    def __init__(self, client: Client, lookup: Lookup, *, clock: Clock) -> None:
         self._client = client
         self._lookup = lookup
+        self._admitted = Admitted(clock)
         lookup.engines.index(_ENTRY, _entries)
 
     async def mutate(self, review: Review) -> Decision:
@@ -60,6 +63,7 @@ class SnapshotHooks:
             fault = edit_fault(old, new) if old is not None else None
             return refusal(fault) if fault is not None else Decision.allow()
         volume = await self._volume_of(new, review)
+        # From here on nothing is awaited: of two requests the second sees that the first was let in.
         fault = creation_fault(self._creation(new, volume, review))
         if fault is not None:
             return refusal(fault)
@@ -67,6 +71,8 @@ class SnapshotHooks:
         if volume is not None and (owner is None or owner.uid != volume.metadata.uid):
             # The volume came, or was replaced, between the two hooks.
             return Decision.again(f"volume {volume.metadata.name} has changed at this moment; try again")
+        if new.spec.create_snapshot and not review.dry_run:
+            self._admitted.add(Key(review.namespace, new.spec.volume), new.metadata.name)
         return Decision.allow()
 
     def _creation(self, snapshot: Snapshot, volume: Volume | None, review: Review) -> Creation:
@@ -78,6 +84,7 @@ class SnapshotHooks:
             volume=volume,
             engine=engines[0] if len(engines) == 1 else None,
             others=list(self._lookup.snapshots_of(volume)) if volume is not None else (),
+            admitted=tuple(self._admitted.names(key, shown=self._lookup.snapshots.get)),
             users=sorted(self._users(Key(review.namespace, snapshot.metadata.name), but=snapshot.spec.volume)),
         )
 
@@ -104,8 +111,10 @@ def is_system(review: Review) -> bool:
 
 
 def refusal(fault: Fault) -> Decision:
-    if fault.limit:
-        return Decision.refuse(fault.problem, causes=(Cause(fault.field, "FieldValueForbidden", fault.problem),))
+    """The cause of a limit that is reached has the reason that an engine would give: callers know it by that."""
+    if fault.limit is not None:
+        message = f"{fault.problem}; {fault.next_step}"
+        return Decision.refuse(message, causes=(Cause(fault.field, str(fault.limit), fault.problem),))
     return Decision.invalid(str(fault), Cause(fault.field, "FieldValueInvalid", fault.problem))
 
 
@@ -115,7 +124,7 @@ def _entries(engine: Engine) -> Iterable[str]:
 
 
 def make_hooks(wiring: Wiring) -> list[Hook]:
-    hooks = SnapshotHooks(wiring.client, lookup_of(wiring))
+    hooks = SnapshotHooks(wiring.client, lookup_of(wiring), clock=wiring.clock)
     return [
         Hook(
             name="engine-snapshot-stamp",
@@ -129,6 +138,5 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
             phase="validate",
             targets=(Target.of(SNAPSHOTS, "CREATE", "UPDATE"),),
             answer=hooks.validate,
-            side_effects="None",
         ),
     ]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import FINALIZER, VOLUME_LABEL, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUME_LABEL, Engine, Snapshot, Volume
 from ullage.engines.chain import HEAD
-from ullage.engines.model import has_failed, live_chain, volume_reference, wanted_limits
+from ullage.engines.client.errors import Reason
+from ullage.engines.model import has_failed, usage_of, volume_reference, wanted_limits
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
@@ -16,11 +17,12 @@ from ullage.quantity import Quantity
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where, and what is wrong there. `limit`: the object is right, but there is no room for it."""
+    """Where, and what is wrong there. `limit`: the object is right, but there is no room for it, and what to do then."""
 
     field: str
     problem: str
-    limit: bool = False
+    limit: Reason | None = None
+    next_step: str = ""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.problem}"
@@ -35,6 +37,7 @@ class Creation:
     volume: Volume | None = None
     engine: Engine | None = None
     others: Sequence[Snapshot] = ()  # of the volume
+    admitted: Sequence[str] = ()  # likewise: let in a moment ago, and not among the others yet
     users: Sequence[str] = ()  # other volumes that have a snapshot of this name
 
 
@@ -86,35 +89,33 @@ def asks_for_one(asked: Creation) -> Fault | None:
 
 
 def within_count(asked: Creation) -> Fault | None:
-    """Snapshots that were asked for and are not taken yet count too: they were promised."""
-    if asked.system or asked.volume is None:
+    """Snapshots that were asked for and are not taken yet count too: they were promised. Whoever asks: the controller takes
+    what tenants ask for with a VolumeSnapshot."""
+    if not asked.snapshot.spec.create_snapshot or asked.volume is None:
         return None
     limit, name = wanted_limits(asked.volume).max_count, asked.volume.metadata.name
-    there, awaited = len(counted(asked.engine)), len(pending(asked))
+    there, awaited = usage_of(asked.engine).count, len(pending(asked))
     if there + awaited < limit:
         return None
     coming = f" and {awaited} being taken" if awaited else ""
     has = f"{there} snapshot{'' if there == 1 else 's'}{coming}"
-    problem = f"volume {name} has {has}, and {limit} are allowed (snapshotMaxCount); {_next(name)}"
-    return Fault("spec.volume", problem, limit=True)
+    problem = f"volume {name} has {has}, and {limit} are allowed (snapshotMaxCount)"
+    return Fault("spec.volume", problem, limit=Reason.COUNT_LIMIT, next_step=_next(asked.volume))
 
 
 def within_size(asked: Creation) -> Fault | None:
     """With the head as it is now, which is what a snapshot takes: as the engine itself counts."""
-    if asked.system or asked.volume is None or asked.engine is None:
+    if not asked.snapshot.spec.create_snapshot or asked.volume is None:
         return None
-    limit, name = wanted_limits(asked.volume).max_size, asked.volume.metadata.name
-    entries = asked.engine.status.snapshots or {}
-    used = sum(to_bytes(entries[one].size) for one in live_chain(entries) if one != HEAD and not entries[one].removed)
-    head = to_bytes(entries[HEAD].size) if HEAD in entries else 0
-    if not limit or used + head <= limit:
+    limit, used = wanted_limits(asked.volume).max_size, usage_of(asked.engine)
+    if not limit or used.size + used.head <= limit:
         return None
-    over = used + head - limit
+    over = used.size + used.head - limit
     problem = (
-        f"snapshots of volume {name} take {_amount(used)}, this one would take {_amount(head)}, and {_amount(limit)} are "
-        f"allowed (snapshotMaxSize): {_amount(over)} too many; {_next(name)}"
+        f"snapshots of volume {asked.volume.metadata.name} take {spelled(used.size)}, this one would take "
+        f"{spelled(used.head)}, and {spelled(limit)} are allowed (snapshotMaxSize): {spelled(over)} too many"
     )
-    return Fault("spec.volume", problem, limit=True)
+    return Fault("spec.volume", problem, limit=Reason.SIZE_LIMIT, next_step=_next(asked.volume))
 
 
 CREATING: Final[tuple[Rule, ...]] = (
@@ -132,32 +133,31 @@ def creation_fault(asked: Creation) -> Fault | None:
     return next((fault for rule in CREATING if (fault := rule(asked))), None)
 
 
-def counted(engine: Engine | None) -> list[str]:
-    """Those that count for the limits: not the head, and not those that are marked."""
-    entries = (engine.status.snapshots or {}) if engine is not None else {}
-    return [name for name, one in entries.items() if name != HEAD and not one.removed]
-
-
-def pending(asked: Creation) -> list[str]:
+def pending(asked: Creation) -> set[str]:
     """Those that were asked for, and that the engine does not show yet."""
     entries = (asked.engine.status.snapshots or {}) if asked.engine is not None else {}
-    return [
-        one.metadata.name
-        for one in asked.others
-        if one.spec.create_snapshot
-        and not one.status.creation_time
-        and one.metadata.name not in entries
-        and one.metadata.name != asked.snapshot.metadata.name
-        and not is_deleting(one.metadata)
-        and not has_failed(one.status)
-    ]
+    promised = {one.metadata.name for one in asked.others if _is_promised(one)}
+    return {name for name in promised.union(asked.admitted) if name not in entries} - {asked.snapshot.metadata.name}
 
 
-def _next(volume: str) -> str:
-    return f"delete some first: kubectl get snapshots.longhorn.io -l {VOLUME_LABEL}={volume}"
+def _is_promised(snapshot: Snapshot) -> bool:
+    """Whether it is being taken, or was and is there: one that was taken and is not ready is lost."""
+    status = snapshot.status
+    coming = not status.creation_time or status.ready_to_use is True
+    return snapshot.spec.create_snapshot and coming and not is_deleting(snapshot.metadata) and not has_failed(status)
 
 
-def _amount(count: int) -> str:
+def _next(volume: Volume) -> str:
+    meta = volume.metadata
+    return f"delete some first: {list_command(meta.namespace, meta.name)}"
+
+
+def list_command(namespace: str, volume: str) -> str:
+    """What a person types to see the snapshots of a volume."""
+    return f"kubectl get {SNAPSHOTS.name} -n {namespace} -l {VOLUME_LABEL}={volume}"
+
+
+def spelled(count: int) -> str:
     return spell("storage", Quantity.of(count))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.engines.builders import CREATED, DELETED, GIB, NS
 from tests.unit.snapshots.memory_api import MemoryApi
+from ullage.clock import Clock, FakeClock, SystemClock
 from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.lookup import lookup_of
@@ -25,14 +26,16 @@ from ullage.kube.slices import Part, Wiring
 PERSON = "ann"
 SYSTEM = "system:serviceaccount:ullage-system:controller"
 OWNER = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "vol", "uid": "uid-vol"}
+HINT = "kubectl get snapshots.longhorn.io -n longhorn-system -l longhornvolume=vol"
 STAMPED: Json = {"finalizers": ["longhorn.io"], "labels": {"longhornvolume": "vol"}, "ownerReferences": [OWNER]}
 
 
 class Scene:
     """A volume `vol` with an engine, and hooks whose caches have seen everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock | None = None) -> None:
         self.api = MemoryApi()
+        self.clock = clock or SystemClock()
         self.volume("vol")
         self.engine("vol", {HEAD: "0"})
 
@@ -59,8 +62,10 @@ class Scene:
 
     @contextlib.asynccontextmanager
     async def hooks(self) -> AsyncIterator[SnapshotHooks]:
-        wiring = Wiring(self.api)  # type: ignore[arg-type]
-        made = wiring.made(Part(make=lambda given: [SnapshotHooks(given.client, lookup_of(given))], watches=KINDS))
+        wiring = Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
+        made = wiring.made(
+            Part(make=lambda given: [SnapshotHooks(given.client, lookup_of(given), clock=given.clock)], watches=KINDS)
+        )
         tasks = [asyncio.create_task(cache.run()) for cache in wiring.caches]
         try:
             async with asyncio.timeout(10):
@@ -87,7 +92,7 @@ def asked(name: str = "snap", *, meta: Json | None = None, **spec: Any) -> Json:
     return {"metadata": made, "spec": {"volume": "vol", "createSnapshot": True, **spec}}
 
 
-def review(operation: Operation, body: Json, *, old: Json | None = None, user: str = PERSON) -> Review:
+def review(operation: Operation, body: Json, *, old: Json | None = None, user: str = PERSON, dry_run: bool = False) -> Review:
     request = Request(
         uid="1",
         operation=operation,
@@ -96,6 +101,7 @@ def review(operation: Operation, body: Json, *, old: Json | None = None, user: s
         namespace=NS,
         name=body["metadata"].get("name", ""),
         user_info=UserInfo(username=user),
+        dry_run=dry_run,
         object=msgspec.Raw(msgspec.json.encode(body)),
         old_object=msgspec.Raw(msgspec.json.encode(old)),
     )
@@ -254,9 +260,75 @@ class TestLimits:
         found = await scene.judge(asked())
         assert (found.allowed, found.code, found.reason) == (False, 403, "Forbidden")
         assert found.message == (
-            "volume vol has 2 snapshots and 1 being taken, and 3 are allowed (snapshotMaxCount); "
-            "delete some first: kubectl get snapshots.longhorn.io -l longhornvolume=vol"
+            f"volume vol has 2 snapshots and 1 being taken, and 3 are allowed (snapshotMaxCount); delete some first: {HINT}"
         )
+        assert [(one.field, one.reason, one.message) for one in found.causes] == [
+            (
+                "spec.volume",
+                "SnapshotCountLimit",
+                "volume vol has 2 snapshots and 1 being taken, and 3 are allowed (snapshotMaxCount)",
+            )
+        ]
+
+    async def test_what_is_taken_counts_before_its_engine_is_seen_to_have_it(self) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxCount=2)
+        scene.engine("vol", {"a": "1", HEAD: "0"})
+        scene.snapshot("taken", status={"creationTime": CREATED, "readyToUse": True})
+        assert not (await scene.judge(asked())).allowed
+
+    @pytest.mark.parametrize("user", [PERSON, SYSTEM])
+    @pytest.mark.parametrize(
+        ("volume", "reason"),
+        [
+            pytest.param({"snapshotMaxCount": 2}, "SnapshotCountLimit", id="how many"),
+            pytest.param({"snapshotMaxSize": "10"}, "SnapshotSizeLimit", id="how large"),
+        ],
+    )
+    async def test_limits_hold_for_whoever_asks_for_a_new_one(self, user: str, volume: Json, reason: str) -> None:
+        """The controller takes what tenants ask for with a VolumeSnapshot: it passes no limit on their behalf."""
+        scene = Scene()
+        scene.volume("vol", **volume)
+        scene.engine("vol", {"a": "5", "b": "5", HEAD: "1"})
+        found = await scene.judge(asked(), user=user)
+        assert (found.allowed, [one.reason for one in found.causes]) == (False, [reason])
+
+    @pytest.mark.parametrize("users", [pytest.param((PERSON,), id="a person"), pytest.param((PERSON, SYSTEM), id="both")])
+    async def test_of_ten_at_the_same_time_with_room_for_one_exactly_one_is_let_in(self, users: tuple[str, ...]) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxCount=2)
+        scene.engine("vol", {"a": "1", HEAD: "0"})
+        async with scene.hooks() as hooks:
+            reviews = [review("CREATE", asked(f"snap-{n}"), user=users[n % len(users)]) for n in range(10)]
+            found = await asyncio.gather(*map(hooks.validate, reviews))
+        assert [one.allowed for one in found].count(True) == 1
+        said = {one.message for one in found if not one.allowed}
+        assert said == {
+            f"volume vol has 1 snapshot and 1 being taken, and 2 are allowed (snapshotMaxCount); delete some first: {HINT}"
+        }
+
+    async def test_what_was_let_in_is_counted_once_and_not_for_ever(self) -> None:
+        """It comes to be stored, and is seen; or another webhook refuses it, and nothing is."""
+        clock = FakeClock()
+        scene = Scene(clock=clock)
+        scene.volume("vol", snapshotMaxCount=3)
+        scene.engine("vol", {"a": "1", HEAD: "0"})
+        async with scene.hooks() as hooks:
+            assert (await hooks.validate(review("CREATE", asked("again")))).allowed
+            assert (await hooks.validate(review("CREATE", asked("again")))).allowed, "the same one asks again"
+            scene.snapshot("again")
+            assert (await hooks.validate(review("CREATE", asked("second")))).allowed
+            assert not (await hooks.validate(review("CREATE", asked("third")))).allowed
+            clock.advance(60)
+            assert (await hooks.validate(review("CREATE", asked("third")))).allowed, "the second never came"
+
+    async def test_a_dry_run_takes_no_place(self) -> None:
+        scene = Scene()
+        scene.volume("vol", snapshotMaxCount=2)
+        scene.engine("vol", {"a": "1", HEAD: "0"})
+        async with scene.hooks() as hooks:
+            assert (await hooks.validate(review("CREATE", asked("dry"), dry_run=True))).allowed
+            assert (await hooks.validate(review("CREATE", asked("wet")))).allowed
 
     @pytest.mark.parametrize(
         "status",
@@ -292,7 +364,7 @@ class TestLimits:
             assert found.message == (
                 "snapshots of volume vol take 70 bytes, this one would take 31 bytes, and 100 bytes are allowed "
                 "(snapshotMaxSize): 1 byte too many; "
-                "delete some first: kubectl get snapshots.longhorn.io -l longhornvolume=vol"
+                f"delete some first: {HINT}"
             )
 
     async def test_only_the_live_chain_is_measured(self) -> None:

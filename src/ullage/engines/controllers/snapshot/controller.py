@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model, tickets
 from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus
+from ullage.engines.client.errors import LIMITS
 from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.snapshot import operations, statuses
@@ -161,10 +162,10 @@ class SnapshotController:
             await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)))
             return Requeue(self._settings.interval)
         delay = self._attempts.failed(uid, TAKING, self._clock.monotonic())
-        tries = self._attempts.count(uid, TAKING)
-        if isinstance(error, Terminal) or tries >= self._settings.tries:
-            problem = str(error) if isinstance(error, Terminal) else f"{error} (after {tries} tries)"
-            reason = str(getattr(error, "reason", "")) or "EngineError"
+        tries, reason = self._attempts.count(uid, TAKING), str(getattr(error, "reason", "")) or "EngineError"
+        final = isinstance(error, Terminal) or reason in LIMITS
+        if final or tries >= self._settings.tries:
+            problem = str(error) if final else f"{error} (after {tries} tries)"
             await self._write_status(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
             return None
         await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)

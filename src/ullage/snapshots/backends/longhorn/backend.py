@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
-from ullage.engines import api
+from ullage.engines import api, model
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
 from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle, aligned
-from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
@@ -88,11 +88,17 @@ class LonghornBackend:
             raise Impossible(f"snapshot {name} is there already, of volume {found.spec.volume} and not of {volume}")
         if is_deleting(found.metadata):
             raise NotNow(f"snapshot {name} of volume {volume} is being deleted; another can be taken when it is gone")
-        failure = status.failure_of(found)
+        failure = await self._failure(found)
         if failure is not None:
             await self._remove(found)  # so that the next try is one
             raise failure
         return status.backend_snapshot_of(found)
+
+    async def _failure(self, snapshot: Snapshot) -> UllageError | None:
+        if not model.has_failed(snapshot.status):
+            return None
+        volume = await self._find(VOLUMES, snapshot.spec.volume)
+        return status.failure_of(snapshot, model.wanted_limits(volume or api.Volume()))
 
     # --- removing ---
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Final
 
 from msgspec import UNSET
 
 from ullage.engines.api import Engine, Snapshot, Volume, to_bytes
-from ullage.engines.chain import HEAD
+from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client import errors
 from ullage.engines.handles import SnapshotHandle
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.errors import ApiError, BadRequest, Invalid, Unavailable, Undecodable
 from ullage.kube.objects import find_condition, is_deleting
+from ullage.ledger.amounts import spell
+from ullage.quantity import Quantity
 from ullage.snapshots.backends.base import BackendSnapshot, Restoration
 from ullage.times import read_time
 
@@ -38,14 +41,37 @@ def backend_snapshot_of(snapshot: Snapshot) -> BackendSnapshot | None:
     )
 
 
-def failure_of(snapshot: Snapshot) -> UllageError | None:
-    """Why it was not taken and is not tried again, in the engine's words; None where that is not so. An engine that is at a
-    limit, or has something else to do, may take another later."""
+def failure_of(snapshot: Snapshot, limits: Limits) -> UllageError | None:
+    """Why it was not taken and is not tried again, in the engine's words; None where that is not so. An engine that has
+    something else to do may take another later. `limits` are its volume's."""
     found = find_condition(snapshot.status.conditions, FAILED)
     if found is None or found.status != "True":
         return None
-    message = f"{_named(snapshot)} was not taken: {snapshot.status.error or found.message}"
+    if found.reason in errors.LIMITS:
+        return Impossible(f"{_beyond(found.reason, snapshot.spec.volume, limits)}; {_NEXT}", reason=found.reason)
+    message = f"{_named(snapshot)} was not taken: {without_paths(snapshot.status.error or found.message)}"
     return NotNow(message) if _passes(found.reason) else Impossible(message)
+
+
+def _beyond(reason: str, volume: str, limits: Limits) -> str:
+    if reason == errors.Reason.COUNT_LIMIT:
+        return f"volume {volume} has as many snapshots as it may have: {limits.max_count} (snapshotMaxCount)"
+    allowed = spell("storage", Quantity.of(limits.max_size))
+    return (
+        f"the snapshots of volume {volume} and this one would take more than the {allowed} that are allowed (snapshotMaxSize)"
+    )
+
+
+_NEXT: Final = "delete some of them first"
+
+
+def without_paths(said: str) -> str:
+    """An engine's words for tenants: where on the host its sockets and files are is not theirs to know."""
+    return _FILE.sub("", _ADDRESS.sub("", said))
+
+
+_ADDRESS: Final = re.compile(r" ?(?:unix|tcp)://.*?(?=: | is |, |$)")
+_FILE: Final = re.compile(r" ?\(/[^)]*\)|(?:(?<=\s)|^)/\S+")
 
 
 def is_removed(snapshot: Snapshot) -> bool:
@@ -61,7 +87,7 @@ def is_removed(snapshot: Snapshot) -> bool:
 
 def waits_for(snapshot: Snapshot) -> str:
     """What a snapshot that is not there yet, or not gone yet, waits for, as far as somebody said so."""
-    return snapshot.status.error or "nothing has been said about it yet"
+    return without_paths(snapshot.status.error) or "nothing has been said about it yet"
 
 
 def _passes(reason: str) -> bool:
@@ -112,7 +138,7 @@ def clone_state(volume: Volume) -> tuple[str, str]:
     found = volume.status.clone_status
     if found is None:
         return "", "nothing has been said about it yet"
-    return found.state, found.message or f"its data is being copied (cloneStatus.state {found.state or 'empty'})"
+    return found.state, without_paths(found.message) or f"its data is being copied (cloneStatus.state {found.state or 'empty'})"
 
 
 def replicas(given: str | None, source: Volume | None) -> int:
@@ -139,9 +165,12 @@ def read_error(problem: ApiError, *, what: str) -> Uncertain:
 
 
 def write_error(problem: ApiError, *, what: str) -> UllageError:
-    """What is known after a create or delete that did not succeed. A limit, a missing right or kind can be put right without
-    an edit of what was asked for."""
+    """What is known after a create or delete that did not succeed. A missing right or kind can be put right without an edit
+    of what was asked for; a limit that is reached is told at once."""
     message = f"{what}: {problem}"
+    limit = next((cause for cause in problem.causes if cause.reason in errors.LIMITS), None)
+    if limit is not None:  # the webhook's own hint is for administrators
+        return Impossible(f"{limit.message}; {_NEXT}", reason=limit.reason)
     if isinstance(problem, Invalid | BadRequest | Undecodable):
         return Impossible(message)
     return Uncertain(message) if isinstance(problem, Unavailable) and problem.sent else NotNow(message)

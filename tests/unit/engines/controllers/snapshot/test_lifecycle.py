@@ -164,11 +164,11 @@ class TestEngineFails:
     async def test_after_so_many_tries_it_has_failed_and_is_left_alone(self) -> None:
         world = World(settings=Settings(interval=0.02, tries=4))
         engine = world.volume()
-        full = NotNow("snapshot count usage 250 is equal or larger than snapshotMaxCount 250", reason=Reason.COUNT_LIMIT)
+        full = NotNow("no space left on device", reason=Reason.FULL)
         engine.before = lambda call: _raise_at(call, "create", full)
         world.ask()
         async with world.running():
-            await holds(lambda: world.condition("Failed") == "SnapshotCountLimit")
+            await holds(lambda: world.condition("Failed") == "DiskFull")
             assert "(after 4 tries)" in world.error()
             assert engine.calls.count("create") == 4
             engine.before = lambda call: None
@@ -192,12 +192,26 @@ class TestEngineFails:
             await holds(world.ready)
         assert "SnapshotTroubled" not in world.told.reasons
 
-    async def test_a_refusal_is_final_at_once(self) -> None:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            pytest.param(Impossible("not with this version", reason=Reason.UNSUPPORTED), id="what it cannot do"),
+            pytest.param(
+                NotNow("snapshot count usage 2 is equal or larger than snapshotMaxCount 2", reason=Reason.COUNT_LIMIT),
+                id="too many",
+            ),
+            pytest.param(
+                NotNow("snapshot free space 1 is not enough for head file 2", reason=Reason.SIZE_LIMIT), id="too large"
+            ),
+        ],
+    )
+    async def test_a_refusal_is_final_at_once(self, error: NotNow | Impossible) -> None:
         world = World()
         engine = world.volume()
-        engine.before = lambda call: _raise_at(call, "create", Impossible("not with this version", reason=Reason.UNSUPPORTED))
+        engine.before = lambda call: _raise_at(call, "create", error)
         world.ask()
-        await world.live(lambda: world.condition("Failed") == "Unsupported")
+        await world.live(lambda: world.condition("Failed") == error.reason)
+        assert world.error() == str(error), "no word of tries"
         assert engine.calls.count("create") == 1
         assert world.told.reasons.count("SnapshotFailed") == 1
 

@@ -114,31 +114,85 @@ async def test_what_takes_too_long_is_uncertain_with_what_it_waits_for_and_goes_
 
     def busy(call: str) -> None:
         if call == "create":
-            raise EngineNotNow("snapshot count usage 2 is equal or larger than snapshotMaxCount 2", reason=Reason.COUNT_LIMIT)
+            raise EngineNotNow(
+                "volume vol: engine unix:///srv/my data/engines.sock: VolumeSnapshot snapshot-1: replica "
+                "unix:///srv/my data/engines.sock is rebuilding: no space left on the device (/srv/my data/vol/volume.meta)",
+                reason=Reason.REBUILDING,
+            )
 
     engine.before = busy
     async with world.running():
         found = await refused(backend(world, AT_ONCE).create(creation()))
-        while "snapshotMaxCount" not in found[1]:
+        while "rebuilding" not in found[1]:
             found = await refused(backend(world, AT_ONCE).create(creation()))
         assert found == (
             Uncertain,
-            "snapshot snapshot-1 of volume vol is not taken after 0.05 s: "
-            "snapshot count usage 2 is equal or larger than snapshotMaxCount 2",
-        )
+            "snapshot snapshot-1 of volume vol is not taken after 0.05 s: volume vol: engine: VolumeSnapshot snapshot-1: "
+            "replica is rebuilding: no space left on the device",
+        ), "tenants read this, and paths of the host are not theirs to know"
         engine.before = lambda call: None
         assert (await backend(world).create(creation())).ready
     assert engine.taken == ["snapshot-1"]
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("reason", "text"),
     [
         pytest.param(
-            EngineNotNow("snapshot free space 1 is not enough for head file 2", reason=Reason.SIZE_LIMIT),
-            NotNow,
-            id="a limit may be lifted, or snapshots deleted",
+            Reason.COUNT_LIMIT,
+            "volume vol has as many snapshots as it may have: 2 (snapshotMaxCount); delete some of them first",
+            id="too many",
         ),
+        pytest.param(
+            Reason.SIZE_LIMIT,
+            "the snapshots of volume vol and this one would take more than the 1Ki that are allowed (snapshotMaxSize); "
+            "delete some of them first",
+            id="too large",
+        ),
+    ],
+)
+async def test_a_limit_that_the_engine_has_reached_is_a_reason_and_no_retry(reason: Reason, text: str) -> None:
+    """The webhook had counted something else, a moment before."""
+    world = World()
+    engine = world.volume(snapshotMaxCount=2, snapshotMaxSize="1024")
+    said = EngineNotNow("volume vol: engine unix:///srv/engines.sock: VolumeSnapshot snapshot-1: full", reason=reason)
+
+    def full(call: str) -> None:
+        if call == "create":
+            raise said
+
+    engine.before = full
+    async with world.running():
+        with pytest.raises(Impossible) as caught:
+            await backend(world).create(creation())
+    assert (caught.value.reason, str(caught.value)) == (reason, text)
+    assert world.snapshot("snapshot-1") is None
+    assert engine.calls.count("create") == 1
+
+
+async def test_a_limit_that_the_webhook_refuses_at_is_a_reason_and_no_retry() -> None:
+    world = World()
+    world.volume()
+    cause = {"field": "spec.volume", "reason": "SnapshotCountLimit", "message": "volume vol has 2 snapshots, and 2 are allowed"}
+    command = "kubectl get snapshots.longhorn.io -n longhorn-system -l longhornvolume=vol"
+    answer = Forbidden(f"denied: {cause['message']}; delete some first: {command}", code=403, details={"causes": [cause]})
+
+    def refuse(what: str) -> None:
+        raise answer
+
+    world.api.refuse = refuse
+    with pytest.raises(Impossible) as caught:
+        await backend(world).create(creation())
+    assert caught.value.reason == "SnapshotCountLimit"
+    assert str(caught.value) == "volume vol has 2 snapshots, and 2 are allowed; delete some of them first", (
+        "no command that a tenant may not run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        pytest.param(EngineNotNow("no space left on device", reason=Reason.FULL), NotNow, id="a disk may be emptied"),
         pytest.param(Impossible("unsupported", reason=Reason.UNSUPPORTED), Impossible, id="what the engine cannot do stays so"),
     ],
 )
@@ -201,7 +255,7 @@ async def test_what_cannot_be_taken(asked: Creation, text: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        pytest.param(Forbidden("no", code=403), NotNow, id="a limit of the webhook or a missing right can be put right"),
+        pytest.param(Forbidden("no", code=403), NotNow, id="a missing right can be put right"),
         pytest.param(TooManyRequests("no", code=429), NotNow, id="nothing was done"),
         pytest.param(NotFound("no", code=404), NotNow, id="the kind or the namespace may come"),
         pytest.param(Unavailable("no", sent=False), NotNow, id="nothing left this process"),

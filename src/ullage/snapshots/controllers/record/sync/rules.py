@@ -10,7 +10,16 @@ from typing import Final
 from ullage.errors import Retryable, Terminal, Uncertain
 from ullage.kube.objects import is_deleting
 from ullage.snapshots.binding import misbound, refers_to
-from ullage.snapshots.model import CREATING, MAY_BE, Problem, Record, Snapshot
+from ullage.snapshots.model import (
+    CREATING,
+    DRIVER_ERROR,
+    DRIVER_RETRYING,
+    MAY_BE,
+    NOT_ASKED,
+    Problem,
+    Record,
+    Snapshot,
+)
 from ullage.snapshots.volume_queue import QueuePosition, may_proceed
 
 POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
@@ -99,9 +108,12 @@ def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> s
 
 
 def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
+    """A final answer may have a reason of its own, such as a limit that is reached."""
     if not asked:
-        return Problem("NotAsked", str(error))
-    return Problem("DriverError" if isinstance(error, Terminal) else "DriverRetrying", str(error))
+        return Problem(NOT_ASKED, str(error))
+    if not isinstance(error, Terminal):
+        return Problem(DRIVER_RETRYING, str(error))
+    return Problem(str(getattr(error, "reason", "")) or DRIVER_ERROR, str(error))
 
 
 def poll_after(cut: datetime, now: datetime) -> float:

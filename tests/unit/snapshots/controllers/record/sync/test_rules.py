@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots.objects import DELETED, record, snapshot
-from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record
+from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
+from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record, problem_of
 from ullage.snapshots.model import Problem, Record, Ref, State
 from ullage.snapshots.volume_queue import position_of
 
@@ -76,3 +77,17 @@ def test_who_is_in_use_says_by_whom() -> None:
     assert decide(record(state=DONE, meta=GOING)).problem == Problem(
         "InUse", "snapshot team/snap is bound to it; delete that first"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "asked", "reason"),
+    [
+        pytest.param(Impossible("no"), True, "DriverError", id="the driver says no"),
+        pytest.param(Impossible("full", reason="SnapshotCountLimit"), True, "SnapshotCountLimit", id="and has a word for it"),
+        pytest.param(NotNow("busy", reason="Purging"), True, "DriverRetrying", id="whatever passes is tried again"),
+        pytest.param(Uncertain("no answer"), True, "DriverRetrying", id="so is what is not known"),
+        pytest.param(Terminal("class is wrong"), False, "NotAsked", id="the driver was not asked"),
+    ],
+)
+def test_the_reason_of_a_failure(error: Retryable | Terminal, asked: bool, reason: str) -> None:
+    assert problem_of(error, asked=asked) == Problem(reason, str(error))
