@@ -189,6 +189,109 @@ def test_every_field_is_explained(kubectl: Kubectl) -> None:
     assert "Demands that the volume be attached, by id" in text
 
 
+GOOD: Json = {"size": "1073741824"}
+TICKET: Json = {"owner": {"kind": "Snapshot", "name": "a", "uid": "u"}, "since": CREATED, "until": CREATED}
+BAD_VOLUMES = [
+    ("no spec at all", None, "spec is required"),
+    ("no size", {"numberOfReplicas": 1}, "size: a number of bytes, a multiple of 2097152 (2Mi), is required"),
+    ("a size with a unit", {"size": "1Gi"}, "size: a number of bytes, a multiple of 2097152 (2Mi), is required"),
+    ("a size of nothing", {"size": "0"}, "size: a number of bytes, a multiple of 2097152 (2Mi), is required"),
+    ("a size less than nothing", {"size": "-2097152"}, "size: a number of bytes, a multiple of 2097152 (2Mi), is required"),
+    ("a size that is no multiple", {"size": "2097153"}, "size: a number of bytes, a multiple of 2097152 (2Mi), is required"),
+    ("a size beyond any disk", {"size": "9" * 30}, "size: a number of bytes, a multiple of 2097152 (2Mi), is required"),
+    ("one snapshot", {**GOOD, "snapshotMaxCount": 1}, "snapshotMaxCount: 2 to 250 are allowed, or 0, which is 250"),
+    ("251 snapshots", {**GOOD, "snapshotMaxCount": 251}, "snapshotMaxCount: 2 to 250 are allowed, or 0, which is 250"),
+    ("fewer than none", {**GOOD, "snapshotMaxCount": -1}, "snapshotMaxCount: 2 to 250 are allowed, or 0, which is 250"),
+    ("bytes in words", {**GOOD, "snapshotMaxSize": "1Gi"}, "snapshotMaxSize: a number of bytes is allowed, or 0: no limit"),
+    ("bytes below none", {**GOOD, "snapshotMaxSize": "-1"}, "snapshotMaxSize: a number of bytes is allowed, or 0: no limit"),
+    ("too many replicas", {**GOOD, "numberOfReplicas": 21}, "numberOfReplicas: 0 to 20 are allowed"),
+    ("a source that is none", {**GOOD, "dataSource": "vol/snap"}, "dataSource: snap://VOLUME/SNAPSHOT is allowed"),
+    (
+        "a ticket of nobody",
+        {**GOOD, "attachmentTickets": {"t": {"until": CREATED}}},
+        "an attachment ticket has an end (until) and an owner: its kind, and of a Snapshot name and uid",
+    ),
+    (
+        "a ticket without an end",
+        {**GOOD, "attachmentTickets": {"t": {"owner": TICKET["owner"]}}},
+        "an attachment ticket has an end (until) and an owner: its kind, and of a Snapshot name and uid",
+    ),
+    (
+        "a ticket of any Snapshot",
+        {**GOOD, "attachmentTickets": {"t": {**TICKET, "owner": {"kind": "Snapshot", "name": "a"}}}},
+        "an attachment ticket has an end (until) and an owner: its kind, and of a Snapshot name and uid",
+    ),
+    ("a ticket until whenever", {**GOOD, "attachmentTickets": {"t": {**TICKET, "until": "whenever"}}}, "date-time"),
+]
+
+
+@pytest.mark.parametrize(("spec", "words"), [row[1:] for row in BAD_VOLUMES], ids=[row[0] for row in BAD_VOLUMES])
+def test_a_volume_that_cannot_be_is_refused_by_the_server_itself(
+    served: Api, namespace: str, spec: Json | None, words: str
+) -> None:
+    answer = served.call("POST", VOLUMES.path(namespace), body(VOLUMES, "v", **({"spec": spec} if spec is not None else {})))
+    assert answer.code == 422, answer.raw
+    assert words in answer.obj["message"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(GOOD, id="a size is enough"),
+        pytest.param({**GOOD, "snapshotMaxCount": 0, "snapshotMaxSize": "0"}, id="no limits, said"),
+        pytest.param({**GOOD, "snapshotMaxCount": 2, "snapshotMaxSize": ""}, id="the fewest"),
+        pytest.param({**GOOD, "snapshotMaxCount": 250, "snapshotMaxSize": "1"}, id="the most"),
+        pytest.param({**GOOD, "dataSource": "snap://vol/Snap_1.2"}, id="a source"),
+        pytest.param({**GOOD, "attachmentTickets": {"t": TICKET}}, id="a ticket"),
+    ],
+)
+def test_a_volume_that_can_be_is_stored(served: Api, namespace: str, spec: Json) -> None:
+    served.create(VOLUMES.path(namespace), body(VOLUMES, "v", spec=spec))
+
+
+def test_the_name_of_a_volume_fits_into_a_label(served: Api, namespace: str) -> None:
+    served.create(VOLUMES.path(namespace), body(VOLUMES, "v" * 63, spec=GOOD))
+    answer = served.call("POST", VOLUMES.path(namespace), body(VOLUMES, "v" * 64, spec=GOOD))
+    assert answer.code == 422
+    assert "metadata.name has 63 characters at most: its snapshots have it as a label" in answer.obj["message"]
+
+
+EDITS = [
+    (VOLUMES, "another source", {"dataSource": "snap://a/c"}, "dataSource cannot be changed: the volume has its data already"),
+    (VOLUMES, "no source any more", {"dataSource": None}, "dataSource cannot be changed: the volume has its data already"),
+    (VOLUMES, "a smaller size", {"size": "536870912"}, "size cannot be changed"),
+    (VOLUMES, "a larger size", {"size": "2147483648"}, "size cannot be changed"),
+    (SNAPSHOTS, "another volume", {"volume": "other"}, "volume cannot be changed; delete the snapshot and create another"),
+    (SNAPSHOTS, "no volume", {"volume": None}, "volume cannot be changed; delete the snapshot and create another"),
+    (SNAPSHOTS, "no request", {"createSnapshot": False}, "createSnapshot cannot be changed; delete the snapshot and create"),
+    (SNAPSHOTS, "other labels", {"labels": {"a": "c"}}, "labels cannot be changed; delete the snapshot and create another"),
+    (SNAPSHOTS, "no labels", {"labels": None}, "labels cannot be changed; delete the snapshot and create another"),
+    (SNAPSHOTS, "no spec", None, "spec is required"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "words"), [(a, c, d) for a, b, c, d in EDITS], ids=[b for a, b, c, d in EDITS])
+@pytest.mark.parametrize("going", [False, True], ids=["standing", "going"])
+def test_what_was_asked_for_stands_without_any_webhook(
+    served: Api, namespace: str, kind: Kind[Any], change: Json | None, words: str, going: bool
+) -> None:
+    spec = {
+        VOLUMES: {**GOOD, "dataSource": "snap://a/b"},
+        SNAPSHOTS: {"volume": "vol", "createSnapshot": True, "labels": {"a": "b"}},
+    }[kind]
+    made = body(kind, "it", spec=spec)
+    made["metadata"]["finalizers"] = ["example.com/held"]
+    path = f"{kind.path(namespace)}/it"
+    served.create(kind.path(namespace), made)
+    if going:
+        served.delete(path)
+    answer = served.call("PATCH", path, {"spec": change}, headers={"Content-Type": "application/merge-patch+json"})
+    assert answer.code == 422, answer.raw
+    assert words in answer.obj["message"]
+    served.merge(path, {"metadata": {"finalizers": None, "labels": {"app": "db"}}})
+    assert served.get(path).code == (404 if going else 200), "it can be let go of"
+
+
 # --- the door --------------------------------------------------------------------------------------------------------
 
 
@@ -296,7 +399,7 @@ def test_what_a_person_creates_is_tied_to_its_volume(door: Api, namespace: str, 
 
     refused(
         kubectl.run("patch", "lhsnap", "mine", "--type=merge", "-p", '{"spec":{"volume":"other"}}'),
-        "spec.volume: cannot be changed, from 'vol' to 'other'",
+        "spec.volume: Invalid value: volume cannot be changed; delete the snapshot and create another",
     )
     refused(kubectl.run("label", "--overwrite", "lhsnap", "mine", "longhornvolume=other"), "metadata.labels[longhornvolume]")
     refused(

@@ -8,8 +8,10 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,7 @@ pytestmark = [
     pytest.mark.timeout(240),
 ]
 HEAD = "volume-head"
+MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +165,58 @@ def test_a_restored_claim_has_the_data_of_its_snapshot(scene: EngineScene) -> No
         scene.api.delete(path)
     for name in (volume, restored):
         eventually(f"nothing of {name} is left", partial(gone, scene, name))
+
+
+def test_limits_of_a_volume_hold_for_persons_and_for_the_snapshots_of_tenants(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    claim, volume = scene.claim(namespace, "data")
+    path = f"{LONGHORN}/volumes/{volume}"
+    scene.attach(volume)
+    scene.take(volume, "limit-first")
+    scene.api.merge(path, {"spec": {"snapshotMaxCount": 3}})
+
+    asked = [{**snapshot_of(volume), "metadata": {"name": f"limit-{number}"}} for number in range(10)]
+    with ThreadPoolExecutor(10) as threads:
+        answers = list(threads.map(lambda body: scene.api.call("POST", f"{LONGHORN}/snapshots", body), asked))
+    assert sorted(one.code for one in answers) == [201, 201] + 8 * [403], "room for two is room for two"
+    hint = f"kubectl get snapshots.longhorn.io -n {NAMESPACE} -l longhornvolume={volume}"
+    said = [one.obj["message"].partition(" denied the request: ")[2] for one in answers if one.code == 403]
+    assert all(one.endswith(f", and 3 are allowed (snapshotMaxCount); delete some first: {hint}") for one in said), said
+    shown = scene.kubectl(*hint.split()[1:]).lines[1:]
+    assert {line.split()[0] for line in shown} >= {"limit-first"}, "the hint works as it is printed"
+    eventually("both are ready", lambda: sum(scene.is_ready(f"limit-{number}") for number in range(10)) == 2)
+
+    refused = scene.api.call("PATCH", path, {"spec": {"snapshotMaxCount": 2}}, headers=MERGE)
+    assert (refused.code, f"2 is too little: volume {volume} has 3 snapshots; delete some first" in refused.obj["message"]) == (
+        422,
+        True,
+    )
+
+    scene.api.merge(path, {"spec": {"snapshotMaxCount": 4}})
+    snapshots = GA.snapshots(namespace)
+    for number in range(10):
+        scene.api.create(snapshots, GA.of_claim(f"snap-{number}", "data"))
+    found = [f"{snapshots}/snap-{number}" for number in range(10)]
+    eventually("each is taken, or says why not", lambda: all(_is_told(scene, one) for one in found))
+    objects = [scene.api.get(one).obj for one in found]
+    assert sum(map(GA.ready, objects)) == 1
+    assert {one["status"]["error"]["message"] for one in objects if not GA.ready(one)} == {
+        f"SnapshotCountLimit: volume {volume} has 4 snapshots, and 4 are allowed (snapshotMaxCount); delete some of them first"
+    }
+    assert len(scene.entries(volume)) == 4 + 1, "with the head"
+    scene.api.delete(claim)
+    for one in found:
+        scene.api.delete(one)
+    eventually("nothing is left", lambda: gone(scene, volume) and all(scene.api.get(one).code == 404 for one in found))
+
+
+def snapshot_of(volume: str) -> dict[str, Any]:
+    return {"apiVersion": "longhorn.io/v1beta2", "kind": "Snapshot", "spec": {"volume": volume}}
+
+
+def _is_told(scene: EngineScene, snapshot: str) -> bool:
+    found = scene.api.get(snapshot).obj
+    return GA.ready(found) or bool(found.get("status", {}).get("error"))
 
 
 def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ullage.engines.validations import MOST_TICKETS, SNAPSHOT_RULES, VOLUME_RULES
 from ullage.kube.kinds import AGE, Column, Kind, Object, Value
 from ullage.kube.objects import Conditions
 
@@ -24,6 +25,7 @@ DEFAULT_MAX_COUNT: Final = 250  # what a volume's snapshotMaxCount of 0 means
 
 INT64: Final = msgspec.Meta(extra_json_schema={"format": "int64"})
 TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
+TICKETS: Final = msgspec.Meta(extra_json_schema={"maxProperties": MOST_TICKETS})
 
 # --- Snapshot --------------------------------------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ class VolumeSpec(Value):
     """How the volume is offered on its node: blockdev, iscsi, or empty."""
     data_source: str = ""
     """The snapshot whose data a new volume begins with: snap://VOLUME/SNAPSHOT. It cannot be changed."""
-    attachment_tickets: Mapping[str, AttachmentTicket] | None = None
+    attachment_tickets: Annotated[Mapping[str, AttachmentTicket], TICKETS] | None = None
     """Ullage's own. Demands that the volume be attached, by id. The volume stays attached while there is one whose `until`
     has not passed."""
 
@@ -163,7 +165,8 @@ class VolumeStatus(Value):
     clone_status: CloneStatus | None = None
     """How far it is with the data of its `dataSource`."""
     conditions: Conditions = ()
-    """Ullage's own is `SnapshotsShown`: whether every snapshot of the engine has an object, and if not, which ones and why."""
+    """Ullage's own are `SnapshotsShown`: whether every snapshot of the engine has an object, and if not, which ones and why;
+    and `SnapshotLimitsSet`: whether the engine has taken the limits of this volume, and if not, which ones it has and why."""
 
 
 class Volume(Object):
@@ -267,6 +270,7 @@ SNAPSHOTS: Final = Kind(
     Snapshot,
     whole=False,
     short_names=("lhsnap",),
+    rules=SNAPSHOT_RULES,
     columns=(
         Column("Volume", ".spec.volume", description="The volume that it belongs to."),
         Column("Created", ".status.creationTime", type="date", description="The moment whose data it has."),
@@ -289,6 +293,7 @@ VOLUMES: Final = Kind(
     Volume,
     whole=False,
     short_names=("lhv",),
+    rules=VOLUME_RULES,
     columns=(
         Column("State", ".status.state", description="Whether it is attached."),
         Column("Robustness", ".status.robustness", description="Whether all its copies are there."),

@@ -49,6 +49,15 @@ class Limits:
     max_count: int
     max_size: int = 0
 
+    @classmethod
+    def told(cls, *, max_count: int, max_size: int) -> Limits:
+        """As an engine tells them."""
+        return cls(max_count=max_count, max_size=0 if max_size >= UNLIMITED else max_size)
+
+
+# Engines refuse the 0 that means no limit while snapshots take any room at all. This is what they are given instead.
+UNLIMITED: Final = 2**62  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class PollResult:

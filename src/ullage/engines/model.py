@@ -133,7 +133,7 @@ def wanted_limits(volume: Volume) -> Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class SnapshotUsage:
     """What counts for the limits, as the engine was last seen: not what is marked as removed."""
 
     count: int = 0  # snapshots
@@ -141,10 +141,10 @@ class Usage:
     head: int = 0  # bytes in the head: what the next snapshot takes
 
 
-def usage_of(engine: Engine | None) -> Usage:
+def usage_of(engine: Engine | None) -> SnapshotUsage:
     entries = (engine.status.snapshots or {}) if engine is not None else {}
     standing = {name: one for name, one in entries.items() if name != HEAD and not one.removed}
-    return Usage(
+    return SnapshotUsage(
         count=len(standing),
         size=sum(to_bytes(standing[name].size) for name in live_chain(entries) if name in standing),
         head=to_bytes(entries[HEAD].size) if HEAD in entries else 0,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.chain import UNLIMITED, Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient
 from ullage.engines.client.interface import EngineClient, EngineClients
@@ -47,7 +47,7 @@ class HostedEngine:
 
     async def limits(self) -> Limits:
         state = await self._client.state()
-        return Limits(max_count=state.max_count, max_size=state.max_size)
+        return Limits.told(max_count=state.max_count, max_size=state.max_size)
 
     async def set_limits(self, limits: Limits) -> None:
         """Only what differs is said: an engine may refuse even a limit that it has."""
@@ -55,7 +55,7 @@ class HostedEngine:
         if now.max_count != limits.max_count:
             await self._client.set_max_count(limits.max_count)
         if now.max_size != limits.max_size:
-            await self._client.set_max_size(limits.max_size)
+            await self._client.set_max_size(limits.max_size or UNLIMITED)
 
 
 class HostConnection:

@@ -135,7 +135,7 @@ def _poll_result(given: hosts.VolumeLookReply) -> PollResult:
     purge = given.purge
     status = PurgeProgress(purging=purge.purging, progress=purge.progress, state=purge.state, error=purge.error)
     entries = {layer.name: _entry(layer) for layer in given.layers}
-    return PollResult(entries, {given.replica: status}, Limits(max_count=given.max_count, max_size=given.max_size))
+    return PollResult(entries, {given.replica: status}, Limits.told(max_count=given.max_count, max_size=given.max_size))
 
 
 def _entry(layer: hosts.Layer) -> Entry:

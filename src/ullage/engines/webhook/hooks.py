@@ -19,6 +19,7 @@ from ullage.engines.lookup import Lookup, lookup_of
 from ullage.engines.model import stamped, volume_reference
 from ullage.engines.webhook.admitted import Admitted
 from ullage.engines.webhook.rules import Creation, Fault, creation_fault, edit_fault
+from ullage.engines.webhook.volumes import volume_hook
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Cause
@@ -124,7 +125,8 @@ def _entries(engine: Engine) -> Iterable[str]:
 
 
 def make_hooks(wiring: Wiring) -> list[Hook]:
-    hooks = SnapshotHooks(wiring.client, lookup_of(wiring), clock=wiring.clock)
+    lookup = lookup_of(wiring)
+    hooks = SnapshotHooks(wiring.client, lookup, clock=wiring.clock)
     return [
         Hook(
             name="engine-snapshot-stamp",
@@ -139,4 +141,5 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
             targets=(Target.of(SNAPSHOTS, "CREATE", "UPDATE"),),
             answer=hooks.validate,
         ),
+        volume_hook(lookup),
     ]

@@ -61,6 +61,24 @@ async def test_limits_are_what_they_were_set_to(tmp_path: Path, limits: Limits) 
         assert await engine.limits() == limits
 
 
+async def test_a_limit_of_size_is_lifted_although_snapshots_take_room(tmp_path: Path) -> None:
+    """Engines take the 0 that means none for less than what is there."""
+    async with scene_in(tmp_path) as scene, HostConnection(scene.host.address) as engines:
+        engine = engines.of(VOLUME)
+        await engine.set_limits(Limits(max_count=250, max_size=4 * MIB))
+        await scene.write(0, b"x" * MIB)
+        await engine.create("first", {})
+        await engine.set_limits(Limits(max_count=250))
+        assert await engine.limits() == (await engine.poll()).limits == Limits(max_count=250)
+        await scene.write(0, b"y" * 4 * MIB)
+        await engine.create("second", {})
+        await engine.set_limits(Limits(max_count=250, max_size=8 * MIB))
+        assert await engine.limits() == Limits(max_count=250, max_size=8 * MIB)
+        with pytest.raises(NotNow) as refused:
+            await engine.set_limits(Limits(max_count=250, max_size=MIB))
+        assert refused.value.reason is Reason.BELOW_USAGE
+
+
 async def test_an_engine_that_is_not_attached_says_so_when_it_is_called(tmp_path: Path) -> None:
     async with scene_in(tmp_path) as scene, HostConnection(scene.host.address) as engines:
         await scene.host.detach(VOLUME)

@@ -437,4 +437,5 @@ def test_the_hooks_that_are_registered() -> None:
     assert [(one.phase, one.failure_policy, one.targets[0].operations) for one in found] == [
         ("mutate", "Fail", ("CREATE",)),
         ("validate", "Fail", ("CREATE", "UPDATE")),
+        ("validate", "Fail", ("UPDATE",)),
     ]

@@ -13,8 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.clock import Clock, SystemClock
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES, Engine, EngineStatus, Snapshot, Volume, to_bytes
-from ullage.engines.chain import Limits, PollResult
+from ullage.engines.api import (
+    ENGINES,
+    SNAPSHOTS,
+    VOLUMES,
+    Engine,
+    EngineStatus,
+    Snapshot,
+    Volume,
+    VolumeStatus,
+    to_bytes,
+)
+from ullage.engines.chain import PollResult
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.engine import rules
 from ullage.engines.lookup import Lookup, volume_key
@@ -39,7 +49,7 @@ class _Memory:
 
     head_written: float = -float("inf")  # when its head's size was last written
     absent: frozenset[str] = frozenset()  # uids of the objects that had no entry in the last poll
-    refused: tuple[Limits, int] | None = None  # the limits that it did not take, and how many entries it had then
+    refused: rules.RefusedLimits | None = None  # the limits that it did not take, and why
 
 
 class EngineMonitor:
@@ -68,7 +78,7 @@ class EngineMonitor:
         lookup = self._lookup
         sources: list[Source[Any, Key]] = [
             Source(lookup.engines, self._of_engine, when=_starts_or_stops),
-            Source(lookup.volumes, lambda one: self._of_volume(key_of(one)), when=comes_or_goes),
+            Source(lookup.volumes, lambda one: self._of_volume(key_of(one)), when=_matters),
             # Never wakes anybody: but no object is missing before all are read.
             Source(lookup.snapshots, lambda one: (), when=lambda old, new: False),
         ]
@@ -113,15 +123,20 @@ class EngineMonitor:
     async def _poll(self, volume: Volume, memory: _Memory) -> PollResult:
         engine, wanted = self._engines.of(volume.metadata.name), wanted_limits(volume)
         polled = await engine.poll()
-        if polled.limits != wanted and memory.refused != (wanted, len(polled.entries)):
-            try:
-                await engine.set_limits(wanted)
-                polled = replace(polled, limits=wanted)
-            except UllageError as error:
-                memory.refused = (wanted, len(polled.entries))
-                about = {"volume": volume.metadata.name, "error": str(error)}
-                logger.warning("an engine did not take its volume's snapshot limits", extra=about)
-        return polled
+        if polled.limits == wanted:
+            memory.refused = None
+            return polled
+        if memory.refused is not None and memory.refused.stands(wanted, polled):
+            return polled
+        try:
+            await engine.set_limits(wanted)
+        except UllageError as error:
+            memory.refused = rules.RefusedLimits.of(wanted, polled, error)
+            about = {"volume": volume.metadata.name, "error": str(error)}
+            logger.warning("an engine did not take its volume's snapshot limits", extra=about)
+            return polled
+        memory.refused = None
+        return replace(polled, limits=wanted)
 
     def _later(self) -> Requeue:
         return Requeue(self._settings.interval * (0.9 + 0.2 * self._jitter()))
@@ -152,7 +167,10 @@ class EngineMonitor:
             if one.metadata.uid in memory.absent:
                 await self._delete_object(one)
         memory.absent = frozenset(one.metadata.uid for one in found.stale)
-        await self._write_condition(volume, taken, found.unnamable)
+        now = self._clock.now()
+        status = rules.shown_condition(volume, taken=taken, unnamable=found.unnamable, now=now)
+        status = rules.limits_condition(volume, status, memory.refused, now=now)
+        await self._write_volume(volume, status)
 
     async def _create_object(self, name: str, volume: Volume) -> bool:
         """Whether the entry has its object now. The name may be another volume's."""
@@ -174,11 +192,15 @@ class EngineMonitor:
             return
         self._metrics.objects.labels("removed").inc()
 
-    async def _write_condition(self, volume: Volume, taken: list[str], unnamable: Iterable[str]) -> None:
-        status = rules.shown_condition(volume, taken=taken, unnamable=unnamable, now=self._clock.now())
+    async def _write_volume(self, volume: Volume, status: VolumeStatus) -> None:
         change = merge_patch(volume.status, status)
         if change is not None:
             await patch_seen(self._client, VOLUMES, volume, {"status": change}, subresource="status")
+
+
+def _matters(old: Volume | None, new: Volume | None) -> bool:
+    """That it comes or goes, and what its engine has to be told."""
+    return comes_or_goes(old, new) or (old is not None and new is not None and wanted_limits(old) != wanted_limits(new))
 
 
 def _starts_or_stops(old: Engine | None, new: Engine | None) -> bool:

@@ -18,13 +18,17 @@ from ullage.engines.api import (
     VolumeStatus,
     to_bytes,
 )
-from ullage.engines.chain import HEAD, PollResult, PurgeProgress
+from ullage.engines.chain import HEAD, Limits, PollResult, PurgeProgress
 from ullage.engines.model import info_of, stamped
+from ullage.errors import UllageError
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition, is_deleting, set_condition
+from ullage.ledger.amounts import spell
 from ullage.names import is_subdomain
+from ullage.quantity import Quantity
 
 SHOWN: Final = "SnapshotsShown"
+LIMITS_SET: Final = "SnapshotLimitsSet"
 HEAD_SECONDS: Final = 30.0  # the head's growth alone is worth a write this often
 LARGE_SHARE: Final = 1024  # or at once, where it grew by this part of the volume
 LARGE: Final = 100 * 1024**2  # or by this many bytes
@@ -127,6 +131,51 @@ def shown_condition(volume: Volume, *, taken: Iterable[str], unnamable: Iterable
         now=now,
     )
     return status if conditions is status.conditions else replace(status, conditions=conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLimits:
+    """Limits that an engine did not take. It is asked again once the volume wants others, or has other snapshots."""
+
+    wanted: Limits
+    kept: Limits
+    used: tuple[int, int]
+    problem: str
+    reason: str
+
+    @classmethod
+    def of(cls, wanted: Limits, polled: PollResult, error: UllageError) -> RefusedLimits:
+        return cls(wanted, polled.limits, _room(polled), str(error), str(getattr(error, "reason", "")) or "EngineError")
+
+    def stands(self, wanted: Limits, polled: PollResult) -> bool:
+        return (self.wanted, self.used) == (wanted, _room(polled))
+
+
+def _room(polled: PollResult) -> tuple[int, int]:
+    """What is there and not marked: how many, and how many bytes."""
+    standing = [one for name, one in polled.entries.items() if name != HEAD and not one.removed]
+    return len(standing), sum(one.size for one in standing)
+
+
+def limits_condition(volume: Volume, status: VolumeStatus, refused: RefusedLimits | None, *, now: datetime) -> VolumeStatus:
+    """Says on the volume that its limits are not the engine's, and why. Says nothing where there never was a problem."""
+    if refused is None and find_condition(status.conditions, LIMITS_SET) is None:
+        return status
+    conditions = set_condition(
+        status.conditions,
+        LIMITS_SET,
+        status=refused is None,
+        reason="LimitsSet" if refused is None else refused.reason,
+        message="the engine has the volume's limits" if refused is None else f"{_kept(refused.kept)}: {refused.problem}",
+        generation=volume.metadata.generation,
+        now=now,
+    )
+    return status if conditions is status.conditions else replace(status, conditions=conditions)
+
+
+def _kept(limits: Limits) -> str:
+    size = f"of {spell('storage', Quantity.of(limits.max_size))} together" if limits.max_size else "of any size"
+    return f"the engine still allows {limits.max_count} snapshots {size}"
 
 
 def _listed(names: list[str]) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model, tickets
-from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus
+from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus, Volume
 from ullage.engines.client.errors import LIMITS
 from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
@@ -144,7 +144,8 @@ class SnapshotController:
             asked = replace(snapshot.status, requested_time=timestamp(self._clock.now()), error="")
             snapshot = await self._write_status(snapshot, asked)
         try:
-            await operations.take(self._engines.of(snapshot.spec.volume), snapshot)
+            limits = model.wanted_limits(facts.volume or Volume())
+            await operations.take(self._engines.of(snapshot.spec.volume), snapshot, limits=limits)
         except (Retryable, Terminal) as error:
             return await self._not_taken(snapshot, error)
         self._attempts.forget(uid)

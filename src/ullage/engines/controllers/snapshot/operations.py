@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ullage.engines.api import Snapshot
-from ullage.engines.chain import HEAD, Entry, PurgeProgress
-from ullage.engines.client.errors import Reason
+from ullage.engines.chain import HEAD, Entry, Limits, PurgeProgress
+from ullage.engines.client.errors import LIMITS, Reason
 from ullage.engines.client.interface import EngineClient
 from ullage.engines.controllers.snapshot.rules import Removal, removal
 from ullage.errors import Impossible, NotNow, Retryable
@@ -25,8 +25,9 @@ class Removed:
     entry: Entry | None = None
 
 
-async def take(engine: EngineClient, snapshot: Snapshot) -> None:
-    """Has the engine take it, unless it has it: a snapshot whose answer was lost is not taken twice."""
+async def take(engine: EngineClient, snapshot: Snapshot, *, limits: Limits) -> None:
+    """Has the engine take it, unless it has it: a snapshot whose answer was lost is not taken twice. `limits` are the volume's:
+    the engine may not have heard yet that they were changed."""
     name = snapshot.metadata.name
     if await engine.has(name):
         return
@@ -35,6 +36,23 @@ async def take(engine: EngineClient, snapshot: Snapshot) -> None:
     except Impossible as error:
         if error.reason != Reason.EXISTS:
             raise
+    except NotNow as error:
+        if error.reason not in LIMITS or not await _changes(engine, limits):
+            raise
+        await engine.create(name, snapshot.spec.labels or {})
+
+
+async def _changes(engine: EngineClient, limits: Limits) -> bool:
+    """Whether the engine had other limits, and has these now."""
+    if await engine.limits() == limits:
+        return False
+    try:
+        await engine.set_limits(limits)
+    except NotNow as error:
+        if error.reason != Reason.BELOW_USAGE:
+            raise
+        return False
+    return True
 
 
 async def remove(engine: EngineClient, snapshot: Snapshot, *, purged_with: frozenset[str] | None) -> Removed:

@@ -6,11 +6,12 @@ from typing import Any
 
 from tests.unit.engines.world import GIB, MIB, NS, FakeEngine, World, holds
 from ullage.clock import FakeClock
-from ullage.engines.api import ENGINES, SNAPSHOTS
+from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
 from ullage.errors import NotNow, Uncertain
+from ullage.kube.objects import Condition, find_condition
 
 SNAPSHOT_KEYS = "engine-snapshots"
 
@@ -124,6 +125,14 @@ class TestStatus:
         assert engine.given == Limits(max_count=7, max_size=3 * GIB)
         assert status(world)["snapshotMaxSize"] == str(3 * GIB)
 
+    async def test_a_limit_that_changes_reaches_the_engine_at_once(self) -> None:
+        world = World(settings=Settings(interval=600.0))
+        engine = world.volume(snapshotMaxCount=7)
+        async with world.running():
+            await holds(lambda: engine.given.max_count == 7)
+            world.api.edit(VOLUMES, "vol", NS, merge={"spec": {"snapshotMaxCount": 8}})
+            await holds(lambda: engine.given.max_count == 8)
+
     async def test_limits_that_the_engine_refuses_are_not_asked_for_again_and_again(self) -> None:
         world = World()
         engine = world.volume(snapshotMaxCount=7)
@@ -135,6 +144,36 @@ class TestStatus:
             engine.before = lambda call: None
             engine.take("another")
             await holds(lambda: engine.given.max_count == 7)
+
+    async def test_limits_that_the_engine_refuses_are_said_on_the_volume_until_it_takes_them(self) -> None:
+        world = World()
+        engine = world.volume(snapshotMaxCount=2)
+        engine.take("a")
+        engine.take("b")
+        small = NotNow("cannot set snapshotMaxCount=2 smaller than current snapshot count usage=3", reason=Reason.BELOW_USAGE)
+        engine.before = lambda call: _raise_at(call, "set_limits", small)
+        async with world.running():
+            await holds(lambda: _limits_set(world) is not None)
+            said = _limits_set(world)
+            assert said is not None
+            assert (said.status, said.reason) == ("False", "LimitBelowUsage")
+            assert said.message == (
+                "the engine still allows 250 snapshots of any size: cannot set snapshotMaxCount=2 smaller than current "
+                "snapshot count usage=3"
+            )
+            await world.quiet()
+            engine.before = lambda call: None
+            engine._mark("a")  # it counts for nothing from now on, although it is there yet
+            await holds(lambda: engine.given.max_count == 2)
+            await holds(lambda: (now := _limits_set(world)) is not None and now.status == "True")
+
+    async def test_where_limits_were_never_refused_nothing_is_said(self) -> None:
+        world = World()
+        world.volume(snapshotMaxCount=2)
+        async with world.running():
+            await holds(lambda: status(world).get("snapshotMaxCount") == 2)
+            await world.quiet()
+        assert _limits_set(world) is None
 
     async def test_a_head_that_grows_is_written_seldom_unless_it_grew_much(self) -> None:
         clock = FakeClock()
@@ -289,6 +328,10 @@ def _head(world: World) -> str:
 def _purging(world: World, *, error: str = "") -> bool:
     found = (status(world).get("purgeStatus") or {}).values()
     return any(one.get("isPurging") and one.get("error", "") == error for one in found)
+
+
+def _limits_set(world: World) -> Condition | None:
+    return find_condition(world.found_volume().status.conditions, "SnapshotLimitsSet")
 
 
 def _message(world: World) -> str:

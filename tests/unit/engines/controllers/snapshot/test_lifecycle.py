@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.engines.world import CREATED, GIB, MIB, NS, World, holds
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
-from ullage.engines.chain import HEAD
+from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
@@ -214,6 +214,24 @@ class TestEngineFails:
         assert world.error() == str(error), "no word of tries"
         assert engine.calls.count("create") == 1
         assert world.told.reasons.count("SnapshotFailed") == 1
+
+    async def test_of_a_limit_that_was_changed_a_moment_ago_the_volume_s_word_counts(self) -> None:
+        """Its engine hears of it when it is next looked at, or now."""
+        world = World(settings=Settings(interval=60.0))
+        engine = world.volume(snapshotMaxCount=2)
+
+        def full(call: str) -> None:
+            if call == "create" and engine.given.max_count < 3:
+                raise NotNow("snapshot count usage 2 is equal or larger than snapshotMaxCount 2", reason=Reason.COUNT_LIMIT)
+
+        engine.before = full
+        async with world.running():
+            await holds(lambda: engine.given.max_count == 2)
+            world.api.edit(VOLUMES, "vol", NS, merge={"spec": {"snapshotMaxCount": 3}})
+            engine.given = Limits(max_count=2)
+            world.ask()
+            await holds(world.ready)
+        assert engine.given.max_count == 3
 
     async def test_one_that_failed_and_is_there_after_all_is_ready(self) -> None:
         world = World(settings=Settings(interval=0.02, tries=1))
