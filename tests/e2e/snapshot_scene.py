@@ -245,9 +245,9 @@ class Scene:
         volume = self.api.get(claim).obj["spec"]["volumeName"]
         return Path(self.api.get(f"{VOLUMES}/{volume}").obj["spec"]["hostPath"]["path"])
 
-    def storage_class(self, name: str, provisioner: str) -> None:
+    def storage_class(self, name: str, provisioner: str, **fields: Any) -> None:
         body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
-        self.api.create(STORAGE_CLASSES, {**body, "provisioner": provisioner})
+        self.api.create(STORAGE_CLASSES, {**body, "provisioner": provisioner, **fields})
 
     def snapshot_class(self, name: str, driver: str, *, policy: str = "Delete", default: bool = True) -> None:
         marks = {"snapshot.storage.kubernetes.io/is-default-class": "true"} if default else {}

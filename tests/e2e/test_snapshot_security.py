@@ -276,3 +276,19 @@ def test_a_claim_that_is_smaller_than_the_snapshot_is_refused(team: Team, dialec
     team.told(small, "SizeTooSmall: spec.resources.requests.storage is 1Mi, and VolumeSnapshot")
     assert (team.scene.files(team.restore(dialect, "snap", "large", size="4Mi")) / "file").read_bytes() == content
     assert team.get(small)["status"]["phase"] == "Pending"
+
+
+@both
+def test_a_claim_that_waits_for_a_pod_holds_the_deletion_of_its_snapshot(team: Team, stage: Stage, dialect: Dialect) -> None:
+    team.csi_claim(stage.driver, NAME)
+    path, _ = team.taken(dialect)
+    team.scene.storage_class(f"late-{team.namespace}", NAME, volumeBindingMode="WaitForFirstConsumer")
+    source = {"apiGroup": dialect.group, "kind": "VolumeSnapshot", "name": "snap"}
+    claim = team.scene.claim(team.namespace, "copy", storageClassName=f"late-{team.namespace}", dataSourceRef=source)
+    team.told(claim, "WaitForFirstConsumer")
+    team.scene.api.delete(path)
+    team.says(dialect, path, "SnapshotInUse", f"claim {team.namespace}/copy is to be filled from it")
+    team.scene.api.merge(claim, {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "ullage"}}})
+    eventually("the volume is made", lambda: "Restored" in team.scene.events(claim))
+    team.scene.api.merge(claim, {"spec": {"volumeName": f"pvc-{team.get(claim)['metadata']['uid']}"}})
+    eventually(f"{path} is gone", lambda: team.gone(path))

@@ -5,6 +5,7 @@ On the embedded control plane it runs on `ullage up`; on kube-apiserver, with th
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -133,3 +134,29 @@ def test_the_manifests_are_those_of_the_story() -> None:
     del restores[0]["spec"]["dataSource"]
     assert restores[1]["metadata"].pop("annotations") == {"snapshot.alpha.kubernetes.io/snapshot": "mysql-snapshot"}
     assert restores[0] == restores[1]
+
+
+def claim_from(namespace: str) -> str:
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "snap", "namespace": namespace}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "dataSourceRef": source}
+    meta = {"name": "copy", "namespace": "default"}
+    return json.dumps({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
+
+
+def test_a_claim_with_a_snapshot_of_another_namespace_is_refused_and_not_left_empty(place: Place) -> None:
+    """API servers drop such a source without a word."""
+    command = [*place.kubectl, "create", "-f", "-"]
+    done = subprocess.run(
+        command, input=claim_from("kube-system"), capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 1
+    assert "the claim is to be filled from VolumeSnapshot kube-system/snap, and this API server drops" in done.stderr
+
+
+def test_a_claim_that_names_its_own_namespace_keeps_its_source(place: Place) -> None:
+    command = [*place.kubectl, "create", "-f", "-"]
+    subprocess.run(command, input=claim_from("default"), capture_output=True, text=True, timeout=SECONDS, check=True)
+    try:
+        assert place.run("get", "pvc", "copy", "-o", "jsonpath={.spec.dataSourceRef.name}") == "snap"
+    finally:
+        place.run("delete", "pvc", "copy")

@@ -10,8 +10,11 @@ from typing import Final, NamedTuple
 
 from ullage.kube.builtin.core import PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import is_deleting
 from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
 from ullage.snapshots.api.prototype.types import GROUP as PROTOTYPE_GROUP
+from ullage.times import read_time
 
 SNAPSHOT_KIND: Final = "VolumeSnapshot"
 
@@ -58,6 +61,14 @@ def snapshot_key(claim: PersistentVolumeClaim, group: str) -> Iterable[Key]:
 def has_begun(claim: PersistentVolumeClaim) -> bool:
     """Whether a volume may have been made for it that nothing but its finalizer tells of."""
     return RESTORING in claim.metadata.finalizers
+
+
+def waits_for(claim: PersistentVolumeClaim, snapshot: Meta) -> bool:
+    """Whether a claim that names a snapshot is still to be filled from it, though nothing was begun. One that came after the
+    snapshot's deletion was asked for does not: otherwise a snapshot could be kept from going for ever."""
+    created, deleted = read_time(claim.metadata.creation_timestamp), read_time(snapshot.deletion_timestamp or "")
+    late = created is not None and deleted is not None and created > deleted
+    return not (late or claim.spec.volume_name or is_deleting(claim.metadata))
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from ullage.kube.builtin import core, storage
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
-from ullage.kube.kinds import Kind
+from ullage.kube.kinds import Kind, Meta
 from ullage.kube.slices import Wiring
-from ullage.snapshots.data_source import DataSource, data_source_of, has_begun, snapshot_keys
+from ullage.snapshots.data_source import DataSource, data_source_of, has_begun, snapshot_keys, waits_for
 from ullage.snapshots.model import Dialect, Record, Snapshot, SnapshotClass
 from ullage.snapshots.source_volume import ClaimContext
 from ullage.snapshots.volume_queue import VolumeQueues
@@ -60,6 +60,10 @@ class VolumeLookup:
     def restoring(self, source: DataSource) -> list[Key]:
         """The claims that are being filled from a snapshot right now: it must not go before that is done, or undone."""
         return [key_of(claim) for claim in self.claims_from(source) if has_begun(claim)]
+
+    def waiting(self, source: DataSource, snapshot: Meta) -> list[Key]:
+        """The claims that are still to be filled from a snapshot, for which nothing was begun yet."""
+        return [key_of(one) for one in self.claims_from(source) if not has_begun(one) and waits_for(one, snapshot)]
 
 
 def _class_keys(claim: core.PersistentVolumeClaim) -> Iterable[str]:

@@ -583,6 +583,34 @@ async def test_data_that_a_record_of_the_other_api_names_too_is_left_until_both_
     assert cluster.driver.names == {}
 
 
+class BlindApi(MemoryApi):
+    """Caches never learn of records that were made after they started."""
+
+    hidden: str = ""
+
+    async def watch(self, *args: Any, **kwargs: Any) -> AsyncGenerator[WatchEvent[Any], None]:
+        async for event in super().watch(*args, **kwargs):
+            if event.object.metadata.name != self.hidden or not self.hidden:
+                yield event
+
+
+@both
+async def test_whether_data_is_shared_is_asked_of_the_api_itself_before_it_is_deleted(dialect: Dialect[Any, Any]) -> None:
+    api = BlindApi()
+    cluster = Cluster(dialect, api=api)
+    cluster.ask()
+    async with cluster.running():
+        await api.until(cluster.done)
+        handle = next(iter(cluster.driver.names))
+        api.hidden = "mine"
+        ref = {"namespace": "team", "name": "same"}
+        spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Delete", "driver": DRIVER, "source": {"snapshotHandle": handle}}
+        api.put(GA.records, {"metadata": {"name": "mine"}, "spec": spec})
+        cluster.delete()
+        await api.until(cluster.gone)
+    assert list(cluster.driver.names) == [handle]
+
+
 async def test_an_error_that_another_snapshotter_wrote_is_told_though_it_has_no_reason() -> None:
     cluster = Cluster(GA)
     cluster.driver.ready = False

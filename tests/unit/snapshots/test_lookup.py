@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.unit.snapshots.controllers.cluster import World, fails
-from tests.unit.snapshots.objects import PROTOTYPE
+from tests.unit.snapshots.objects import DELETED, PROTOTYPE, restoring_claim, snapshot
 from ullage.errors import Uncertain
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.data_source import DataSource, snapshot_key
+from ullage.snapshots.data_source import DataSource, snapshot_key, waits_for
 
 COPY = Key("team", "copy")
 HELD = DataSource(GA.snapshots.group, "team", "snap")
@@ -28,6 +32,21 @@ async def test_only_a_claim_whose_restore_was_begun_holds_its_snapshot() -> None
         assert restoring(HELD._replace(namespace="other")) == []
         await process.rest()
         assert restoring(HELD) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "holds"),
+    [
+        pytest.param({}, True, id="a claim without a volume"),
+        pytest.param({"creation_timestamp": DELETED}, True, id="one that was made in the second of the deletion"),
+        pytest.param({"creation_timestamp": "2026-01-01T00:05:01Z"}, False, id="one that was made after it"),
+        pytest.param({"deletion_timestamp": DELETED}, False, id="one that is going itself"),
+        pytest.param({"spec": {"volume_name": "pvc-1"}}, False, id="one that has its volume"),
+    ],
+)
+def test_which_claims_still_wait_for_a_snapshot_that_is_to_go(changed: dict[str, Any], holds: bool) -> None:
+    going = snapshot(meta={"deletion_timestamp": DELETED}).meta
+    assert waits_for(restoring_claim(**changed), going) is holds
 
 
 async def test_a_claim_leads_to_the_snapshot_that_it_holds() -> None:

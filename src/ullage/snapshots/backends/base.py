@@ -94,7 +94,7 @@ class Backend(Protocol):
     async def create(self, creation: Creation) -> BackendSnapshot:
         """Takes a snapshot, or gives back the one that has this name. Returns when the cut is made; it may not be ready then.
 
-        A snapshot with this name of another volume is Impossible.
+        A snapshot with this name of another volume is Impossible; Uncertain where the system does not tell whose it is.
         """
 
     async def undo(self, creation: Creation) -> None:

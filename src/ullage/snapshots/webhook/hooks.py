@@ -14,6 +14,7 @@ from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
 from ullage.ledger.api import NAMESPACE
+from ullage.snapshots.webhook import source_namespace
 from ullage.snapshots.webhook.rules import data_source_for, disagreement
 
 ANNOTATION: Final = "snapshot.alpha.kubernetes.io/snapshot"
@@ -21,7 +22,7 @@ FIELD: Final = f"metadata.annotations[{ANNOTATION}]"
 
 
 def make_hooks(wiring: Wiring) -> list[Hook]:
-    return [HOOK]
+    return [HOOK, *source_namespace.HOOKS]
 
 
 async def answer(review: Review) -> Decision:

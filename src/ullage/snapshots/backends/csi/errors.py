@@ -1,10 +1,11 @@
 """What a driver's refusal means: has something happened, and is it worth asking again?
 
-The interface leaves it to the gRPC code. Five codes say that the call may still have had its effect, or may have it yet; after
-any other nothing was made. Some of those need an edit, the rest may pass by themselves.
+The interface leaves it to the gRPC code. Five codes say that the call may still have had its effect, or may have it yet. So
+may ALREADY_EXISTS: something has the name with other properties, and names are ours, so an earlier call may have made it with
+the parameters of then. After any other nothing was made. Some of those need an edit, the rest may pass by themselves.
 
-    Uncertain     CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED
-    Refused       INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, UNIMPLEMENTED
+    Uncertain     CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED, ALREADY_EXISTS
+    Refused       INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE, UNIMPLEMENTED
     NotNow        everything else: FAILED_PRECONDITION, INTERNAL, UNKNOWN, and refusals that a mended Secret can lift
 """
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.snapshots.backends.base import Secrets
 
-_UNCERTAIN = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
-_REFUSED = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "OUT_OF_RANGE", "UNIMPLEMENTED"})
+_UNCERTAIN = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "ALREADY_EXISTS"})
+_REFUSED = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED"})
 _HIDDEN = "(hidden)"
 _MOST = 1000  # characters of a driver's own words: some send whole stack traces
 

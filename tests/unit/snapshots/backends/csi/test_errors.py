@@ -17,7 +17,7 @@ MEANINGS: dict[str, type[UllageError]] = {
     "ABORTED": Uncertain,
     "INVALID_ARGUMENT": Refused,
     "NOT_FOUND": Refused,
-    "ALREADY_EXISTS": Refused,
+    "ALREADY_EXISTS": Uncertain,
     "OUT_OF_RANGE": Refused,
     "UNIMPLEMENTED": Refused,
     "FAILED_PRECONDITION": NotNow,

@@ -146,8 +146,8 @@ class Restorer:
         try:
             restored = await self._backends[request.driver].restore(replace(request.restoration, secrets=secrets))
         except (Retryable, Terminal) as error:
-            # "Not now" says that this call made nothing, but does not tell about an earlier one.
-            if isinstance(error, Terminal) or (isinstance(error, NotNow) and not resumed):
+            # That this call made nothing does not tell about an earlier one, whose answer was lost: only undo does.
+            if isinstance(error, Terminal | NotNow) and not resumed:
                 await self._release(claim)
             self._failed(claim, error)
             raise

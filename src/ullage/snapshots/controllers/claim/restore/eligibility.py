@@ -15,7 +15,7 @@ from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
 from ullage.snapshots.binding import refers_to
-from ullage.snapshots.data_source import DataSource, has_begun
+from ullage.snapshots.data_source import DataSource, has_begun, waits_for
 from ullage.snapshots.model import Record, Snapshot
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -82,10 +82,19 @@ def _snapshot_exists(facts: RestoreFacts) -> Blocker | None:
 
 
 def _snapshot_stays(facts: RestoreFacts) -> Blocker | None:
-    """A claim that was begun holds the deletion up, so it may finish."""
+    """A claim that was begun, or there before, holds the deletion up, so it may be filled."""
     assert facts.snapshot is not None
-    if not is_deleting(facts.snapshot.meta) or has_begun(facts.claim):
+    if not is_deleting(facts.snapshot.meta) or has_begun(facts.claim) or waits_for(facts.claim, facts.snapshot.meta):
         return None
+    return _deleting(facts)
+
+
+def _record_stays(facts: RestoreFacts) -> Blocker | None:
+    assert facts.record is not None
+    return _deleting(facts) if is_deleting(facts.record.meta) and not has_begun(facts.claim) else None
+
+
+def _deleting(facts: RestoreFacts) -> Blocker:
     return Blocker("SnapshotDeleting", f"{facts.shown} is being deleted, no restore of it is begun")
 
 
@@ -190,6 +199,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _bound,
     _record_exists,
     _bound_back,
+    _record_stays,
     _ready,
     _has_handle,
     _same_driver,

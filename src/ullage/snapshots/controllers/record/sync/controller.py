@@ -23,6 +23,7 @@ from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
+from ullage.snapshots.controllers.record.sync.live_records import LiveRecords
 from ullage.snapshots.controllers.record.sync.rules import (
     Decision,
     RecordFacts,
@@ -60,6 +61,7 @@ class RecordSyncer:
         self._client = client
         self._lookups = {lookup.dialect.name: lookup for lookup in lookups}
         self._backends = backends
+        self._live = LiveRecords(client, (lookup.dialect for lookup in self._lookups.values()))
         self._queues = queues
         self._clock = clock or SystemClock()
         self._attempts: Attempts[RecordKey] = Attempts(backoff, after_refusal=after_refusal)
@@ -182,7 +184,8 @@ class RecordSyncer:
         record = lookup.dialect.read_record(obj)
         backend = self._backends[record.driver]
         if step is Step.DELETE:
-            await backend.delete(record.handle, secrets=creation.secrets)
+            if not await self._live.shares(record):  # what the caches show was looked at; what they do not show yet counts too
+                await backend.delete(record.handle, secrets=creation.secrets)
             await self._release(lookup, obj)
             return None
         if step is Step.UNDO:

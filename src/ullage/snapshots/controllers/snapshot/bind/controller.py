@@ -155,6 +155,7 @@ class Binder:
             defaults=self._dialect.defaults,
             settings=self._settings,
             restoring=tuple(map(str, self._volumes.restoring(self._as_source(snapshot)))),
+            waiting_claims=tuple(map(str, self._volumes.waiting(self._as_source(snapshot), snapshot.meta))),
         )
         return replace(facts, waiting=self._waiting(facts))
 

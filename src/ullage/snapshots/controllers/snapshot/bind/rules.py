@@ -44,7 +44,8 @@ class SnapshotFacts:
     defaults: bool = False  # of the dialect
     settings: Settings = field(default_factory=Settings)
     waiting: Problem | None = None  # another snapshot of the volume has its turn
-    restoring: Sequence[str] = ()  # claims that wait for its data
+    restoring: Sequence[str] = ()  # claims that are being filled from it
+    waiting_claims: Sequence[str] = ()  # claims that are to be filled from it, where nothing was begun yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,8 +240,24 @@ def _deleting(facts: SnapshotFacts) -> SnapshotPlan:
         claims = ", ".join(facts.restoring)
         busy = Problem("SnapshotInUse", f"claim {claims} is being filled from it; it goes as soon as that is done or given up")
         return SnapshotPlan(state=replace(snapshot.state, problem=busy), driver=record.driver)
+    if facts.waiting_claims and _has_data(record):
+        return SnapshotPlan(state=replace(snapshot.state, problem=_awaited(facts.waiting_claims)), driver=record.driver)
     if record.policy == "Retain":
         return SnapshotPlan(release=True, driver=record.driver)
     problem = record.state.problem if is_deleting(record.meta) else None
     said = replace(snapshot.state, problem=problem) if problem else None
     return SnapshotPlan(delete_record=not is_deleting(record.meta), state=said, driver=record.driver)
+
+
+def _has_data(record: Record) -> bool:
+    """Whether it is worth waiting for. A snapshot that was not taken yet, or has failed, fills no claim."""
+    return bool(record.handle) and not is_deleting(record.meta) and (record.state.ready or record.state.problem is None)
+
+
+def _awaited(claims: Sequence[str]) -> Problem:
+    one = len(claims) == 1
+    who = f"claim {claims[0]} is" if one else f"claims {', '.join(claims)} are"
+    return Problem(
+        "SnapshotInUse",
+        f"{who} to be filled from it; it goes once {'it is' if one else 'they are'}, or {'is' if one else 'are'} deleted",
+    )

@@ -200,6 +200,33 @@ async def test_not_now_after_a_lost_answer_does_not_let_go_of_what_may_have_been
     assert world.api.body(CLAIMS, "copy", "team") is None
 
 
+async def test_a_refusal_after_a_lost_answer_does_not_let_go_of_what_may_have_been_made() -> None:
+    world = World().everything()
+    world.storage.after = fails(Uncertain("no answer"))
+    async with world.process() as process:
+        await process.look()
+        world.storage.before = fails(Impossible("no such pool"))
+        assert isinstance(await process.look(), Terminal)
+        assert RESTORING in world.finalizers()
+        world.delete_claim()
+        await process.rest()
+    assert world.storage.volumes == {}
+    assert world.api.body(CLAIMS, "copy", "team") is None
+
+
+async def test_a_refusal_after_a_death_keeps_the_mark_until_undo_finds_nothing() -> None:
+    world = World().everything()
+    assert await world.live(blows_at=STEPS.index(f"restore {NAME}") * 2 + 2)  # it is made, and nobody has heard of it
+    async with world.process() as process:
+        world.storage.before = fails(Impossible("no such pool"))
+        assert isinstance(await process.look(), Terminal)
+        assert (RESTORING in world.finalizers(), list(world.storage.volumes.values())) == (True, [NAME])
+        world.delete_claim()
+        await process.rest()
+    assert world.storage.volumes == {}
+    assert world.api.body(CLAIMS, "copy", "team") is None
+
+
 async def test_a_volume_that_is_too_small_is_deleted_again() -> None:
     world = World().everything()
     restore = world.storage.restore

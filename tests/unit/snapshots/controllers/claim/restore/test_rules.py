@@ -22,6 +22,8 @@ GIB = 1 << 30
 READY = State(record="snapcontent-snap-uid", ready=True)
 SNAPSHOT: Snapshot = objects.snapshot(state=READY)
 RECORD: Record = objects.record(state=State(handle="shot-1", ready=True, restore_size=GIB))
+RECORD_GOING = replace(RECORD, meta=changed(RECORD.meta, deletion_timestamp=objects.DELETED))
+AFTERWARDS = "2026-01-01T00:05:01Z"
 
 
 def facts(**fields: Any) -> RestoreFacts:
@@ -74,9 +76,14 @@ REFUSALS = [
         id="a snapshot that is not there",
     ),
     pytest.param(
-        facts(snapshot=snapshot(deletion_timestamp=objects.DELETED)),
+        facts(snapshot=snapshot(deletion_timestamp=objects.DELETED), claim=claim(creation_timestamp=AFTERWARDS)),
         Blocker("SnapshotDeleting", "VolumeSnapshot team/snap is being deleted, no restore of it is begun"),
-        id="a snapshot that is being deleted",
+        id="a snapshot whose deletion was asked for before the claim",
+    ),
+    pytest.param(
+        facts(snapshot=snapshot(deletion_timestamp=objects.DELETED), record=RECORD_GOING),
+        Blocker("SnapshotDeleting", "VolumeSnapshot team/snap is being deleted, no restore of it is begun"),
+        id="a snapshot that is being deleted, and its record too",
     ),
     pytest.param(
         facts(snapshot=snapshot(State()), record=None),
@@ -189,6 +196,10 @@ def test_a_claim_that_gets_no_volume_is_told_why(seen: RestoreFacts, blocker: Bl
     "seen",
     [
         pytest.param(facts(), id="exactly the restore size"),
+        pytest.param(
+            facts(snapshot=snapshot(deletion_timestamp=objects.DELETED), claim=claim(creation_timestamp=objects.DELETED)),
+            id="a snapshot whose deletion waits for the claim, which was there before",
+        ),
         pytest.param(facts(claim=claim(spec={"data_source_ref": None, "data_source": reference()})), id="by dataSource"),
         pytest.param(facts(claim=claim(spec={"data_source_ref": reference(namespace="team")})), id="naming its own namespace"),
         pytest.param(
@@ -318,7 +329,9 @@ def test_what_comes_next(seen: RestoreFacts, plan: object) -> None:
     ("seen", "reason"),
     [
         pytest.param(
-            facts(snapshot=snapshot(deletion_timestamp=objects.DELETED), claim=claim("1")), "SnapshotDeleting", id="going"
+            facts(snapshot=snapshot(deletion_timestamp=objects.DELETED), claim=claim("1", creation_timestamp=AFTERWARDS)),
+            "SnapshotDeleting",
+            id="going",
         ),
         pytest.param(
             facts(snapshot=snapshot(State(record="x")), record=replace(RECORD, ref=Ref("other", "snap", "snap-uid"))),

@@ -212,3 +212,23 @@ class TestDelete:
         assert made.state is not None
         text = "claim team/copy is being filled from it; it goes as soon as that is done or given up"
         assert made.state.problem == Problem("SnapshotInUse", text)
+
+    def test_a_claim_that_still_waits_for_it_is_waited_for(self) -> None:
+        made = plan(snapshot=self.GOING, record=record(state=DONE), waiting_claims=("team/copy", "team/two"))
+        assert (made.delete_record, made.release) == (False, False)
+        assert made.state is not None
+        text = "claims team/copy, team/two are to be filled from it; it goes once they are, or are deleted"
+        assert made.state.problem == Problem("SnapshotInUse", text)
+        assert made.state.ready
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            pytest.param(State(), id="that was not taken yet"),
+            pytest.param(State(problem=Problem("DriverError", "no")), id="that was refused"),
+            pytest.param(replace(DONE, ready=False, problem=Problem("SnapshotLost", "gone")), id="whose data is lost"),
+        ],
+    )
+    def test_a_claim_that_waits_in_vain_does_not_hold_a_snapshot(self, state: State) -> None:
+        made = plan(snapshot=self.GOING, record=record(state=state), waiting_claims=("team/copy",))
+        assert made.delete_record
