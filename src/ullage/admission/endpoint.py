@@ -1,4 +1,4 @@
-"""The ASGI application: one path per hook, and `/healthz`, `/readyz`, `/metrics`.
+"""The ASGI application: one path per hook, and `/healthz`, `/readyz`, `/metrics`. Hooks for other clusters have one for each.
 
 Written on ASGI itself, since a review passes here for every write in the cluster. Whatever happens, "allowed" is only
 ever said by a hook: a spent budget and a `Retryable` are "try again", anything else that is raised is a 500, which the
@@ -17,6 +17,7 @@ from prometheus_client import Counter, Histogram, generate_latest
 
 from ullage.admission import admission_review
 from ullage.admission.bodies import BodyReader, BodyRefused, Receive, declared_length
+from ullage.admission.callers import CLUSTERS, Callers, path_of
 from ullage.admission.metrics import Metrics
 from ullage.clock import Clock
 from ullage.errors import BadInput, Retryable
@@ -64,15 +65,25 @@ class Served:
 class Endpoint:
     """`checks` decide readiness: name → whether it holds. They may not depend on being ready."""
 
-    def __init__(self, hooks: Iterable[Hook], *, metrics: Metrics, clock: Clock, checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self,
+        hooks: Iterable[Hook],
+        *,
+        metrics: Metrics,
+        clock: Clock,
+        checks: Mapping[str, Check],
+        callers: Callers | None = None,
+    ) -> None:
         self._metrics = metrics
         self._clock = clock
         self._checks = checks
-        self._served: dict[str, Served] = {}
+        self._callers = callers
+        self._served: dict[str, Served] = {}  # by path
+        self._elsewhere: dict[str, Served] = {}  # by the beginning of the path
         for hook in hooks:
-            if path_of(hook) in self._served:
+            if path_of(hook) in {*self._served, *self._elsewhere}:
                 raise ValueError(f"two hooks are named {hook.name}")
-            self._served[path_of(hook)] = Served.of(hook, metrics)
+            (self._elsewhere if hook.elsewhere else self._served)[path_of(hook)] = Served.of(hook, metrics)
         self._bodies = BodyReader()
         self.draining = False
         self._was_ready = False
@@ -82,35 +93,44 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served")
-        served = self._served.get(scope["path"])
+        served, cluster = self._route(scope["path"])
         if served is None:
             page = self._other(scope["method"], scope["path"])
         elif scope["method"] != "POST":
             page = Answer(405, b"reviews are posted\n")
         else:
-            page = await self._reviewed(served, scope, receive)
+            page = await self._reviewed(served, scope, receive, cluster=cluster)
         await self._send(page, send)
 
-    async def _reviewed(self, served: Served, scope: Scope, receive: Receive) -> Answer:
+    def _route(self, path: str) -> tuple[Served | None, str]:
+        """The hook behind a path, and the cluster whose registration has it."""
+        served = self._served.get(path)
+        hook, mark, caller = path.partition(CLUSTERS)
+        if served is not None or self._callers is None or not mark:
+            return served, ""
+        cluster, _, token = caller.partition("/")
+        return (self._elsewhere.get(hook) if self._callers.is_known(cluster, token) else None), cluster
+
+    async def _reviewed(self, served: Served, scope: Scope, receive: Receive, *, cluster: str) -> Answer:
         began = self._clock.monotonic()
         try:
             async with self._bodies.body(receive, declared=declared_length(scope.get("headers", []))) as body:
-                return await self._answered(served, scope, admission_review.decode(body), began)
+                return await self._answered(served, scope, admission_review.decode(body), began, cluster=cluster)
         except BodyRefused as error:
             return Answer(error.code, f"{error}\n".encode())
         except BadInput as error:
             return Answer(400, f"{error}\n".encode())
 
-    async def _answered(self, served: Served, scope: Scope, request: Request, began: float) -> Answer:
+    async def _answered(self, served: Served, scope: Scope, request: Request, began: float, *, cluster: str) -> Answer:
         budget = admission_review.budget(admission_review.asked_timeout(scope["query_string"], served.hook.timeout))
-        review = Review(request, began + budget)
+        review = Review(request, began + budget, cluster)
         self._running += 1
         try:
             decision = await self._decide(served.hook, review, budget - (self._clock.monotonic() - began))
             page = Answer(200, admission_review.encode(review, decision), JSON)
         except Exception:
             served.failed.inc()
-            logger.exception("review failed", extra={"hook": served.hook.name, "review": review.uid})
+            logger.exception("review failed", extra={"hook": served.hook.name, "review": review.uid, "cluster": cluster})
             return Answer(500, f"hook {served.hook.name} failed; its log says why\n".encode())
         finally:
             self._running -= 1
@@ -178,7 +198,3 @@ class Endpoint:
             headers.append((b"connection", b"close"))  # else a next request meets a closed connection, and its write fails
         await send({"type": "http.response.start", "status": page.code, "headers": headers})
         await send({"type": "http.response.body", "body": page.body})
-
-
-def path_of(hook: Hook) -> str:
-    return f"/hooks/{hook.name}"

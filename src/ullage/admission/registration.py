@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ullage.admission.endpoint import path_of
+from ullage.admission.callers import Caller, path_of
 from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from ullage.kube.client.client import Client
 from ullage.kube.kinds import Kind
@@ -62,12 +62,20 @@ Address = ByUrl | ByService
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is to be registered. `name` is that of both configurations."""
+    """What is to be registered. `name` is that of both configurations; `caller` is the other cluster that it is for."""
 
     name: str
     hooks: tuple[Hook, ...]
     address: Address
     labels: Mapping[str, str] = field(default_factory=dict)
+    caller: Caller | None = None
+
+    def __post_init__(self) -> None:
+        for hook in self.hooks:
+            if hook.elsewhere != (self.caller is not None):
+                raise ValueError(
+                    f"hook {hook.name}: it is for {'other clusters' if hook.elsewhere else 'our own cluster'} alone"
+                )
 
     def configuration(self, kind: Kind[WebhookConfiguration], bundle: bytes) -> Json | None:
         """The whole object, or None where no hook is of its phase."""
@@ -86,7 +94,7 @@ class Registration:
         encoded = base64.b64encode(bundle).decode()
         entry: Json = {
             "name": entry_name(hook),
-            "clientConfig": self.address.client_config(path_of(hook)) | {"caBundle": encoded},
+            "clientConfig": self.address.client_config(path_of(hook, self.caller)) | {"caBundle": encoded},
             "rules": [_rule(target) for target in hook.targets],
             "namespaceSelector": _namespaces(hook),
             "objectSelector": {"matchLabels": dict(hook.labels)} if hook.labels else {},

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ullage.admission.callers import Callers
 from ullage.admission.certificate_rotation import CertificateRotation, SecretName
 from ullage.admission.certificates import Terms
 from ullage.admission.endpoint import Check, Endpoint
@@ -64,9 +65,10 @@ async def run_webhook(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     serves: Callable[[str, int], None] | None = None,
+    callers: Callers | None = None,
 ) -> None:
     """Serves the hooks until `stop` is set. `checks` are what readiness waits for besides the certificate (caches synced).
-    `serves` is called with host and port once everything is registered."""
+    `serves` is called with host and port once everything is registered. Without `callers` no other cluster is answered."""
     clock, metrics = clock or SystemClock(), metrics or Metrics()
     # Replicas on one machine share the port. It does not listen yet: a connection that is dealt to a replica without a
     # certificate would hang.
@@ -84,7 +86,9 @@ async def run_webhook(
             clock=clock,
         )
         ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
-        endpoint = Endpoint(_with_selftest(hooks, settings), metrics=metrics, clock=clock, checks=ready)
+        endpoint = Endpoint(
+            (*_own(hooks, settings), *_elsewhere(hooks)), metrics=metrics, clock=clock, checks=ready, callers=callers
+        )
         if not await done_before(stop, rotation.open()):
             return
         async with serving(
@@ -105,14 +109,19 @@ def _rotation(
         certificate,
         secret_name=SecretName(settings.namespace, settings.secret),
         terms=replace(settings.terms, hosts=tuple(dict.fromkeys((*address.hosts, *settings.terms.hosts)))),
-        registered=Registration(settings.name, _with_selftest(hooks, settings), address),
+        registered=Registration(settings.name, _own(hooks, settings), address),
         metrics=metrics,
         clock=clock,
     )
 
 
-def _with_selftest(hooks: Sequence[Hook], settings: Settings) -> tuple[Hook, ...]:
-    return (*hooks, selftest_hook(settings.namespace))
+def _own(hooks: Sequence[Hook], settings: Settings) -> tuple[Hook, ...]:
+    """What our own cluster asks, and the self-test."""
+    return (*(hook for hook in hooks if not hook.elsewhere), selftest_hook(settings.namespace))
+
+
+def _elsewhere(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
+    return tuple(hook for hook in hooks if hook.elsewhere)
 
 
 async def _ready(checks: Mapping[str, Check], stop: asyncio.Event) -> bool:

@@ -98,10 +98,11 @@ class Request(Value):
 @dataclass(frozen=True, slots=True)
 class Review:
     """One request for admission. `deadline` is on the monotonic clock: a hook that waits for something stops there by
-    itself."""
+    itself. `cluster` is the one that asks; empty: our own."""
 
     request: Request
     deadline: float = math.inf
+    cluster: str = ""
 
     @property
     def uid(self) -> str:
@@ -226,7 +227,10 @@ Answer = Callable[[Review], Awaitable[Decision]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """A webhook, declared. `not_in` and `only_in` are namespaces: each hook has its own, there is no blanket exclusion."""
+    """A webhook, declared. `not_in` and `only_in` are namespaces: each hook has its own, there is no blanket exclusion.
+
+    One that is `elsewhere` is for other clusters, and not for our own: who asks there may be anybody, and says what he likes.
+    """
 
     name: str
     phase: Phase
@@ -240,6 +244,7 @@ class Hook:
     timeout: int = 10
     side_effects: Literal["NoneOnDryRun", "None"] = "NoneOnDryRun"
     reinvoke: bool = False  # mutating only: asked again when a later hook changed the object
+    elsewhere: bool = False
 
     def __post_init__(self) -> None:
         if not is_label(self.name):

@@ -31,9 +31,7 @@ class Addressed:
     charge: Charge
 
 
-def charge_of(
-    review: Review, kind: Kind[T], evaluator: Evaluator[T], *, cluster: str = "", past_limit: bool = False
-) -> Addressed | None:
+def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_limit: bool = False) -> Addressed | None:
     """What a request asks of a ledger; None where there is nothing to ask: a deletion, or an object that takes nothing.
 
     Raises `Unreadable`, which names the field, where the object would take less than nothing; and whatever the evaluator does
@@ -58,7 +56,7 @@ def charge_of(
     if not meta.uid or (old is not None and not meta.resource_version):
         raise NoIdentity(f"{kind.name} {meta.name!r}: the request carries no uid")
     charge = Charge(
-        key=key_of(kind.name, cluster=cluster, namespace=review.namespace, name=meta.name or review.name),
+        key=key_of(kind.name, cluster=review.cluster, namespace=review.namespace, name=meta.name or review.name),
         uid=meta.uid,
         on_version=None if old is None else int(meta.resource_version),
         now=wanted,

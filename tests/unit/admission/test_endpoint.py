@@ -14,6 +14,7 @@ from tests.unit.admission.builders import review_body, review_json
 from ullage.admission import admission_review
 from ullage.admission import bodies as intake
 from ullage.admission import endpoint as module
+from ullage.admission.callers import Callers
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.clock import SystemClock
@@ -24,6 +25,8 @@ from ullage.kube.review import Decision, Hook, Review, Target
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", Object)
 Function = Callable[[Review], Awaitable[Decision]]
+CALLERS = Callers(b"k" * 32, {"far", "near"}.__contains__)
+FAR, NEAR = (CALLERS.caller(name).token for name in ("far", "near"))
 
 
 class Served:
@@ -65,6 +68,15 @@ class Served:
         return (
             self.metrics.registry.get_sample_value("ullage_admission_reviews_total", {"hook": "guard", "result": result}) or 0
         )
+
+
+def elsewhere(answer: Function) -> Served:
+    """An endpoint with a hook for other clusters, of which `far` is one."""
+    served = Served(answer, elsewhere=True)
+    hooks = [one.hook for one in served.endpoint._elsewhere.values()]
+    ours = Hook(name="ours", phase="validate", targets=hooks[0].targets, answer=answer)
+    served.endpoint = Endpoint([*hooks, ours], metrics=Metrics(), clock=SystemClock(), checks={}, callers=CALLERS)
+    return served
 
 
 def says(decision: Decision) -> Function:
@@ -299,3 +311,62 @@ def test_the_timeout_is_the_one_in_the_url(query: bytes, seconds: int) -> None:
 @pytest.mark.parametrize("timeout", range(1, 31))
 def test_the_budget_is_always_shorter_than_the_timeout(timeout: int) -> None:
     assert 0 < admission_review.budget(timeout) <= timeout - 0.2
+
+
+async def test_a_review_says_which_cluster_it_came_from() -> None:
+    seen: list[str] = []
+
+    async def answer(review: Review) -> Decision:
+        seen.append(review.cluster)
+        return Decision.allow()
+
+    served = elsewhere(answer)
+    for path in (f"/hooks/guard/clusters/far/{FAR}", f"/hooks/guard/clusters/near/{NEAR}", "/hooks/ours"):
+        code, _, _ = await served.ask(review_body(), path=path)
+        assert code == 200
+    assert seen == ["far", "near", ""]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(f"/hooks/guard/clusters/far/{NEAR}", id="the token of another cluster"),
+        pytest.param("/hooks/guard/clusters/far/", id="no token"),
+        pytest.param("/hooks/guard/clusters/far", id="no place for a token"),
+        pytest.param(f"/hooks/guard/clusters/far/{FAR}/", id="something behind the token"),
+        pytest.param(f"/hooks/guard/clusters/far/{FAR.upper()}", id="the token in another spelling"),
+        pytest.param("/hooks/guard/clusters/far/\u00e9\ud800", id="a token that is no text"),
+        pytest.param(f"/hooks/guard/clusters/other/{CALLERS.caller('other').token}", id="a cluster that is not known"),
+        pytest.param(f"/hooks/guard/clusters//{CALLERS.caller('').token}", id="no name, which would be our own cluster"),
+        pytest.param(f"/hooks/ours/clusters/far/{FAR}", id="a hook that is for our own cluster"),
+        pytest.param("/hooks/guard", id="a hook that is not for our own cluster"),
+        pytest.param(f"/hooks/none/clusters/far/{FAR}", id="a hook that there is not"),
+    ],
+)
+async def test_whoever_cannot_show_where_he_comes_from_is_not_heard(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    asked: list[Review] = []
+
+    async def answer(review: Review) -> Decision:
+        asked.append(review)
+        return Decision.allow()
+
+    async def receive() -> Any:
+        raise AssertionError("the body is read")
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"timeout=10s", "headers": []}
+    await elsewhere(answer).endpoint(scope, receive, send)
+    assert (sent[0]["status"], sent[1]["body"], asked) == (404, b"no such hook\n", [])
+    assert caplog.text == ""
+
+
+async def test_a_token_is_not_in_what_is_logged_or_answered_when_a_hook_fails(caplog: pytest.LogCaptureFixture) -> None:
+    code, _, body = await elsewhere(raises(RuntimeError("a bug"))).ask(review_body(), path=f"/hooks/guard/clusters/far/{FAR}")
+    assert (code, body) == (500, b"hook guard failed; its log says why\n")
+    logged = [str(vars(record)) for record in caplog.records]
+    assert any("'cluster': 'far'" in line for line in logged)
+    assert not any(FAR in line for line in logged)

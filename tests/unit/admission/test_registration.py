@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.admission.builders import FakeApi
+from ullage.admission.callers import Caller
 from ullage.admission.registration import Address, ByService, ByUrl, Registration, read, register, republish
 from ullage.admission.selftest import selftest_hook
 from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -68,6 +69,25 @@ def test_an_entry_says_everything_that_the_api_server_would_default() -> None:
 
 def test_without_exclusions_of_its_own_a_hook_sees_every_namespace() -> None:
     assert entry(hook())["namespaceSelector"] == {}
+
+
+def test_in_another_cluster_the_path_tells_which_it_is() -> None:
+    found = Registration("ullage", (hook(elsewhere=True),), URL, caller=Caller("far", "abc"))
+    configuration = found.configuration(VALIDATING_WEBHOOKS, b"PEM")
+    assert configuration is not None
+    assert configuration["webhooks"][0]["clientConfig"]["url"] == "https://127.0.0.1:9443/hooks/guard/clusters/far/abc"
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "caller", "problem"),
+    [
+        pytest.param(True, None, "it is for other clusters alone", id="one for others, in our own cluster"),
+        pytest.param(False, Caller("far", "abc"), "it is for our own cluster alone", id="one of our own, in another cluster"),
+    ],
+)
+def test_a_hook_is_registered_only_where_it_is_meant_for(elsewhere: bool, caller: Caller | None, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"hook guard: {problem}"):
+        Registration("ullage", (hook(elsewhere=elsewhere),), URL, caller=caller)
 
 
 def test_in_a_cluster_the_api_server_goes_through_the_service() -> None:

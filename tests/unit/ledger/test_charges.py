@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -48,6 +49,11 @@ def charge(**rest: Any) -> Charge:
     ("asked", "wanted"),
     [
         pytest.param(review("CREATE", body(3, version="")), charge(), id="a create is based on nothing"),
+        pytest.param(
+            replace(review("CREATE", body(3)), cluster="far"),
+            charge(key=cup_key("a", cluster="far")),
+            id="an object of another cluster is another object",
+        ),
         pytest.param(review("CREATE", body(3), dry_run=True), charge(dry_run=True), id="a dry run says so"),
         pytest.param(
             review("UPDATE", body(3, version="9"), body(2)),

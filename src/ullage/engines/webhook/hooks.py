@@ -108,7 +108,7 @@ class SnapshotHooks:
 
 def is_system(review: Review) -> bool:
     """Our own identities show what engines have, which is nobody's request."""
-    return is_own(review.user)
+    return is_own(review)
 
 
 def refusal(fault: Fault) -> Decision:

@@ -90,7 +90,7 @@ class Charged(Generic[T]):
             fault = stamp_fault(review, self.kind, estimate)
             if fault is not None:
                 return fault
-        asked = charge_of(review, self.kind, self.evaluator, past_limit=past_limit and is_own(review.user))
+        asked = charge_of(review, self.kind, self.evaluator, past_limit=past_limit and is_own(review))
         if asked is None:
             return Decision.allow()
         verdict = await self._registry.service.decide(asked.ledger, asked.charge, deadline=review.deadline)

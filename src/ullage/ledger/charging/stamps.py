@@ -66,7 +66,7 @@ def stamp_fault(review: Review, kind: Kind[T], estimate: Takings) -> Decision | 
     admitted either way. An update that differs can only be another webhook's doing.
     """
     wanted, found = _wanted(review, kind, estimate), review.object(kind).metadata.annotations.get(STAMP)
-    if is_own(review.user):
+    if is_own(review):
         return _unreadable(review.object(kind).metadata)
     if found == wanted:
         return None
@@ -80,7 +80,7 @@ def _wanted(review: Review, kind: Kind[T], estimate: Takings) -> str:
     """Our own stamp stands. Of others' objects the stamp stays what it was; a new object, and one from before there were
     stamps, gets what is estimated."""
     given = review.object(kind).metadata.annotations.get(STAMP)
-    if given is not None and is_own(review.user):
+    if given is not None and is_own(review):
         return given
     old = review.old(kind)
     before = old.metadata.annotations.get(STAMP) if old is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jsonpatch
@@ -85,6 +86,9 @@ def test_a_stamp_that_cannot_be_read_names_its_field(annotations: dict[str, str]
         pytest.param(review(ABSENT, FIVE), FIVE, id="nor take it off"),
         pytest.param(review(ABSENT, ABSENT), TWO, id="an object from before there were stamps gets one"),
         pytest.param(review(FIVE, TWO, user=OURS), FIVE, id="our own identity may change it"),
+        pytest.param(
+            replace(review(FIVE, TWO, user=OURS), cluster="far"), TWO, id="an identity of that name in another cluster may not"
+        ),
         pytest.param(review(FIVE, user=OURS), FIVE, id="and bring it along"),
         pytest.param(review(ABSENT, user=OURS), TWO, id="what it does not stamp is estimated"),
     ],

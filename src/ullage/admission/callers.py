@@ -1,0 +1,81 @@
+"""Which clusters ask, and how a request shows which it comes from: by a token in the path that is registered there.
+
+An API server that is registered by URL shows nobody who it is, and whoever reaches the port can post reviews. So each cluster
+is given a path that nobody else can guess: a code over its name, made with a key that all replicas share and that never
+leaves the Secret that it is kept in. Whoever may read the registration in a cluster knows the path, and can speak for that
+cluster and for no other.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ullage.errors import Terminal
+from ullage.kube.builtin.core import SECRETS, Secret, secret_data
+from ullage.kube.client.client import Client
+from ullage.kube.errors import AlreadyExists
+from ullage.kube.kinds import Meta
+from ullage.kube.review import Hook
+
+CLUSTERS: Final = "/clusters/"
+KEY: Final = "key"  # in the Secret
+KEY_BYTES: Final = 32
+
+
+class BadKey(Terminal):
+    """The Secret is there, and has no key that can be used. Whoever deletes it gets a new one, and all paths change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A cluster, and the token that its registration has."""
+
+    cluster: str
+    token: str = field(repr=False)
+
+
+def path_of(hook: Hook, caller: Caller | None = None) -> str:
+    """Where a hook is asked: by our own API servers, or by those of another cluster."""
+    path = f"/hooks/{hook.name}"
+    return path if caller is None else f"{path}{CLUSTERS}{caller.cluster}/{caller.token}"
+
+
+class Callers:
+    """`known` says whether a cluster is among those that are asked for now."""
+
+    def __init__(self, key: bytes, known: Callable[[str], bool]) -> None:
+        if len(key) < KEY_BYTES:
+            raise BadKey(f"a key has {KEY_BYTES} bytes at least, not {len(key)}")
+        self._key = key
+        self._known = known
+
+    def caller(self, cluster: str) -> Caller:
+        return Caller(cluster, hmac.new(self._key, f"cluster/{cluster}".encode(), hashlib.sha256).hexdigest())
+
+    def is_known(self, cluster: str, token: str) -> bool:
+        """Whether a request comes from the registration in that cluster. It takes as long for any token."""
+        expected = self.caller(cluster).token
+        return hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace")) and self._known(cluster)
+
+
+async def read_key(client: Client, *, namespace: str, name: str, new: Callable[[int], bytes]) -> bytes:
+    """The key that all replicas share; whoever comes first makes it. `new` gives so many random bytes."""
+    found = await client.find(SECRETS, name, namespace)
+    if found is None:
+        wanted = Secret(metadata=Meta(name=name, namespace=namespace), data=secret_data({KEY: new(KEY_BYTES)}))
+        try:
+            found = await client.create(SECRETS, wanted)
+        except AlreadyExists:
+            found = await client.get(SECRETS, name, namespace)
+    try:
+        key = found.value(KEY)
+    except (KeyError, binascii.Error):
+        raise BadKey(f"secret {namespace}/{name}: it has no {KEY} that can be read") from None
+    if len(key) < KEY_BYTES:
+        raise BadKey(f"secret {namespace}/{name}: its {KEY} has {len(key)} bytes, and needs {KEY_BYTES}")
+    return key
