@@ -243,11 +243,33 @@ def test_lists_by_what_uses_the_claims_in_every_format(shop: Shop) -> None:
 
 def test_what_fails_for_good_ends_the_wait_with_the_error(shop: Shop) -> None:
     shop.claim("data")
-    said = shop.refused("create", "a", "--pvc", "data", "--class", "ghost", "--wait")
-    assert said == "snapshot a failed: ClassNotFound: class ghost does not exist"
+    spec = {"source": {"persistentVolumeClaimName": "data"}, "volumeSnapshotClassName": "ghost"}
+    path = f"/apis/snapshot.storage.k8s.io/v1/namespaces/{shop.namespace}/volumesnapshots"
+    body = {"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": {"name": "a"}, "spec": spec}
+    shop.api.create(path, body)
+    assert shop.refused("wait", "a") == "snapshot a failed: ClassNotFound: class ghost does not exist"
     assert "What to do: create the class" in shop("describe", "a").out
-    assert "would be created, and fail: ClaimNotFound" in shop.refused("create", "b", "--pvc", "ghost", "--dry-run")
     assert "already exists" in shop.refused("create", "a", "--pvc", "data")
+
+
+def test_what_cannot_be_taken_leaves_nothing(shop: Shop) -> None:
+    shop.claim("data")
+    said = shop.refused("create", "a", "--pvc", "ghost", "--wait")
+    assert said.startswith(f"snapshot a was not created: ClaimNotFound: claim {shop.namespace}/ghost does not exist")
+    assert "was not created: ClassNotFound" in shop.refused("create", "b", "--pvc", "data", "--class", "ghost")
+    assert "would not be created: ClaimNotFound" in shop.refused("create", "b", "--pvc", "ghost", "--dry-run")
+    assert shop("list", "-o", "name").out == ""
+
+
+def test_a_restore_that_cannot_be_done_ends_the_wait_with_the_error(shop: Shop) -> None:
+    shop.claim("data")
+    shop("create", "a", "--pvc", "data", "--wait")
+    other = f"other-{uuid.uuid4().hex[:6]}"
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": other}, "provisioner": DRIVER}
+    shop.api.create(STORAGE_CLASSES, {**body, "parameters": {"csi.storage.k8s.io/provisioner-secret-name": "${none}"}})
+    said = shop.refused("restore", "a", "--to", "copy", "--class", other, "--wait", "--timeout", "50s")
+    assert said.startswith(f"claim copy is not filled: BadStorageClass: StorageClass {other}: ")
+    assert said.endswith(f"kubectl delete persistentvolumeclaim copy -n {shop.namespace}")
 
 
 def test_what_takes_too_long_goes_on(shop: Shop) -> None:
@@ -293,6 +315,31 @@ def test_ctrl_c_leaves_the_snapshot(shop: Shop) -> None:
     assert waiting.returncode == 130
     assert err.strip() == "ullage: stopped waiting; snapshot a goes on: ullage snapshot wait a"
     assert shop("list", "-o", "name").lines == [f"{GA}/a"]
+
+
+def test_a_watch_shows_each_change_until_ctrl_c(shop: Shop) -> None:
+    shop.claim("data")
+    shop("create", "old", "--pvc", "data", "--wait")
+    command = [sys.executable, "-m", "ullage", "snapshot", "get", "-w", "-n", shop.namespace]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(shop.kubeconfig)) as watching:
+        try:
+            assert watching.stdout is not None
+            assert watching.stdout.readline().split()[:4] == ["NAME", "DIALECT", "CLAIM", "STATE"]
+            assert watching.stdout.readline().split()[:4] == ["old", "ga", "data", "ready"]
+            shop("create", "new", "--pvc", "data")
+            states = []
+            while "ready" not in states:
+                name, _, _, state = watching.stdout.readline().split()[:4]
+                assert name == "new"
+                states.append(state)
+            shop("delete", "old")
+            while watching.stdout.readline().split()[:4] != ["old", "ga", "data", "gone"]:
+                assert watching.poll() is None
+            watching.send_signal(signal.SIGINT)
+            watching.wait(SECONDS)
+        finally:
+            watching.kill()
+    assert watching.returncode == 130
 
 
 def test_a_user_of_the_namespace_sees_snapshots_and_is_told_what_is_not_hers(shop: Shop, tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ def uninstall(
 def _with_client(kubeconfig: str | None, kube_context: str | None, work: Callable[[Any], Any]) -> list[Outcome]:
     import asyncio
 
+    from ullage.cli.common.session import load_config
     from ullage.kube.client.client import Client
-    from ullage.kube.client.config import Config
 
-    config = Config.load(kubeconfig, kube_context)
+    config = load_config(kubeconfig, kube_context)
 
     async def run() -> list[Outcome]:
         async with Client(config, user_agent="ullage (install)") as client:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ullage.cli.common import completion
 from ullage.errors import BadInput
 from ullage.names import is_subdomain
 
@@ -27,7 +28,15 @@ _LONGEST: Final = 365 * 24 * 3600.0
 
 
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace.", show_default="the context's own")
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="The namespace.",
+        show_default="the context's own",
+        autocompletion=completion.namespaces,
+    ),
 ]
 
 

@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from ullage import __version__
+from ullage.cli.common.commands import Application
 from ullage.errors import BadInput, UllageError
 
 FAILED = 1
 BAD_INPUT = 2
 
-app = typer.Typer(
+app = Application(
     name="ullage",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -18,7 +18,7 @@ from ullage.quantity import Format, Quantity
 from ullage.times import read_time, timestamp
 
 NONE: Final = "-"
-_GAP: Final = "   "
+GAP: Final = "   "
 
 
 def structured(value: Json, output: str) -> str:
@@ -55,4 +55,4 @@ def plain(text: str) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -2,70 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ullage.cli.common.options import Context, Kubeconfig, Output
+from ullage.cli.common import arguments, completion
+from ullage.cli.common.arguments import At
+from ullage.cli.common.commands import Application
+from ullage.cli.common.options import Context, Kubeconfig, Output, Selector, Watch, output_format, selector
+from ullage.cli.common.running import run
+from ullage.cli.ledger import names as completed
 from ullage.errors import BadInput, Retryable
 
 if TYPE_CHECKING:
+    from ullage.cli.common.session import Session
     from ullage.kube.client.client import Client
     from ullage.ledger.api import Ledger
 
-R = TypeVar("R")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The ledger: ns-<namespace> or project-<id>.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The ledger: ns-<namespace> or project-<id>.", autocompletion=completed.ledgers),
+]
+DescribeOutput = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="table|json|yaml",
+        help="How it is printed.",
+        autocompletion=completion.words("table", "json", "yaml"),
+    ),
+]
 
 TRIES: Final = 10
 LOOK_SECONDS: Final = 0.5
 
-app = typer.Typer(no_args_is_help=True, help="Look at the ledgers that limits are kept by, and mend one.")
+app = Application(help="Look at the ledgers that limits are kept by, and mend one.")
 
 
 class NotCounted(Retryable):
     """Nobody has counted an emptied ledger yet."""
 
 
-@app.command()
-def get(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One ledger.", show_default="all of them")] = None,
+@app.listing
+def list_(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Only these.", show_default="all of them", autocompletion=completed.ledgers),
+    ] = None,
+    labels: Selector = None,
+    watch: Watch = False,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """List ledgers: what is used, the limit, what is reserved."""
-    _check(output)
-    from ullage.cli.common.text import structured
-    from ullage.cli.ledger import text
-    from ullage.clock import SystemClock
-    from ullage.ledger.api import LEDGERS, NAMESPACE
+    """List ledgers: what is used, the limit, what is reserved. `get` is the same.
 
-    async def read(client: Client) -> list[Ledger]:
-        if name is not None:
-            return [await client.get(LEDGERS, name, NAMESPACE)]
-        return (await client.list(LEDGERS, NAMESPACE)).items
+    \b
+    ullage ledger list -w
+    ullage ledger get ns-shop -o yaml
+    """
+    how = output_format(output)
+    named = [arguments.name("NAME", one) for one in dict.fromkeys(names or ())]
+    if named and labels:
+        raise BadInput("NAME", f"{' '.join(named)} with -l", "only one of them is allowed")
+    chosen = selector(labels)
+    from ullage.cli.ledger import lists
 
-    found = sorted(_with_client(kubeconfig, kube_context, read), key=lambda one: one.metadata.name)
-    if output != "table":
-        shown = [text.as_json(one) for one in found]
-        print(structured(shown[0] if name is not None else {"kind": "List", "apiVersion": "v1", "items": shown}, output))
-    elif not found:
-        print("There are no ledgers: nothing is limited.")
-    else:
-        print(text.table(found, now=SystemClock().now()))
+    at = At(kubeconfig, kube_context, None, None)
+    run(at, lambda session: (lists.watch if watch else lists.show)(session.client, named, how, labels=chosen))
 
 
 @app.command()
-def describe(name: Name, output: Output = "table", kubeconfig: Kubeconfig = None, kube_context: Context = None) -> None:
+def describe(name: Name, output: DescribeOutput = "table", kubeconfig: Kubeconfig = None, kube_context: Context = None) -> None:
     """Show one ledger whole, with everything that is pending in readable form."""
-    _check(output)
+    arguments.one_of("--output", output, ("table", "json", "yaml"))
     from ullage.cli.common.text import structured
     from ullage.cli.ledger import text
     from ullage.clock import SystemClock
     from ullage.ledger.api import LEDGERS, NAMESPACE
 
-    found = _with_client(kubeconfig, kube_context, lambda client: client.get(LEDGERS, name, NAMESPACE))
+    at = At(kubeconfig, kube_context, None, None)
+    found = run(at, lambda session: session.client.get(LEDGERS, name, NAMESPACE))
     now = SystemClock().now()
     if output == "table":
         print(text.described(found, now=now))
@@ -78,8 +96,8 @@ def describe(name: Name, output: Output = "table", kubeconfig: Kubeconfig = None
 def rebuild(
     name: Name,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How long to wait until it is counted anew. 0 does not wait.")
-    ] = 30.0,
+        str, typer.Option(metavar="DURATION", help="How long to wait until it is counted anew: 30s, 5m. 0 does not wait.")
+    ] = "30s",
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
@@ -92,21 +110,24 @@ def rebuild(
 
     from ullage.ledger.api import LEDGERS, NAMESPACE
 
-    async def work(client: Client) -> Ledger:
+    seconds = arguments.seconds("--timeout", timeout)
+
+    async def work(session: Session) -> Ledger:
+        client = session.client
         emptied = await _empty(client, name)
-        print(f"ledger {name} is empty")
-        for _ in range(round(timeout / LOOK_SECONDS)):
+        print(f"ledger {name} is empty", flush=True)
+        for _ in range(round(seconds / LOOK_SECONDS)):
             emptied = await client.get(LEDGERS, name, NAMESPACE)
             if emptied.status.observed:
                 break
             await asyncio.sleep(LOOK_SECONDS)
         return emptied
 
-    found = _with_client(kubeconfig, kube_context, work)
+    found = run(At(kubeconfig, kube_context, None, None), work, goes_on="the ledger is counted anew all the same")
     if found.status.observed:
         print(f"ledger {name} is counted: {', '.join(sorted(found.status.observed))}")
-    elif timeout:
-        raise NotCounted(f"ledger {name}: nobody has counted it within {timeout:.0f} s; is `ullage controller` running?")
+    elif seconds:
+        raise NotCounted(f"ledger {name}: nobody has counted it within {seconds:g} s; is `ullage controller` running?")
 
 
 async def _empty(client: Client, name: str) -> Ledger:
@@ -122,23 +143,3 @@ async def _empty(client: Client, name: str) -> Ledger:
         except Conflict:
             continue  # a booking came between: what it wrote is emptied too
     raise NotCounted(f"ledger {name} is written all the time: it could not be emptied in {TRIES} tries")
-
-
-def _check(output: str) -> None:
-    if output not in ("table", "json", "yaml"):
-        raise BadInput("--output", output, "table, json or yaml is allowed")
-
-
-def _with_client(kubeconfig: str | None, kube_context: str | None, work: Callable[[Client], Awaitable[R]]) -> R:
-    import asyncio
-
-    from ullage.kube.client.client import Client
-    from ullage.kube.client.config import Config
-
-    config = Config.load(kubeconfig, kube_context)
-
-    async def run() -> R:
-        async with Client(config, user_agent="ullage (ledger)") as client:
-            return await work(client)
-
-    return asyncio.run(run())

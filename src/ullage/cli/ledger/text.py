@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
 
+from ullage.cli.common.listing import Table
 from ullage.cli.common.text import age, ago, aligned
 from ullage.kube.objects import Json, find_condition
 from ullage.ledger.accounts import accounts
@@ -18,6 +18,7 @@ from ullage.ledger.codec import READY, WITHIN_LIMITS, book_of
 from ullage.ledger.limits import unreached
 
 COLUMNS: Final = ("NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE")
+WIDE: Final = ("ACCOUNT", "RESOURCE", "WITHIN")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -26,15 +27,24 @@ def as_json(ledger: Ledger) -> Json:
     return {**head, **msgspec.to_builtins(ledger)}
 
 
-def table(ledgers: Sequence[Ledger], *, now: datetime) -> str:
-    rows: list[tuple[str, ...]] = [COLUMNS]
-    for ledger in ledgers:
+def layout(*, wide: bool = False) -> Table[Ledger]:
+    def cells(ledger: Ledger, now: datetime) -> tuple[str, ...]:
         full = ledger.status.fullest
         ready = find_condition(ledger.status.conditions, READY)
+        within = find_condition(ledger.status.conditions, WITHIN_LIMITS)
         since = age(ledger.metadata.creation_timestamp, now)
-        cells = (full.used, full.limit, full.percent, full.reserved, ready.status if ready else "", since)
-        rows.append((ledger.metadata.name, *(cell or "-" for cell in cells)))
-    return aligned(rows)
+        found = (full.used, full.limit, full.percent, full.reserved, ready.status if ready else "", since)
+        more = (full.account, full.resource, within.status if within else "") if wide else ()
+        return ledger.metadata.name, *(cell or "-" for cell in (*found, *more))
+
+    return Table(
+        head=(*COLUMNS, *(WIDE if wide else ())),
+        cells=cells,
+        name=lambda one: f"{LEDGERS.kind.lower()}.{LEDGERS.group}/{one.metadata.name}",
+        uid=lambda one: one.metadata.uid,
+        body=as_json,
+        state="READY",
+    )
 
 
 def described(ledger: Ledger, *, now: datetime) -> str:

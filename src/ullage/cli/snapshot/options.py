@@ -9,7 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
+from ullage.cli.common import completion
 from ullage.cli.common.arguments import name
+from ullage.cli.snapshot import names as completed
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "csv")
 GOALS: Final = ("ready", "cut", "deleted")
@@ -19,6 +21,7 @@ Dialect = Annotated[
     str | None,
     typer.Option(
         metavar="ga|prototype",
+        autocompletion=completion.words("ga", "prototype"),
         help="Whose VolumeSnapshot: the one that became Kubernetes' own, or the prototype's.",
         show_default="whichever has the name, ga first",
     ),
@@ -28,13 +31,24 @@ NewDialect = Annotated[
     typer.Option(
         "--dialect",
         metavar="ga|prototype",
+        autocompletion=completion.words("ga", "prototype"),
         help="Whose VolumeSnapshot: the one that became Kubernetes' own, or the prototype's.",
     ),
 ]
 Timeout = Annotated[str, typer.Option(metavar="DURATION", help="How long to wait at most: 30s, 5m, 1h30m.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask the cluster what would happen, and change nothing.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The snapshot.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME", help="The snapshots.")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="The snapshot.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The snapshot.", autocompletion=completed.snapshots)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="The snapshots.", autocompletion=completed.snapshots)]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="table, wide, json, yaml, name, csv, jsonpath=TEMPLATE or custom-columns=NAME:PATH,…",
+        autocompletion=completion.words(*OUTPUTS, "jsonpath=", "custom-columns="),
+    ),
+]
 
 
 def names(given: list[str]) -> list[str]:

@@ -65,7 +65,7 @@ async def require_served(session: Session) -> None:
     raise NotInstalled(f"this cluster does not serve {kinds}; is Ullage installed on it? ullage install")
 
 
-async def list_snapshots(session: Session, selection: Selection) -> Listed:
+async def list_snapshots(session: Session, selection: Selection, *, labels: str = "") -> Listed:
     """Of the session's namespace, or of all where that is "". An API that is not served, or may not be read, is left out where
     the other is."""
     found: list[Found] = []
@@ -73,7 +73,7 @@ async def list_snapshots(session: Session, selection: Selection) -> Listed:
     refused: list[Forbidden] = []
     for dialect in session.among:
         try:
-            found += await _selected(session, dialect, selection)
+            found += await _selected(session, dialect, selection, labels)
         except NotFound:
             continue
         except Forbidden as error:
@@ -87,10 +87,11 @@ async def list_snapshots(session: Session, selection: Selection) -> Listed:
     return Listed(found, served, notes=[str(error) for error in refused])
 
 
-async def _selected(session: Session, dialect: Dialect, selection: Selection) -> Iterable[Found]:
+async def _selected(session: Session, dialect: Dialect, selection: Selection, labels: str) -> Iterable[Found]:
     by_uid: dict[str, Found] = {}
-    for labels in selection.selectors:
-        listing = await session.client.list(dialect.snapshots, session.namespace, labels=labels)
+    for own in selection.selectors:
+        both = ",".join(one for one in (own, labels) if one)
+        listing = await session.client.list(dialect.snapshots, session.namespace, labels=both)
         for obj in listing.items:
             one = Found(dialect, obj)
             if selection.takes(one.snapshot):

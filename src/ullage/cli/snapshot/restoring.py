@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
+from ullage.cli.common.listing import Table
 from ullage.cli.common.session import Missing, readable
 from ullage.cli.common.text import plain, size
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.progress import Verdict, judge
+from ullage.cli.snapshot.progress import Verdict, judge, why_failed
 from ullage.cli.snapshot.reading import events_of
 from ullage.cli.snapshot.taking import requested
 from ullage.cli.snapshot.text import problem
-from ullage.cli.snapshot.waiting import Failed, ProgressOutput, until
+from ullage.cli.snapshot.waiting import SETTLE, Failed, ProgressOutput, until
 from ullage.clock import Clock, SystemClock
 from ullage.errors import BadInput
 from ullage.kube.builtin import core, storage
+from ullage.kube.builtin.events import Event
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
@@ -25,6 +29,9 @@ from ullage.snapshots.data_source import SNAPSHOT_KIND
 from ullage.snapshots.model import Problem
 
 LATE: Final = "WaitForFirstConsumer"
+# How the controller of restores marks its Events. Those of other provisioners are not told apart: they try again for ever.
+RESTORE: Final = "Restore"
+RETRIED: Final = "RestoreRetried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,23 @@ def wanted_size(needed: int | None, source: core.PersistentVolumeClaim | None, r
     return max(known)
 
 
+async def require_class(client: Client, restore_options: RestoreOptions) -> None:
+    """A class that was named and does not exist: the claim would wait for it."""
+    name = restore_options.class_name
+    if name and await readable(client.find(storage.STORAGE_CLASSES, name)) is None:
+        raise Failed(f"claim {restore_options.to} was not created: StorageClass {name} does not exist")
+
+
+CLAIM_TABLE: Final[Table[core.PersistentVolumeClaim]] = Table(
+    head=("NAME", "PHASE"),
+    cells=lambda one, _: (one.metadata.name, one.status.phase),
+    name=lambda one: f"persistentvolumeclaim/{one.metadata.name}",
+    uid=lambda one: one.metadata.uid,
+    body=lambda one: {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **msgspec.to_builtins(one)},
+    state="PHASE",
+)
+
+
 def described(found: Found, claim: core.PersistentVolumeClaim) -> Sequence[str]:
     spec = claim.spec
     return (
@@ -91,22 +115,37 @@ def outlook(found: Found) -> Problem | None:
     return state.problem or Problem("SnapshotNotReady", "the snapshot is not ready; the claim is filled once it is")
 
 
+def final_error(events: Sequence[Event]) -> str:
+    """What the controller of restores said last, if that is an error which it does not try to pass again. Oldest first."""
+    ours = [one for one in events if one.action == RESTORE]
+    last = ours[-1] if ours else None
+    if last is None or last.type != "Warning" or last.reason == RETRIED:
+        return ""
+    return plain(f"{last.reason}: {last.note}")
+
+
 class ClaimWaiter:
-    """Waits until a claim is bound to its new volume. Warnings on it are told as they come."""
+    """Waits until a claim is bound to its new volume. What its Events say is told as they come; an error that only an edit
+    mends, of the claim or of the snapshot, ends the wait once it has stood for a moment: right after something was made the
+    controller may not have seen it yet."""
 
     def __init__(
         self,
         client: Client,
         claim: core.PersistentVolumeClaim,
+        found: Found,
         *,
         output: ProgressOutput | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._claim = claim
+        self._found = found
         self._output = output or ProgressOutput()
         self._clock = clock or SystemClock()
         self._told: set[str] = set()
+        self._error = ""
+        self._since = 0.0  # when the error was first seen
 
     async def run(self, timeout: float) -> None:
         meta, began = self._claim.metadata, self._clock.monotonic()
@@ -127,12 +166,35 @@ class ClaimWaiter:
             raise Failed(f"claim {meta.name} has lost its volume {claim.spec.volume_name}")
         if claim.status.phase == "Bound":
             return claim
-        for event in await events_of(self._client, claim):
+        events = await events_of(self._client, claim)
+        for event in events:
             text = plain(f"{event.reason}: {event.note}")
             if text not in self._told:
                 self._told.add(text)
                 self._output.line(f"{meta.name}: {text}")
+        self._give_up(final_error(events) or await self._snapshot_error())
         return None
+
+    async def _snapshot_error(self) -> str:
+        """Why there will be no data to fill the claim with. A snapshot that was ready when it was found stays that here: if it
+        went since, the controller knows whether the restore had begun."""
+        found = self._found
+        if found.snapshot.state.ready:
+            return ""
+        meta = found.obj.metadata
+        obj = await self._client.find(found.dialect.snapshots, meta.name, meta.namespace)
+        now = Found(found.dialect, obj).snapshot if obj is not None and obj.metadata.uid == meta.uid else None
+        return why_failed(now, "ready", name=meta.name) if judge(now, "ready") is Verdict.FAILED else ""
+
+    def _give_up(self, error: str) -> None:
+        now, meta = self._clock.monotonic(), self._claim.metadata
+        if error != self._error:
+            self._error, self._since = error, now
+        if error and now - self._since >= SETTLE:
+            raise Failed(
+                f"claim {meta.name} is not filled: {error}; it stays as it is: mend that, or: "
+                f"kubectl delete persistentvolumeclaim {meta.name} -n {meta.namespace}"
+            )
 
     async def _waits_for_a_pod(self) -> bool:
         name = self._claim.spec.storage_class_name

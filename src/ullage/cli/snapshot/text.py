@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from ullage.cli.common.text import NONE, age, aligned, moment, plain, size, structured
+from ullage.cli.common.listing import Table
+from ullage.cli.common.text import NONE, age, moment, plain, size
 from ullage.cli.snapshot.found import Found
 from ullage.kube.objects import Json
 from ullage.snapshots.metrics import state_of
@@ -40,16 +41,13 @@ def in_order(found: Sequence[Found]) -> list[Found]:
     return sorted(found, key=key)
 
 
-def table(
-    found: Sequence[Found], *, now: datetime, wide: bool = False, namespaces: bool = False, dialects: bool = False
-) -> str:
+def layout(*, wide: bool = False, namespaces: bool = False, dialects: bool = False) -> Table[Found]:
     """`dialects`: both APIs are served, so a name alone does not tell which snapshot it is."""
-    head = (*_if(namespaces, "NAMESPACE"), *COLUMNS[:1], *_if(dialects, "DIALECT"), *COLUMNS[1:], *(WIDE if wide else ()))
-    rows = [head]
-    for one in found:
+
+    def cells(one: Found, now: datetime) -> tuple[str, ...]:
         snapshot = one.snapshot
         state = snapshot.state
-        cells: tuple[str, ...] = (
+        found: tuple[str, ...] = (
             *_if(namespaces, snapshot.meta.namespace),
             snapshot.meta.name,
             *_if(dialects, one.dialect.name),
@@ -61,18 +59,13 @@ def table(
         )
         if wide:
             ready = "yes" if state.ready else "no"
-            cells += (state.record or NONE, snapshot.class_name or NONE, ready, problem(state.problem) or NONE)
-        rows.append(cells)
-    return aligned(rows)
+            found += (state.record or NONE, snapshot.class_name or NONE, ready, problem(state.problem) or NONE)
+        return found
 
-
-def listed(found: Sequence[Found], output: str) -> str:
-    """json, yaml, name or csv."""
-    if output == "name":
-        return "\n".join(one.shown for one in found)
-    if output == "csv":
-        return comma_separated(found)
-    return structured({"apiVersion": "v1", "kind": "List", "items": [as_json(one) for one in found]}, output)
+    head = (*_if(namespaces, "NAMESPACE"), *COLUMNS[:1], *_if(dialects, "DIALECT"), *COLUMNS[1:], *(WIDE if wide else ()))
+    return Table(
+        head=head, cells=cells, name=lambda one: one.shown, uid=lambda one: one.obj.metadata.uid, body=as_json, state="STATE"
+    )
 
 
 def comma_separated(found: Sequence[Found]) -> str:

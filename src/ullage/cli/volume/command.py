@@ -6,13 +6,16 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from ullage.cli.common import arguments, shell
+from ullage.cli.common import arguments, completion, shell
 from ullage.cli.common.arguments import At
-from ullage.cli.common.options import Context, Kubeconfig
+from ullage.cli.common.commands import Application
+from ullage.cli.common.options import Context, Kubeconfig, Output, Selector, Watch, output_format, selector
+from ullage.cli.common.running import run
+from ullage.cli.volume import names as completed
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,46 +24,56 @@ if TYPE_CHECKING:
     from ullage.cli.volume.reading import FoundVolume, Named
 
 R = TypeVar("R")
-Target = Annotated[str, typer.Argument(metavar="NAMESPACE/CLAIM|VOLUME", help="A claim, or a volume of longhorn.io.")]
-Output = Annotated[str, typer.Option("--output", "-o", metavar="table|wide|json|yaml|name", help="How it is printed.")]
+TARGET: Final = "NAMESPACE/CLAIM|VOLUME"
+Target = Annotated[
+    str, typer.Argument(metavar=TARGET, help="A claim, or a volume of longhorn.io.", autocompletion=completed.targets)
+]
 Offset = Annotated[str, typer.Option(metavar="BYTES", help="Where in the volume it begins, such as 0 or 4Mi.")]
 
-app = typer.Typer(no_args_is_help=True, help="Look at volumes of engines and their snapshots, read and write their data.")
+app = Application(help="Look at volumes of engines and their snapshots, read and write their data.")
 
 
-@app.command("list")
+@app.listing
 def list_(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar=TARGET, help="Only these.", autocompletion=completed.targets, show_default="all"),
+    ] = None,
+    labels: Selector = None,
+    watch: Watch = False,
     output: Output = "table",
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Only those of claims in it.", show_default="all of them"),
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Only those of claims in it.",
+            show_default="all of them",
+            autocompletion=completion.namespaces,
+        ),
     ] = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """List volumes of engines, by claim.
+    """List volumes of engines, by claim. `get` is the same.
 
     \b
     ullage volume list -n shop
-    ullage volume list -o wide
+    ullage volume get shop/data -o yaml
+    ullage volume list -o wide -w
     """
+    from ullage.cli.volume import lists
     from ullage.cli.volume import options as volume_options
-    from ullage.cli.volume import reading as volume_reading
-    from ullage.cli.volume import text as volume_text
-    from ullage.clock import SystemClock
 
-    arguments.one_of("--output", output, volume_options.OUTPUTS)
+    how = output_format(output)
+    named = [volume_options.target(one) for one in names or ()]
+    if named and (labels or namespace):
+        other = "-l" if labels else f"--namespace {namespace}"
+        raise BadInput(TARGET, f"{' '.join(names or ())} with {other}", "only one of them is allowed")
     at = At(kubeconfig, kube_context, namespace, None)
-    answer = _run(at, lambda session: volume_reading.list_volumes(session.client))
-    for note in answer.notes:
-        print(f"ullage: note: {note}", file=sys.stderr)
-    found = volume_text.in_order([one for one in answer.found if namespace in (None, one.namespace)])
-    if output in ("json", "yaml") or (found and output == "name"):
-        print(volume_text.listed(found, output))
-    elif not found:
-        print(f"ullage: there are no volumes of engines{f' in namespace {namespace}' if namespace else ''}", file=sys.stderr)
-    else:
-        print(volume_text.table(found, now=SystemClock().now(), wide=output == "wide"))
+    chosen = lists.VolumeFilter(named=named, namespace=namespace, labels=selector(labels))
+    run(at, lambda session: (lists.watch if watch else lists.show)(session.client, chosen, how))
 
 
 @app.command()
@@ -145,22 +158,17 @@ def read(
 
 def show_tree(at: At, named: Callable[[Session], Named], output: str) -> None:
     """Prints the chain of the volume that is named, once it is known in which namespace."""
-    from ullage.cli.common.text import structured
-    from ullage.cli.volume import options as volume_options
     from ullage.cli.volume import reading as volume_reading
     from ullage.cli.volume import text as volume_text
     from ullage.clock import SystemClock
 
-    arguments.one_of("--output", output, volume_options.OUTPUTS)
-    found = _run(at, lambda session: volume_reading.find_volume(session.client, named(session)))
-    if output == "name":
-        if names := volume_text.names(found):
-            print(names)
-    elif output in ("json", "yaml"):
-        print(structured(volume_text.as_json(found), output))
-    else:
+    how = output_format(output)
+    found = run(at, lambda session: volume_reading.find_volume(session.client, named(session)))
+    if how.is_table:
         volume_reading.require_chain(found)
-        print(volume_text.tree(found, now=SystemClock().now(), wide=output == "wide"))
+        print(volume_text.tree(found, now=SystemClock().now(), wide=how.is_wide))
+    elif text := volume_text.chain_as(found, how):
+        print(text)
 
 
 def _with_data(
@@ -173,18 +181,11 @@ def _with_data(
     from ullage.cli.volume import reading as volume_reading
     from ullage.clock import SystemClock
 
-    async def run(session: Session) -> R:
+    async def work_attached(session: Session) -> R:
         found = await volume_reading.find_volume(session.client, named)
         volume_options.within(offset=offset, length=length, size=found.size)
         ticket = f"command-{secrets.token_hex(8)}"
         async with volume_data.attached(session.client, found, ticket=ticket, clock=SystemClock()) as held:
             return await work(found, held)
 
-    return _run(at, run)
-
-
-def _run(at: At, work: Callable[[Session], Awaitable[R]]) -> R:
-
-    from ullage.cli.common.session import connected
-
-    return connected(at, work)
+    return run(at, work_attached)

@@ -12,7 +12,6 @@ from ullage.cli.common import arguments
 from ullage.cli.volume.reading import Named
 from ullage.errors import BadInput
 
-OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
 PIECE: Final = 1 << 20  # bytes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,29 +64,42 @@ class ListedVolumes:
     notes: Sequence[str] = ()  # what could not be read
 
 
-async def list_volumes(client: Client) -> ListedVolumes:
+async def list_volumes(client: Client, *, labels: str = "") -> ListedVolumes:
     await _require_served(client)
-    volumes = (await client.list(longhorn.VOLUMES, NAMESPACE)).items
-    by_volume: dict[str, list[longhorn.Engine]] = {}
-    for engine in (await client.list(longhorn.ENGINES, NAMESPACE)).items:
-        by_volume.setdefault(engine.spec.volume_name, []).append(engine)
-    claims = await _claims(client)
+    volumes = (await client.list(longhorn.VOLUMES, NAMESPACE, labels=labels)).items
+    engines = (await client.list(longhorn.ENGINES, NAMESPACE)).items
+    claims = await claims_by_volume(client)
     known: Mapping[str, str] = {} if isinstance(claims, Forbidden) else claims
-    found = [
-        FoundVolume(volume=one, engines=by_volume.get(one.metadata.name, ()), claim=known.get(one.metadata.name, ""))
+    return ListedVolumes(
+        together(volumes, engines, known), [f"claims are not known: {claims}"] if isinstance(claims, Forbidden) else []
+    )
+
+
+def together(
+    volumes: Iterable[longhorn.Volume], engines: Iterable[longhorn.Engine], claims: Mapping[str, str]
+) -> list[FoundVolume]:
+    """Each volume with its engines, and the claim that is known for its name."""
+    by_volume: dict[str, list[longhorn.Engine]] = {}
+    for engine in engines:
+        by_volume.setdefault(engine.spec.volume_name, []).append(engine)
+    return [
+        FoundVolume(volume=one, engines=by_volume.get(one.metadata.name, ()), claim=claims.get(one.metadata.name, ""))
         for one in volumes
     ]
-    return ListedVolumes(found, [f"claims are not known: {claims}"] if isinstance(claims, Forbidden) else [])
 
 
-async def _claims(client: Client) -> dict[str, str] | Forbidden:
+async def claims_by_volume(client: Client) -> dict[str, str] | Forbidden:
     """By volume."""
     listing = await readable(client.list(core.PERSISTENT_VOLUMES))
     if isinstance(listing, Forbidden):
         return listing
+    return claims_of(listing.items)
+
+
+def claims_of(volumes: Iterable[core.PersistentVolume]) -> dict[str, str]:
     return {
         one.spec.csi.volume_handle: f"{one.spec.claim_ref.namespace}/{one.spec.claim_ref.name}"
-        for one in listing.items
+        for one in volumes
         if one.spec.csi is not None and one.spec.csi.driver == DRIVER and one.spec.claim_ref is not None
     }
 
@@ -123,7 +136,7 @@ async def _handle(client: Client, named: Named) -> str:
 
 
 async def _claim_of(client: Client, name: str) -> str:
-    found = await _claims(client)
+    found = await claims_by_volume(client)
     return "" if isinstance(found, Forbidden) else found.get(name, "")
 
 

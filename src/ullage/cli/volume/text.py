@@ -8,6 +8,9 @@ from typing import Final
 
 import msgspec
 
+from ullage.cli.common.jsonpath import cell, custom_columns, parse, rendered
+from ullage.cli.common.listing import Table
+from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.text import NONE, age, aligned, plain, size, structured
 from ullage.cli.volume.chain import Line, Totals, lines, totals
 from ullage.cli.volume.reading import FoundVolume
@@ -28,12 +31,11 @@ def in_order(found: Sequence[FoundVolume]) -> list[FoundVolume]:
     return sorted(found, key=lambda one: (not one.claim, one.claim, one.volume.metadata.name))
 
 
-def table(found: Sequence[FoundVolume], *, now: datetime, wide: bool = False) -> str:
-    rows: list[tuple[str, ...]] = [(*COLUMNS, *(WIDE if wide else ()))]
-    for one in found:
+def layout(*, wide: bool = False) -> Table[FoundVolume]:
+    def cells(one: FoundVolume, now: datetime) -> tuple[str, ...]:
         meta, status, amounts = one.volume.metadata, one.volume.status, totals(one.entries)
         known = bool(one.entries)
-        cells: tuple[str, ...] = (
+        found: tuple[str, ...] = (
             meta.name,
             one.claim or NONE,
             state_of(one),
@@ -45,23 +47,23 @@ def table(found: Sequence[FoundVolume], *, now: datetime, wide: bool = False) ->
         )
         if wide:
             engine = one.engine
-            cells += (
+            found += (
                 status.current_node_id or NONE,
                 status.robustness or NONE,
                 engine.metadata.name if engine is not None else NONE,
                 (engine.status.current_state if engine is not None else "") or NONE,
                 size(amounts.head) if known else NONE,
             )
-        rows.append(cells)
-    return aligned(rows)
+        return found
 
-
-def listed(found: Sequence[FoundVolume], output: str) -> str:
-    """json, yaml or name."""
-    if output == "name":
-        return "\n".join(f"{VOLUMES.kind.lower()}.{VOLUMES.group}/{one.volume.metadata.name}" for one in found)
-    items = [{"apiVersion": VOLUMES.api_version, "kind": VOLUMES.kind, **msgspec.to_builtins(one.volume)} for one in found]
-    return structured({"apiVersion": "v1", "kind": "List", "items": items}, output)
+    return Table(
+        head=(*COLUMNS, *(WIDE if wide else ())),
+        cells=cells,
+        name=lambda one: f"{VOLUMES.kind.lower()}.{VOLUMES.group}/{one.volume.metadata.name}",
+        uid=lambda one: one.volume.metadata.uid,
+        body=lambda one: {"apiVersion": VOLUMES.api_version, "kind": VOLUMES.kind, **msgspec.to_builtins(one.volume)},
+        state="STATE",
+    )
 
 
 def state_of(found: FoundVolume) -> str:
@@ -114,6 +116,20 @@ def names(found: FoundVolume) -> str:
     """As kubectl names them; the head is no object."""
     prefix = f"{SNAPSHOTS.kind.lower()}.{SNAPSHOTS.group}"
     return "\n".join(f"{prefix}/{plain(line.entry.name)}" for line in lines(found.entries) if line.entry.name != HEAD)
+
+
+def chain_as(found: FoundVolume, output: OutputFormat) -> str:
+    """For programs. In custom columns each entry is a row; all else is of the volume with its entries."""
+    if output.name == "name":
+        return names(found)
+    whole = as_json(found)
+    if output.name == "custom-columns":
+        columns = custom_columns("--output", output.template)
+        rows = [tuple(cell(path.of(entry)) for _, path in columns) for entry in whole["snapshots"]]
+        return aligned([tuple(name for name, _ in columns), *rows])
+    if output.name == "jsonpath":
+        return rendered(parse("--output", output.template), whole)
+    return structured(whole, output.name)
 
 
 def _row(line: Line, *, now: datetime, wide: bool) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from ullage.cli.common.arguments import At, Namespace
-from ullage.cli.common.options import Context, Kubeconfig
+from ullage.cli.common.options import Context, Kubeconfig, Output
 from ullage.cli.volume import command as volume
+from ullage.cli.volume import names as completed
 
 
 def tree(
-    what: Annotated[str, typer.Argument(metavar="pvc/NAME", help="The claim.")],
-    output: volume.Output = "table",
+    what: Annotated[str, typer.Argument(metavar="pvc/NAME", help="The claim.", autocompletion=completed.claims)],
+    output: Output = "table",
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -65,17 +65,27 @@ class Config:
         kubeconfig: str | PathLike[str] | None = None,
         context: str | None = None,
         environ: Mapping[str, str] | None = None,
+        *,
+        otherwise: Callable[[], Path | None] = lambda: None,
     ) -> Self:
-        """A named kubeconfig; or the files in KUBECONFIG; or ~/.kube/config; or, where these say nothing, the pod we run in."""
+        """A named kubeconfig; or the files in KUBECONFIG; or ~/.kube/config; or, where these say nothing, the pod we run in, or
+        the kubeconfig that `otherwise` knows of. A KUBECONFIG that leads nowhere is a mistake: nothing else is tried."""
         environ = os.environ if environ is None else environ
         if kubeconfig is not None and not Path(kubeconfig).exists():
             raise BadConfig("kubeconfig", str(kubeconfig), "there is no such file")
         paths = _paths(kubeconfig, environ)
         merged = merge(paths)
-        if kubeconfig is None and not context and not (merged.contexts or merged.clusters) and in_cluster(environ):
-            return cls.in_cluster(environ)
+        if kubeconfig is None and not (merged.contexts or merged.clusters):
+            if not context and in_cluster(environ):
+                return cls.in_cluster(environ)
+            if not environ.get("KUBECONFIG") and (found := otherwise()) is not None:
+                merged = merge([found])
         if not merged.files:
-            raise BadConfig("kubeconfig", ":".join(map(str, paths)), "there is no such file; name one, or set KUBECONFIG")
+            raise BadConfig(
+                "kubeconfig",
+                ":".join(map(str, paths)),
+                "there is no such file; name one, or set KUBECONFIG, or start `ullage up`",
+            )
         return cls._from_choice(merged.choose(context), environ)
 
     @classmethod
@@ -115,6 +125,11 @@ class Config:
             **_authority(cluster),
             **_identity(user),
         )
+
+
+def context_names(kubeconfig: str | PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The contexts that can be chosen, in order."""
+    return sorted(merge(_paths(kubeconfig, os.environ if environ is None else environ)).contexts)
 
 
 def in_cluster(environ: Mapping[str, str]) -> bool:

@@ -20,9 +20,9 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import BadInput, Terminal
+from ullage.local_servers import LOCK
 from ullage.times import timestamp
 
-LOCK = "up.lock"
 SERVER_LOCK = "lock"
 EPHEMERAL = "ullage-ephemeral-"
 SETTLED = timedelta(minutes=1)  # a temporary directory that is younger may still be in the making

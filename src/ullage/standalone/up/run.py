@@ -4,6 +4,7 @@ what to do next."""
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from ullage import __version__
 from ullage.clock import Clock, SystemClock
+from ullage.local_servers import announced
 from ullage.standalone.up import kubectl
 from ullage.standalone.up.components import ComponentGroup, System
 from ullage.standalone.up.data_directory import lock, lock_temporary
@@ -30,7 +32,7 @@ def run(
     """Runs in the foreground until a signal comes; returns the exit code. Without a `system` the API server runs alone."""
     clock = SystemClock()
     output = standard_output()
-    with _directory(settings, clock) as directory:
+    with _directory(settings, clock) as directory, announced(directory, os.environ):
         output.say(f"Ullage {__version__}")
         output.done(f"data in {directory}" + (" (removed at the end)" if settings.ephemeral else ""))
         if settings.port_fallback:

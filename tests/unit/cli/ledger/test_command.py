@@ -10,6 +10,8 @@ import yaml
 from msgspec.structs import replace
 
 from tests.unit.ledger.counted import counted
+from ullage.cli.common.listing import shown
+from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.text import structured
 from ullage.cli.ledger import text
 from ullage.kube.kinds import Meta
@@ -53,8 +55,12 @@ def ledger(*, pending: bool = True) -> Ledger:
     return replace(plain, status=status_of(found, plain, sources={KIND}, now=NOW))
 
 
+def table(given: list[Ledger], *, now: datetime) -> str:
+    return shown(given, text.layout(), OutputFormat("table"), now=now)
+
+
 def test_the_table_has_the_columns_of_kubectl() -> None:
-    assert [line.split() for line in text.table([ledger()], now=NOW).splitlines()] == [
+    assert [line.split() for line in table([ledger()], now=NOW).splitlines()] == [
         ["NAME", "USED", "LIMIT", "%", "RESERVED", "READY", "AGE"],
         ["ns-team-a", "10Gi", "100Gi", "13%", "3Gi", "True", "3d"],
     ]
@@ -62,7 +68,7 @@ def test_the_table_has_the_columns_of_kubectl() -> None:
 
 def test_a_ledger_that_nobody_has_counted_shows_no_numbers() -> None:
     fresh = Ledger(metadata=Meta(name="ns-new"))
-    assert text.table([fresh], now=NOW).splitlines()[1].split() == ["ns-new", "-", "-", "-", "-", "-", "-"]
+    assert table([fresh], now=NOW).splitlines()[1].split() == ["ns-new", "-", "-", "-", "-", "-", "-"]
 
 
 def test_a_description_shows_accounts_counts_and_what_is_pending() -> None:

@@ -76,10 +76,12 @@ def verbs(cluster: Cluster) -> set[str]:
 async def test_create_makes_the_object_of_the_api(
     capsys: pytest.CaptureFixture[str], dialect: str, class_name: str | None, spec: Json
 ) -> None:
-    cluster = Cluster()
+    cluster = provisioned()
+    cluster.put(GA.classes, {"metadata": {"name": "c"}, "driver": "ullage.io/hostpath", "deletionPolicy": "Delete"})
+    cluster.put(storage.STORAGE_CLASSES, {"metadata": {"name": "c"}, "provisioner": "ullage.io/hostpath"})
     order = actions.CreateOptions(name="nightly", claim="data", class_name=class_name)
     await actions.create(cluster.session(dialect=dialect), order, dry_run=False, timeout=None)
-    [(kind, namespace, _)] = cluster.objects
+    [(kind, namespace, _)] = [key for key in cluster.objects if key[2] == "nightly"]
     assert cluster.objects[kind, namespace, "nightly"]["spec"] == spec
     assert capsys.readouterr().out == f"volumesnapshot.{kind.split('.', 1)[1]}/nightly created\n"
 
@@ -124,7 +126,7 @@ async def test_a_dry_run_says_what_the_snapshot_will_wait_for(capsys: pytest.Cap
 async def test_a_dry_run_of_what_would_fail_fails(capsys: pytest.CaptureFixture[str], missing: Any, reason: str) -> None:
     cluster = provisioned()
     cluster.objects = {key: body for key, body in cluster.objects.items() if key[0] != missing.name}
-    with pytest.raises(Failed, match=f"nightly would be created, and fail: {reason}"):
+    with pytest.raises(Failed, match=f"^snapshot nightly would not be created: {reason}"):
         await foretold(cluster, capsys)
 
 
@@ -160,6 +162,30 @@ async def test_a_cluster_without_the_kinds_is_told_from_a_namespace_that_is_miss
         await actions.create(
             Nowhere().session(dialect="ga"), actions.CreateOptions(name="a", claim="b"), dry_run=False, timeout=None
         )
+
+
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [
+        pytest.param(core.CLAIMS, "ClaimNotFound: claim shop/data does not exist", id="no claim"),
+        pytest.param(GA.classes, "NoDefaultClass: no class is marked as the default", id="no class"),
+    ],
+)
+async def test_what_would_fail_is_not_created(missing: Any, error: str) -> None:
+    cluster = provisioned()
+    cluster.objects = {key: body for key, body in cluster.objects.items() if key[0] != missing.name}
+    order = actions.CreateOptions(name="nightly", claim="data")
+    with pytest.raises(Failed, match=f"^snapshot nightly was not created: {error}"):
+        await actions.create(cluster.session(dialect="ga"), order, dry_run=False, timeout=None)
+    assert "create" not in verbs(cluster)
+
+
+async def test_what_may_not_be_read_keeps_nobody_from_creating(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = provisioned()
+    cluster.hidden = {core.CLAIMS.name, core.PERSISTENT_VOLUMES.name, GA.classes.name}
+    order = actions.CreateOptions(name="nightly", claim="data")
+    await actions.create(cluster.session(dialect="ga"), order, dry_run=False, timeout=None)
+    assert capsys.readouterr().out.endswith("/nightly created\n")
 
 
 # --- list ------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
@@ -16,6 +17,7 @@ from ullage.cli.common.arguments import At
 from ullage.cli.snapshot import options
 from ullage.cli.snapshot.command import app
 from ullage.errors import BadInput, UllageError
+from ullage.kube.builtin import core
 
 NAMES = "not a name; up to 253 lower case letters, digits, - and . are allowed, with a letter or digit at both ends"
 
@@ -37,7 +39,7 @@ def refused(*arguments: str) -> str:
         pytest.param(["restore", "a", "--to", "ä"], f"--to ä: {NAMES}", id="letters that names may not have"),
         pytest.param(
             ["list", "-o", "xml"],
-            "--output xml: table, wide, json, yaml, name or csv is allowed",
+            "--output xml: table, wide, json, yaml, name, csv, jsonpath=TEMPLATE or custom-columns=NAME:PATH is allowed",
             id="an unknown format",
         ),
         pytest.param(
@@ -58,6 +60,14 @@ def refused(*arguments: str) -> str:
             ["list", "-A", "-n", "shop"],
             "--all-namespaces with --namespace shop: only one of them is allowed",
             id="all namespaces, and one",
+        ),
+        pytest.param(["get", "a", "--pvc", "b"], "NAME a with --pvc: only one of them is allowed", id="a name and a filter"),
+        pytest.param(["get", "a", "-l", "x=y"], "NAME a with -l: only one of them is allowed", id="a name and a selector"),
+        pytest.param(["get", "a", "-A"], "NAME a with --all-namespaces: only one of them is allowed", id="a name everywhere"),
+        pytest.param(
+            ["list", "-w", "-o", "csv"],
+            "--watch with -o csv: a table, json, yaml, name or a template is allowed",
+            id="a spreadsheet that grows",
         ),
         pytest.param(
             ["wait", "a", "--timeout", "soon"],
@@ -154,6 +164,40 @@ def test_an_api_that_may_not_be_read_is_a_note_and_not_in_the_way_of_a_pipe(clus
     assert result.stderr.startswith("ullage: note: volumesnapshots.volumesnapshot.external-storage.k8s.io is forbidden")
 
 
+def test_one_that_is_named_is_printed_by_itself(cluster: Cluster) -> None:
+    cluster.snapshot("a", "data")
+    cluster.snapshot("b", "data")
+    assert CliRunner().invoke(app, ["get", "a", "-o", "jsonpath={.metadata.name}"]).stdout == "a\n"
+    assert CliRunner().invoke(app, ["get", "a", "b", "-o", "jsonpath={.items[*].metadata.name}"]).stdout == "a b\n"
+    ghost = CliRunner().invoke(app, ["get", "a", "ghost"])
+    assert (ghost.stdout, str(ghost.exception).split(",")[0]) == ("", "snapshot ghost does not exist in namespace shop")
+
+
+def test_labels_narrow_a_list(cluster: Cluster) -> None:
+    cluster.snapshot("a", "data", labels={"app": "db"})
+    cluster.snapshot("b", "data")
+    assert CliRunner().invoke(app, ["list", "-l", "app=db", "-o", "name"]).stdout.split("/")[-1] == "a\n"
+    assert CliRunner().invoke(app, ["list", "-l", "app=db", "--pvc", "data", "-o", "name"]).stdout.split("/")[-1] == "a\n"
+
+
+def test_a_dry_run_can_print_the_object_and_nothing_else(cluster: Cluster) -> None:
+    cluster.hidden = {core.CLAIMS.name}
+    result = CliRunner().invoke(app, ["create", "a", "--pvc", "data", "--dry-run=server", "-o", "yaml"])
+    assert yaml.safe_load(result.stdout)["spec"]["source"] == {"persistentVolumeClaimName": "data"}
+    assert cluster.objects == {}
+
+
+def test_who_wants_the_object_has_the_progress_on_the_other_output(cluster: Cluster) -> None:
+    def ready() -> None:
+        if (GA.snapshots.name, "shop", "a") in cluster.objects:
+            cluster.snapshot("a", "data", status={"readyToUse": True})
+
+    cluster.hidden, cluster.before = {core.CLAIMS.name}, ready
+    result = CliRunner().invoke(app, ["create", "a", "--pvc", "data", "--wait", "-o", "jsonpath={.status.readyToUse}"])
+    assert result.stdout == "true\n"
+    assert "a: ready" in result.stderr
+
+
 def test_describe_prints_the_snapshot(cluster: Cluster) -> None:
     cluster.snapshot("a", "data")
     assert "Name:       a\n" in CliRunner().invoke(app, ["describe", "a"]).stdout
@@ -182,6 +226,7 @@ def test_ctrl_c_says_that_the_snapshot_goes_on(cluster: Cluster) -> None:
         if (GA.snapshots.name, "shop", "a") in cluster.objects:
             raise KeyboardInterrupt
 
+    cluster.hidden = {core.CLAIMS.name}
     cluster.before = interrupt
     result = CliRunner().invoke(app, ["create", "a", "--pvc", "data", "--wait"])
     assert result.exit_code == 130

@@ -17,6 +17,8 @@ import pytest
 import yaml
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
+from ullage.cli.common.listing import shown
+from ullage.cli.common.options import OutputFormat
 from ullage.cli.snapshot import text
 from ullage.cli.snapshot.description import SnapshotDetails, described
 from ullage.cli.snapshot.found import Found
@@ -46,6 +48,14 @@ def found(name: str = "nightly", claim: str = "data", *, dialect: Any = GA, stat
     return Cluster().snapshot(name, claim, dialect=dialect, status=status, **meta)
 
 
+def table(given: Sequence[Found], *, now: datetime, **how: bool) -> str:
+    return shown(given, text.layout(**how), OutputFormat("table"), now=now)
+
+
+def listed(given: Sequence[Found], output: str) -> str:
+    return text.comma_separated(given) if output == "csv" else shown(given, text.layout(), OutputFormat(output), now=NOW)
+
+
 def cells(shown: str) -> list[list[str]]:
     return [line.split() for line in shown.splitlines()]
 
@@ -54,14 +64,14 @@ def cells(shown: str) -> list[list[str]]:
 
 
 def test_the_table_says_what_it_is_of_how_far_it_is_and_how_large() -> None:
-    assert cells(text.table([found(status=READY)], now=NOW)) == [
+    assert cells(table([found(status=READY)], now=NOW)) == [
         ["NAME", "CLAIM", "STATE", "SIZE", "CUT", "AGE"],
         ["nightly", "data", "ready", "1.5Gi", "2026-05-01T11:50:02Z", "10m"],
     ]
 
 
 def test_what_is_not_known_is_a_dash() -> None:
-    assert cells(text.table([found()], now=NOW))[1] == ["nightly", "data", "creating", "-", "-", "10m"]
+    assert cells(table([found()], now=NOW))[1] == ["nightly", "data", "creating", "-", "-", "10m"]
 
 
 def test_an_import_is_of_no_claim() -> None:
@@ -69,12 +79,12 @@ def test_an_import_is_of_no_claim() -> None:
     imported = msgspec.structs.replace(
         one.obj, spec=msgspec.convert({"source": {"volumeSnapshotContentName": "c"}}, type(one.obj.spec))
     )
-    assert cells(text.table([Found(GA, imported)], now=NOW))[1][1] == "(imported)"
+    assert cells(table([Found(GA, imported)], now=NOW))[1][1] == "(imported)"
 
 
 def test_the_wide_table_ends_with_the_error_on_one_line_that_no_terminal_obeys() -> None:
-    shown = text.table([found(status=BROKEN), found("b", status=READY)], now=NOW, wide=True, namespaces=True, dialects=True)
-    head, broken, ready = shown.splitlines()
+    wide = table([found(status=BROKEN), found("b", status=READY)], now=NOW, wide=True, namespaces=True, dialects=True)
+    head, broken, ready = wide.splitlines()
     assert head.split() == [
         *("NAMESPACE", "NAME", "DIALECT", "CLAIM", "STATE", "SIZE", "CUT", "AGE"),
         *("RECORD", "CLASS", "READY", "ERROR"),
@@ -100,8 +110,8 @@ def test_lists_are_by_namespace_claim_and_age() -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_structured_output_is_a_list_of_the_objects(output: str) -> None:
-    shown = text.listed([found(status=READY), found(dialect=PROTOTYPE)], output)
-    read = json.loads(shown) if output == "json" else yaml.safe_load(shown)
+    said = listed([found(status=READY), found(dialect=PROTOTYPE)], output)
+    read = json.loads(said) if output == "json" else yaml.safe_load(said)
     assert (read["kind"], [item["apiVersion"] for item in read["items"]]) == (
         "List",
         ["snapshot.storage.k8s.io/v1", "volumesnapshot.external-storage.k8s.io/v1"],
@@ -110,14 +120,14 @@ def test_structured_output_is_a_list_of_the_objects(output: str) -> None:
 
 
 def test_names_are_what_kubectl_takes() -> None:
-    assert text.listed([found(), found(dialect=PROTOTYPE)], "name").splitlines() == [
+    assert listed([found(), found(dialect=PROTOTYPE)], "name").splitlines() == [
         "volumesnapshot.snapshot.storage.k8s.io/nightly",
         "volumesnapshot.volumesnapshot.external-storage.k8s.io/nightly",
     ]
 
 
 def test_csv_has_bytes_and_times_for_programs() -> None:
-    ready, broken = csv.DictReader(io.StringIO(text.listed([found(status=READY), found(status=BROKEN)], "csv")))
+    ready, broken = csv.DictReader(io.StringIO(listed([found(status=READY), found(status=BROKEN)], "csv")))
     assert (ready["restoreSizeBytes"], ready["cut"], ready["ready"]) == ("1610612736", "2026-05-01T11:50:02Z", "true")
     assert (broken["restoreSizeBytes"], broken["state"], broken["error"]) == (
         "",

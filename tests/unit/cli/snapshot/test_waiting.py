@@ -197,19 +197,17 @@ def claim(phase: str = "Pending", **spec: Any) -> Json:
     return {"metadata": {"name": "copy"}, "spec": {"storageClassName": "fast", **spec}, "status": {"phase": phase}}
 
 
-def filling(stage: Stage) -> ClaimWaiter:
+def filling(stage: Stage, found: Found | None = None) -> ClaimWaiter:
     body = stage.cluster.put(core.CLAIMS, claim())
     made = msgspec.convert(body, core.PersistentVolumeClaim)
-    return ClaimWaiter(stage.cluster.session().client, made, output=ProgressOutput(stage.out), clock=stage.clock)
+    found = found or stage.cluster.snapshot("a", "data", status=READY)
+    return ClaimWaiter(stage.cluster.session().client, made, found, output=ProgressOutput(stage.out), clock=stage.clock)
 
 
 async def test_a_claim_is_waited_for_and_what_its_events_say_is_told_once() -> None:
     def warned(stage: Stage) -> None:
         event = {"reason": "SnapshotNotReady", "note": "it is uploading", "regarding": {"uid": "uid-copy"}}
         stage.cluster.put(EVENTS, {"metadata": {"name": "e"}, **event})
-
-    def bound(stage: Stage) -> None:
-        stage.cluster.put(core.CLAIMS, claim("Bound", volumeName="pvc-1"))
 
     stage = Stage(nothing, warned, nothing, nothing, nothing, nothing, bound)
     await filling(stage).run(60)
@@ -249,3 +247,62 @@ async def test_a_claim_that_takes_too_long_says_where_to_look() -> None:
         TimedOut, match=r"claim copy is not bound within 9 s; .*: kubectl describe persistentvolumeclaim copy -n shop"
     ):
         await filling(stage).run(9)
+
+
+def told_of(
+    reason: str, note: str, *, type: str = "Warning", action: str = "Restore", time: str = "2026-05-01T12:00:00Z"
+) -> Callable[[Stage], None]:
+    """An Event on the claim, as the controller of restores records them."""
+
+    def act(stage: Stage) -> None:
+        event = {"reason": reason, "note": note, "type": type, "action": action, "eventTime": time}
+        stage.cluster.put(EVENTS, {"metadata": {"name": f"copy.{reason}"}, **event, "regarding": {"uid": "uid-copy"}})
+
+    return act
+
+
+def bound(stage: Stage) -> None:
+    stage.cluster.put(core.CLAIMS, claim("Bound", volumeName="pvc-1"))
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        pytest.param(
+            told_of("SizeTooSmall", "spec.resources.requests.storage is 1Mi"),
+            "SizeTooSmall: spec.resources.requests.storage is 1Mi",
+            id="the controller says that only an edit helps",
+        ),
+        pytest.param(told_of("RestoreFailed", "no room"), "RestoreFailed: no room", id="the driver says so"),
+        pytest.param(becomes("a", BROKEN), "snapshot a failed: DriverError: no such volume", id="the snapshot failed"),
+        pytest.param(goes("a"), "snapshot a was deleted before it was ready", id="the snapshot is gone"),
+    ],
+)
+async def test_a_restore_ends_at_an_error_that_only_an_edit_mends(act: Callable[[Stage], None], error: str) -> None:
+    stage = Stage(nothing, act)
+    found = stage.cluster.snapshot("a", "data")
+    with pytest.raises(Failed) as caught:
+        await filling(stage, found).run(600)
+    assert str(caught.value) == (
+        f"claim copy is not filled: {error}; it stays as it is: mend that, or: "
+        "kubectl delete persistentvolumeclaim copy -n shop"
+    )
+    assert stage.clock.monotonic() < 60, "and does not wait for the timeout"
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        pytest.param([told_of("RestoreRetried", "busy; it is tried again")], id="that is tried again"),
+        pytest.param([told_of("ProvisioningFailed", "no", action="")], id="of another provisioner, which tries again"),
+        pytest.param([told_of("SnapshotNotReady", "not yet", type="Normal")], id="that is none"),
+        pytest.param(
+            [told_of("NoStorageClass", "no"), told_of("SnapshotNotReady", "yet", type="Normal", time="2026-05-01T12:00:01Z")],
+            id="that is over",
+        ),
+    ],
+)
+async def test_a_restore_waits_an_error_out(acts: list[Callable[[Stage], None]]) -> None:
+    stage = Stage(nothing, *acts, *[nothing] * 20, bound)
+    await filling(stage, stage.cluster.snapshot("a", "data", status=READY)).run(600)
+    assert stage.told[-1].startswith("copy: bound to volume pvc-1")

@@ -39,7 +39,14 @@ def refused(*arguments: str, of: typer.Typer = app) -> str:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        pytest.param(["list", "-o", "csv"], "--output csv: table, wide, json, yaml or name is allowed", id="a format"),
+        pytest.param(
+            ["list", "-o", "csv"],
+            "--output csv: table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH is allowed",
+            id="a format",
+        ),
+        pytest.param(
+            ["get", "a", "-l", "app=db"], f"{WHERE} a with -l: only one of them is allowed", id="a name and a selector"
+        ),
         pytest.param(["list", "-n", "a/b"], f"--namespace a/b: {NAMES}", id="a path as a namespace"),
         pytest.param(["tree", "../x"], f"{WHERE} ..: {NAMES}", id="a path as a claim"),
         pytest.param(

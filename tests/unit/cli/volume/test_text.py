@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from tests.unit.cli.volume.cluster import MIB, entry
+from ullage.cli.common.listing import shown
+from ullage.cli.common.options import OutputFormat
 from ullage.cli.volume import text
 from ullage.cli.volume.chain import Entries, lines, reclaimable, totals
 from ullage.cli.volume.reading import FoundVolume
@@ -180,9 +182,13 @@ def test_names_never_move_the_cursor() -> None:
     assert "evil?[2J" in text.tree(found(entry("evil\x1b[2J"), entry(HEAD)), now=NOW)
 
 
+def table(given: list[FoundVolume], output: str = "table") -> str:
+    return shown(given, text.layout(wide=output == "wide"), OutputFormat(output), now=NOW)
+
+
 def test_a_table_of_volumes() -> None:
     bare = FoundVolume(volume=msgspec.convert({"metadata": {"name": "pvc-0"}, "spec": {"size": "4096"}}, Volume))
-    assert text.table(text.in_order([bare, found(*CHAIN)]), now=NOW) == (
+    assert table(text.in_order([bare, found(*CHAIN)])) == (
         "VOLUME   CLAIM       STATE      SIZE   USED     SNAPSHOTS   RECLAIMABLE   AGE\n"
         "pvc-1    shop/data   attached   8Mi    11.5Mi   4           2.5Mi         3h\n"
         "pvc-0    -           -          4Ki    -        -           -             -"
@@ -190,7 +196,7 @@ def test_a_table_of_volumes() -> None:
 
 
 def test_a_wide_table_shows_the_engine() -> None:
-    row = text.table([found(*CHAIN)], now=NOW, wide=True).splitlines()[1].split()
+    row = table([found(*CHAIN)], "wide").splitlines()[1].split()
     assert row[-5:] == ["-", "healthy", "pvc-1-e-0", "running", "512Ki"]
 
 
@@ -203,4 +209,4 @@ def test_json_has_whole_bytes() -> None:
 
 def test_names_are_what_kubectl_takes() -> None:
     assert text.names(found(entry("a"), entry(HEAD, "a"))) == "snapshot.longhorn.io/a"
-    assert text.listed([found()], "name") == "volume.longhorn.io/pvc-1"
+    assert table([found()], "name") == "volume.longhorn.io/pvc-1"

@@ -14,7 +14,8 @@ import pytest
 
 from ullage.clock import FakeClock, SystemClock
 from ullage.errors import BadInput
-from ullage.standalone.up.data_directory import EPHEMERAL, LOCK, DirectoryLocked, LockHolder, lock, lock_temporary
+from ullage.local_servers import LOCK
+from ullage.standalone.up.data_directory import EPHEMERAL, DirectoryLocked, LockHolder, lock, lock_temporary
 
 
 def listing(directory: Path) -> dict[str, bytes]:
