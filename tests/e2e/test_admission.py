@@ -205,6 +205,29 @@ def test_the_self_test_notices_when_the_api_server_stops_calling(replicas: Repli
     assert "200 OK" in replicas.page("/readyz"), "readiness does not depend on being called"
 
 
+def test_entries_of_others_in_the_registration_are_told_and_outlive_a_restart(replicas: Replicas) -> None:
+    [first] = replicas.start()
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["audits"], "operations": ["CREATE"]}
+    foreign = {"name": "audit.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [rule]}
+    foreign |= {"sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore"}
+    patch = [{"op": "add", "path": "/webhooks/-", "value": foreign}]
+    headers = {"Content-Type": "application/json-patch+json"}
+    assert replicas.api.call("PATCH", replicas.registration, patch, headers=headers).code == 200
+
+    def told() -> str:
+        found = replicas.api.get(f"{replicas.path}/ullage-webhook-status")
+        return str(found.obj["data"]["conditions"]) if found.code == 200 else ""
+
+    until(lambda: "Entries of others in its configuration are left alone: audit.example.com." in told(), "it is told")
+    settled = replicas.api.get(replicas.registration).obj["metadata"]["resourceVersion"]
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(STOP_SECONDS) == 0
+    assert replicas.api.get(replicas.registration).obj["metadata"]["resourceVersion"] == settled
+    replicas.start()
+    names = [entry["name"] for entry in replicas.api.get(replicas.registration).obj["webhooks"]]
+    assert "audit.example.com" in names
+
+
 def test_a_restart_on_another_port_registers_its_new_address(replicas: Replicas) -> None:
     [first] = replicas.start()
     before = replicas.port

@@ -19,6 +19,7 @@ from ullage.admission.registration import OURS, Published, Registration
 from ullage.admission.server import Certificate
 from ullage.clock import Clock
 from ullage.errors import UllageError
+from ullage.kube.backoff import Backoff
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, Conflict
@@ -28,6 +29,7 @@ from ullage.pki import BadCertificate
 logger = logging.getLogger(__name__)
 
 CONFLICT_PAUSE: Final = 0.2  # seconds; whoever wrote first has moved things on
+REPEATED: Final = Backoff(first=1.0, cap=60.0)  # between two steps that are the same: somebody undoes them
 
 
 OWN_SECRET: Final = replace(SECRETS, whole=True)  # only this code writes it, so it has no field that the type does not name
@@ -65,17 +67,23 @@ class CertificateRotation:
         self._current: CertificateSet | None = None
         self._seen: tuple[CertificateSet, bytes | None] | None = None
         self._since = 0.0
+        self._last: Step | None = None
+        self._repeats = 0
+        self._told: tuple[str, ...] = ()  # whose entries were told of
         self.published: Published | None = None  # as read last
 
     async def open(self) -> None:
         """Makes the certificate that is to be served: from the Secret, which the first replica creates."""
         nothing = Published({}, frozenset(), ())  # registered or not, a certificate comes first
-        step: Step | None = Step.RENEW
-        while step is not None:
+        while True:
             try:
                 step = await self.round(nothing)
             except Conflict:
                 await asyncio.sleep(CONFLICT_PAUSE)
+                continue
+            if step is None:
+                return
+            await asyncio.sleep(self._pause_after(step))
 
     async def register(self) -> None:
         """Registers the hooks with the bundle that the Secret has now."""
@@ -95,7 +103,11 @@ class CertificateRotation:
         while True:
             try:
                 seen = await registration.read(self._client, self._registration)
-                if await self.round(seen) is not None:
+                self._tell_of_others(seen)
+                step = await self.round(seen)
+                pause = self._pause_after(step)
+                if step is not None:
+                    await asyncio.sleep(pause)
                     continue
             except Conflict:
                 await asyncio.sleep(CONFLICT_PAUSE)
@@ -123,6 +135,25 @@ class CertificateRotation:
             await self._client.update(OWN_SECRET, msgspec.structs.replace(secret, data=secret_data(changed)))
         logger.info("certificates: %s", step.value, extra={"step": step.name})
         return step
+
+    def _pause_after(self, step: Step | None) -> float:
+        """The steps of a rotation follow each other at once. One that comes again was undone, and is not fought for."""
+        self._repeats = self._repeats + 1 if step is not None and step is self._last else 0
+        self._last = step
+        if not self._repeats:
+            return 0.0
+        pause = REPEATED.delay(self._repeats)
+        if self._repeats > 1:  # once is how replicas meet that were started together
+            about = {"step": self._last and self._last.name, "repeats": self._repeats, "delay": pause}
+            logger.warning("somebody else undoes what is published: trying again", extra=about)
+        return pause
+
+    def _tell_of_others(self, seen: Published) -> None:
+        if seen.foreign != self._told:
+            self._told = seen.foreign
+            if seen.foreign:
+                about = {"configuration": self._registration.name, "entries": ", ".join(seen.foreign)}
+                logger.warning("entries of others in our webhook configuration are left alone", extra=about)
 
     async def _read(self) -> Secret:
         found = await self._client.find(OWN_SECRET, self._secret_name.name, self._secret_name.namespace)

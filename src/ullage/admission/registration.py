@@ -2,6 +2,9 @@
 
 They are applied last, by a process that serves already, and are not put back if somebody deletes them: deleting them is how an
 administrator gets out of trouble with a webhook. The self-test says then that nothing arrives; a restart registers again.
+
+Others may have put entries into them (a tool that audits, a person). Those are theirs: they are told of, and neither read nor
+changed.
 """
 
 from __future__ import annotations
@@ -81,13 +84,14 @@ class Registration:
         """The whole object, or None where no hook is of its phase."""
         phase = "mutate" if kind is MUTATING_WEBHOOKS else "validate"
         entries = [self._entry(hook, bundle) for hook in self.hooks if hook.phase == phase]
-        if not entries:
-            return None
+        return self.empty(kind) | {"webhooks": entries} if entries else None
+
+    def empty(self, kind: Kind[WebhookConfiguration]) -> Json:
         return {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
             "metadata": {"name": self.name, "labels": {**self.labels, **OURS}},
-            "webhooks": entries,
+            "webhooks": [],
         }
 
     def _entry(self, hook: Hook, bundle: bytes) -> Json:
@@ -118,49 +122,61 @@ class Published:
     versions: Mapping[str, str]
     bundles: frozenset[str]
     missing: tuple[str, ...]  # entries of ours that are not registered
+    foreign: tuple[str, ...] = ()  # entries that this registration has no hooks for
+    shared: frozenset[str] = frozenset()  # the kinds of those that somebody else has entries in
 
     @property
     def bundle(self) -> bytes | None:
-        """None: not registered. Empty: its entries do not agree."""
-        if not self.versions:
+        """None: no entry of ours is registered. Empty: they do not agree."""
+        if not self.bundles:
             return None
         return base64.b64decode(next(iter(self.bundles))) if len(self.bundles) == 1 else b""
 
 
 async def read(client: Client, registration: Registration) -> Published:
     wanted = {entry_name(hook) for hook in registration.hooks}
+    missing = set(wanted)
     versions: dict[str, str] = {}
     bundles: set[str] = set()
+    foreign: set[str] = set()
+    shared: set[str] = set()
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         found = await client.find(kind, registration.name)
         if found is None:
             continue
         versions[kind.kind] = found.metadata.resource_version
         for entry in found.webhooks:
-            wanted.discard(entry.name)
-            bundles.add(entry.client_config.ca_bundle)
-    return Published(versions, frozenset(bundles), tuple(sorted(wanted)))
+            if entry.name in wanted:
+                missing.discard(entry.name)
+                bundles.add(entry.client_config.ca_bundle)
+                continue
+            foreign.add(entry.name)
+            if not entry.name.endswith(f".{DOMAIN}"):  # else it is of another release of ours
+                shared.add(kind.kind)
+    return Published(versions, frozenset(bundles), tuple(sorted(missing)), tuple(sorted(foreign)), frozenset(shared))
 
 
 async def register(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
     """Applies both configurations. Raises Conflict where one changed after it was `seen`: a bundle that was read from the
     Secret before somebody published a newer one must not overwrite that."""
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-        await _apply(client, registration, kind=kind, bundle=bundle, version=seen.versions.get(kind.kind, ""))
+        await _apply(client, registration, kind=kind, bundle=bundle, seen=seen)
 
 
 async def republish(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
     """The same, but only for what is registered: nothing that somebody has deleted comes back, and nothing is deleted."""
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-        version = seen.versions.get(kind.kind)
-        if version and registration.configuration(kind, bundle) is not None:
-            await _apply(client, registration, kind=kind, bundle=bundle, version=version)
+        if kind.kind in seen.versions and registration.configuration(kind, bundle) is not None:
+            await _apply(client, registration, kind=kind, bundle=bundle, seen=seen)
 
 
 async def _apply(
-    client: Client, registration: Registration, *, kind: Kind[WebhookConfiguration], bundle: bytes, version: str
+    client: Client, registration: Registration, *, kind: Kind[WebhookConfiguration], bundle: bytes, seen: Published
 ) -> None:
+    version = seen.versions.get(kind.kind, "")
     wanted = registration.configuration(kind, bundle)
+    if wanted is None and kind.kind in seen.shared:  # without ours: those of others stay
+        wanted = registration.empty(kind)
     if wanted is not None:
         await client.patch(kind, registration.name, apply=wanted, field_manager=MANAGER, force=True, resource_version=version)
     elif version:  # an earlier release had hooks of this phase

@@ -133,7 +133,9 @@ class SelfTest:
         missing = self._rotation.published.missing if self._rotation.published else ()
         if missing:
             return False, "NotRegistered", f"Entries were taken out of the registration: {', '.join(missing)}."
-        return True, "Called", "The API server calls this webhook."
+        foreign = self._rotation.published.foreign if self._rotation.published else ()
+        others = f" Entries of others in its configuration are left alone: {', '.join(foreign)}." if foreign else ""
+        return True, "Called", f"The API server calls this webhook.{others}"
 
     async def _stored(self) -> Conditions:
         found = await self._client.find(CONFIG_MAPS, self._status, self._namespace)

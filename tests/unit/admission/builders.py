@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -56,6 +57,8 @@ class FakeApi:
 
     def __post_init__(self) -> None:
         self._versions = itertools.count(1)
+        self._applied: dict[tuple[str, str], set[str]] = {}  # the names of the webhooks that were applied last
+        self.after_apply: Callable[[Json], None] = lambda obj: None
 
     @property
     def client(self) -> Client:
@@ -99,7 +102,16 @@ class FakeApi:
         self._maybe_fail()
         if resource_version:
             self._check(kind, name, resource_version)
-        return self._store(kind, msgspec.json.decode(msgspec.json.encode(apply)), "apply")
+        wanted = msgspec.json.decode(msgspec.json.encode(apply))
+        if "webhooks" in wanted:  # a map by name: what others have put there stays
+            ours = {entry["name"] for entry in wanted["webhooks"]}
+            before = self.objects.get((kind.kind, name), {}).get("webhooks", [])
+            known = ours | self._applied.get((kind.kind, name), set())
+            wanted["webhooks"] += [entry for entry in before if entry["name"] not in known]
+            self._applied[kind.kind, name] = ours
+        stored = self._store(kind, wanted, "apply")
+        self.after_apply(self.objects[kind.kind, name])
+        return stored
 
     async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, resource_version: str = "") -> None:
         self._maybe_fail()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admission.builders import FakeApi
+from tests.unit.admission.builders import FakeApi, Json
+from tests.unit.kube.virtual_time import in_virtual_time
 from ullage import pki
 from ullage.admission import certificates, registration
 from ullage.admission.certificate_rotation import CertificateRotation, SecretName
@@ -252,3 +253,67 @@ async def test_a_condition_is_written_only_when_it_changes(api: FakeApi, clock: 
     assert api.writes == ["apply ConfigMap status"] * 2
     assert again.condition()[:2] == ("True", "Called")
     assert again.condition()[2] != since
+
+
+FOREIGN: dict[str, Any] = {"name": "audit.example.com", "clientConfig": {"url": "https://audit.example.com/"}}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "most_writes", "told"),
+    [
+        pytest.param("none", 0, "", id="nothing is written where nothing is to be done"),
+        pytest.param(
+            "foreign",
+            0,
+            "entries of others in our webhook configuration are left alone",
+            id="an entry of somebody else is left alone, and told",
+        ),
+        pytest.param(
+            "opponent",
+            30,
+            "somebody else undoes what is published: trying again",
+            id="somebody who puts another bundle into our entries is not fought without end, and told",
+        ),
+    ],
+)
+def test_ten_minutes_with_others_in_the_configuration(
+    trouble: str, most_writes: int, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> tuple[FakeApi, list[Json]]:
+        api, clock = FakeApi(), FakeClock()
+        replica = Replica(api, clock)
+        await replica.rotation.open()
+        await replica.rotation.register()
+        entries = api.objects[VALIDATING_WEBHOOKS.kind, "ullage"]["webhooks"]
+        if trouble == "foreign":
+            entries.append(FOREIGN)
+        if trouble == "opponent":
+            api.after_apply = lambda obj: obj["webhooks"][0]["clientConfig"].update(caBundle="b3RoZXI=")
+            api.after_apply(api.objects[VALIDATING_WEBHOOKS.kind, "ullage"])
+        api.writes.clear()
+        running = asyncio.create_task(replica.rotation.run(30.0))
+        await asyncio.sleep(600)
+        running.cancel()
+        return api, api.objects[VALIDATING_WEBHOOKS.kind, "ullage"]["webhooks"]
+
+    api, entries = in_virtual_time(scene())
+    assert len(api.writes) <= most_writes
+    assert (FOREIGN in entries) == (trouble == "foreign")
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert set(warned) == ({told} if told else set())
+    if trouble == "foreign":
+        assert len(warned) == 1, "once, and not every half minute"
+        assert "audit.example.com" in str(caplog.records[-1].__dict__["entries"])
+
+
+async def test_who_has_entries_in_our_configuration_is_told_in_the_condition(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    replica.rotation.published = Published({}, frozenset(), (), ("audit.example.com",))
+    api.create_answer = Forbidden("self-test n0 arrived", code=403)
+
+    condition = await replica.test.once()
+
+    assert (condition.status, condition.reason) == ("True", "Called")
+    assert condition.message == (
+        "The API server calls this webhook. Entries of others in its configuration are left alone: audit.example.com."
+    )

@@ -170,9 +170,9 @@ async def test_what_somebody_has_deleted_is_not_published_again() -> None:
 async def test_entries_that_do_not_agree_have_no_bundle_and_none_is_not_registered() -> None:
     api = FakeApi()
     assert (await read(api.client, BOTH)).bundle is None
-    for name, bundle in (("guard", b"a"), ("other", b"b")):
-        one = Registration("ullage", (hook(name=name, phase="mutate" if name == "other" else "validate"),), URL)
-        kind = MUTATING_WEBHOOKS if name == "other" else VALIDATING_WEBHOOKS
+    for name, bundle in (("guard", b"a"), ("stamp", b"b")):
+        one = Registration("ullage", (hook(name=name, phase="mutate" if name == "stamp" else "validate"),), URL)
+        kind = MUTATING_WEBHOOKS if name == "stamp" else VALIDATING_WEBHOOKS
         await api.patch(kind, "ullage", apply=one.configuration(kind, bundle) or {}, field_manager="m", force=True)
 
     assert (await read(api.client, BOTH)).bundle == b""
@@ -186,3 +186,29 @@ async def test_a_phase_without_hooks_is_taken_away() -> None:
     await register(api.client, fewer, bundle=b"one", seen=await read(api.client, fewer))
 
     assert list(api.objects) == [("ValidatingWebhookConfiguration", "ullage")]
+
+
+async def test_a_phase_without_hooks_stays_where_somebody_else_has_an_entry_in_it() -> None:
+    api = FakeApi()
+    await register(api.client, BOTH, bundle=b"one", seen=await read(api.client, BOTH))
+    foreign = {"name": "audit.example.com", "clientConfig": {"url": "https://audit.example.com/"}}
+    api.objects["MutatingWebhookConfiguration", "ullage"]["webhooks"].append(foreign)
+    fewer = Registration("ullage", (hook(),), URL)
+
+    seen = await read(api.client, fewer)
+    await register(api.client, fewer, bundle=b"one", seen=seen)
+
+    assert seen.foreign == ("audit.example.com", "stamp.webhook.ullage.io")
+    assert api.objects["MutatingWebhookConfiguration", "ullage"]["webhooks"] == [foreign]
+    assert (await read(api.client, fewer)).bundle == b"one", "what others have there has bundles of its own"
+
+
+async def test_a_configuration_without_any_entry_of_ours_is_not_filled_again() -> None:
+    api = FakeApi()
+    await register(api.client, BOTH, bundle=b"one", seen=await read(api.client, BOTH))
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        api.objects[kind, "ullage"]["webhooks"].clear()
+
+    seen = await read(api.client, BOTH)
+
+    assert (seen.bundle, seen.missing) == (None, ("guard.webhook.ullage.io", "stamp.webhook.ullage.io"))
