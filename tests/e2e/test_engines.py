@@ -219,6 +219,41 @@ def _is_told(scene: EngineScene, snapshot: str) -> bool:
     return GA.ready(found) or bool(found.get("status", {}).get("error"))
 
 
+def test_a_claim_goes_and_the_data_of_its_snapshots_stays_until_they_go(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    claim, volume = scene.claim(namespace, "data", volumeMode="Block")
+    scene.attach(volume)
+    scene.write(volume, 3 * MIB, os.urandom(5 * MIB))
+    data = scene.read(volume, 0, SIZE)
+    snapshots = GA.snapshots(namespace)
+    scene.api.create(snapshots, GA.of_claim("snap", "data"))
+    eventually("it is ready", lambda: GA.ready(scene.api.get(f"{snapshots}/snap").obj))
+    (inside,) = scene.snapshots(volume)
+    scene.attach(volume, "")
+
+    scene.api.delete(claim)
+    eventually("the claim is gone", lambda: scene.api.get(claim).code == 404)
+    shown = f"VolumeSnapshot {namespace}/snap"
+    note = f"volume {volume} stays: it has the data of {shown}; it goes when they are deleted"
+    path = f"{VOLUMES}/{volume}"
+    eventually("it is told who holds it", lambda: scene.api.get(path).obj["status"].get("message") == note)
+    status = scene.api.get(path).obj["status"]
+    assert (status["phase"], status["reason"]) == ("Released", "VolumeHeld")
+    for what in (f"snapshots.longhorn.io/{inside}", f"volumes.longhorn.io/{volume}"):
+        refused = scene.kubectl.fails("delete", what)
+        assert f"is held by {shown} (VolumeSnapshotContent/snapcontent-" in refused
+    assert scene.snapshots(volume) == {inside}
+
+    reference = {"apiGroup": GA.group, "kind": "VolumeSnapshot", "name": "snap"}
+    copy, restored = scene.claim(namespace, "copy", volumeMode="Block", dataSourceRef=reference)
+    scene.attach(restored)
+    assert scene.read(restored, 0, SIZE) == data
+    scene.api.delete(f"{snapshots}/snap")
+    eventually("nothing of the volume is left", lambda: gone(scene, volume))
+    scene.api.delete(copy)
+    eventually("nothing of the copy is left", lambda: gone(scene, restored))
+
+
 def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) -> None:
     namespace = scene.base.namespace()
     claim, volume = scene.claim(namespace, "data")

@@ -59,6 +59,13 @@ Longhorn = Annotated[
         help="Snapshots of volumes of driver.longhorn.io are taken here, through its own objects: it has no csi-snapshotter.",
     ),
 ]
+LonghornClaims = Annotated[
+    bool,
+    typer.Option(
+        "--longhorn",
+        help="Longhorn runs in the cluster, and ullage takes its snapshots: who deletes a claim is told which go with it.",
+    ),
+]
 Engines = Annotated[
     Path | None,
     typer.Option(
@@ -187,7 +194,12 @@ def options_of(what: Chosen) -> Options:
     longhorn = _of_longhorn(what.longhorn, what.sockets)
     owners |= dict.fromkeys(longhorn, "here")
     settings = Settings(drivers=owners, alone=what.alone, elsewhere=(longhorn | set(what.sockets)) - what.provisions)
-    return Options(settings=settings, backends=lambda wiring: backends_of(what, wiring))
+    return Options(
+        settings=settings,
+        backends=lambda wiring: backends_of(what, wiring),
+        holds=what.longhorn and what.manage_engines,
+        foreign_longhorn=what.longhorn and not what.manage_engines,
+    )
 
 
 def engines_of(what: Chosen) -> EngineOptions:
@@ -226,7 +238,7 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
     if what.longhorn:
         from ullage.snapshots.backends.longhorn.backend import LonghornBackend
 
-        longhorn = LonghornBackend(wiring.client)
+        longhorn = LonghornBackend(wiring.client, holds=what.manage_engines)
         made[longhorn.driver] = longhorn
     return made
 

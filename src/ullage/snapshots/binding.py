@@ -6,6 +6,8 @@ was copied to another namespace gets nothing and deletes nothing.
 
 from __future__ import annotations
 
+from ullage.engines.holds import Hold
+from ullage.kube.objects import is_deleting
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot
 
 
@@ -27,6 +29,21 @@ def misbound(record: Record, snapshot: Snapshot) -> Problem | None:
         return None
     theirs = f"{ref.namespace}/{ref.name} (uid {ref.uid or 'none'})"
     return Problem("RecordMisbound", f"{record.meta.name} belongs to snapshot {theirs}, not to this one")
+
+
+def hold_of(record: Record, *, kind: str) -> Hold:
+    """What is put on the storage system's snapshot, and on its volume, as long as the record needs them. `kind` is the
+    record's."""
+    ref, meta = record.ref, record.meta
+    return Hold(id=meta.uid, kind="VolumeSnapshot", namespace=ref.namespace, name=ref.name, kept_by=f"{kind}/{meta.name}")
+
+
+def needs_data(record: Record, snapshot: Snapshot | None) -> bool:
+    """Whether the storage system's snapshot must stay for a record. One that is going has it deleted, if its policy says so:
+    then it holds nothing; but it does not go before the snapshot that is bound to it."""
+    if not is_deleting(record.meta) or record.policy == "Retain":
+        return True
+    return snapshot is not None and refers_to(record, snapshot) and not is_deleting(snapshot.meta)
 
 
 def in_progress(snapshot: Snapshot, record: Record | None) -> bool:

@@ -116,6 +116,11 @@ class Record:
         return self.state.handle or self.imported
 
     @property
+    def backend_name(self) -> str:
+        """What the storage system's snapshot is called, whether it is there or not."""
+        return f"snapshot-{self.ref.uid}"
+
+    @property
     def begun(self) -> bool:
         """Whether the storage system may have been asked to create it, and no outcome is known."""
         return not self.handle and bool(set(self.meta.annotations) & {CREATING, _THEIRS})

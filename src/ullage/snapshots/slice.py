@@ -10,9 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.api import Volume as EngineVolume
+from ullage.engines.holds import holds_of
 from ullage.kube.builtin import storage
-from ullage.kube.controller.controller import Controller
+from ullage.kube.cache.indexer import Key
+from ullage.kube.controller.controller import Controller, Source
 from ullage.kube.events.recorder import Recorder
+from ullage.kube.review import Hook
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
@@ -21,6 +27,8 @@ from ullage.snapshots.backends.longhorn import backend as longhorn
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
 from ullage.snapshots.controllers.claim.restore.controller import WRITES as RESTORE_WRITES
 from ullage.snapshots.controllers.claim.restore.controller import Restorer
+from ullage.snapshots.controllers.record.hold.controller import WRITES as HOLD_WRITES
+from ullage.snapshots.controllers.record.hold.controller import Holder
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
@@ -30,7 +38,7 @@ from ullage.snapshots.model import Dialect
 from ullage.snapshots.roles import aggregated_roles
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.volume_queue import VolumeQueues
-from ullage.snapshots.webhook import hooks
+from ullage.snapshots.webhook import deletion, hooks
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
 
@@ -52,6 +60,8 @@ class Options:
 
     settings: Settings = field(default_factory=Settings)
     backends: Callable[[Wiring], BackendsByDriver] = lambda wiring: {}
+    holds: bool = False  # snapshots of Longhorn's volumes are taken here, and whoever looks after its objects knows holds
+    foreign_longhorn: bool = False  # they are taken here, and Longhorn itself looks after its objects: nothing is held
 
 
 def snapshots(options: Options | None = None) -> Slice:
@@ -63,12 +73,23 @@ def snapshots(options: Options | None = None) -> Slice:
         controllers=Part(
             make=lambda wiring: make_controllers(wiring, chosen),
             watches=(*kinds_of(DIALECTS), *longhorn.READS),
-            writes=(*WRITES, *longhorn.WRITES),
+            writes=(*WRITES, *longhorn.WRITES, *(HOLD_WRITES if chosen.holds else ())),
             events=True,
         ),
-        hooks=Part(make=hooks.make_hooks),
+        hooks=_hooks(chosen),
         sidecar=_sidecar(chosen),
         grants=tuple(aggregated_roles()),
+    )
+
+
+def _hooks(options: Options) -> Part[Hook]:
+    """Where Longhorn runs, nothing but a warning stands between a claim and its snapshots."""
+    if not options.foreign_longhorn:
+        return Part(make=hooks.make_hooks)
+    return Part(
+        make=lambda wiring: [*hooks.make_hooks(wiring), deletion.make_hook(wiring)],
+        watches=tuple(dialect.records for dialect in DIALECTS),
+        writes=deletion.WRITES,
     )
 
 
@@ -116,8 +137,16 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     return [
         *(binder.controller(metrics=wiring.metrics) for binder in binders),
         releaser.controller(metrics=wiring.metrics),
+        *_holding(wiring, options, lookups),
         *_calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder),
     ]
+
+
+def _holding(wiring: Wiring, options: Options, lookups: Sequence[SnapshotLookup]) -> list[Controller[Any]]:
+    if not options.holds:
+        return []
+    snapshots, volumes = wiring.cache(ENGINE_SNAPSHOTS), wiring.cache(ENGINE_VOLUMES)
+    return [Holder(wiring.client, lookups, snapshots=snapshots, volumes=volumes).controller(metrics=wiring.metrics)]
 
 
 def make_driver_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
@@ -149,4 +178,17 @@ def _calling_drivers(
     syncer = RecordSyncer(client, lookups, backends, queues=queues, clock=clock)
     restorer = Restorer(client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere, clock=clock)
     reclaimer = Reclaimer(client, volumes, backends=backends, recorder=recorder, clock=clock)
-    return [one.controller(metrics=metrics) for one in (syncer, restorer, reclaimer)]
+    # Restored volumes have the names of their PersistentVolumes: one that is held no more can go at once.
+    let_go = [Source(wiring.cache(ENGINE_VOLUMES), _volume_of_the_name, when=_is_let_go)] if options.holds else []
+    return [
+        *(one.controller(metrics=metrics) for one in (syncer, restorer)),
+        reclaimer.controller(metrics=metrics, more=let_go),
+    ]
+
+
+def _volume_of_the_name(volume: EngineVolume) -> tuple[Key, ...]:
+    return (Key("", volume.metadata.name),)
+
+
+def _is_let_go(old: EngineVolume | None, new: EngineVolume | None) -> bool:
+    return old is not None and bool(holds_of(old.metadata)) and (new is None or not holds_of(new.metadata))

@@ -178,6 +178,7 @@ class World:
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.01, cap=0.02))
 
     def __post_init__(self) -> None:
+        self.watches: tuple[Kind[Any], ...] = KINDS
         self.engines: dict[str, FakeEngine] = {}
         self.pinned: set[str] = set()
         self.controllers: dict[str, Controller[Any]] = {}
@@ -287,7 +288,7 @@ class World:
     async def running(self) -> AsyncIterator[None]:
         """One life of a controller process; ends when the block does, or with `Crash`."""
         wiring = Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
-        controllers = wiring.made(Part(make=self._controllers, watches=KINDS))
+        controllers = wiring.made(Part(make=self._controllers, watches=self.watches))
         self.controllers = {one.name: one for one in controllers}
         self.added = {one.name: _record_adds(one) for one in controllers}
         async with asyncio.TaskGroup() as group:

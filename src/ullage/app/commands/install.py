@@ -36,13 +36,14 @@ def install(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="yaml", help="Print what is applied, and contact no cluster.")
     ] = None,
+    longhorn: drivers.LonghornClaims = False,
 ) -> None:
     from ullage.app.installer.installer import Installer
     from ullage.app.installer.manifests import manifests
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
-    wanted = manifests(composition.slices(drivers.NOTHING_CHOSEN))
+    wanted = manifests(composition.slices(drivers.Chosen(longhorn=longhorn)))
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")

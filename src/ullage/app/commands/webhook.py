@@ -27,6 +27,7 @@ def webhook(
         float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
     ] = 5.0,
     manage_engines: drivers.ManageEngines = False,
+    longhorn: drivers.LonghornClaims = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -44,7 +45,7 @@ def webhook(
     address = options.address(url, service)
     settings = webhook_settings(host=bind, port=options.port("--port", port), address=address, drain=drain)
     config = Config.load(kubeconfig, kube_context)
-    slices = composition.slices(drivers.ONE_MACHINE if manage_engines else drivers.NOTHING_CHOSEN)
+    slices = composition.slices(drivers.Chosen(manage_engines=manage_engines, longhorn=longhorn))
     run_until_stopped(
         lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

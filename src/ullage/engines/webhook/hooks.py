@@ -17,6 +17,7 @@ from ullage.engines.api import SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
 from ullage.engines.chain import HEAD
 from ullage.engines.lookup import Lookup, lookup_of
 from ullage.engines.model import stamped, volume_reference
+from ullage.engines.webhook import holds
 from ullage.engines.webhook.admitted import Admitted
 from ullage.engines.webhook.rules import Creation, Fault, creation_fault, edit_fault
 from ullage.engines.webhook.volumes import volume_hook
@@ -142,4 +143,5 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
             answer=hooks.validate,
         ),
         volume_hook(lookup),
+        holds.HOOK,
     ]

@@ -137,6 +137,7 @@ class VolumeSpec(Value):
 
 class VolumeStatus(Value):
     phase: str = ""
+    message: str = ""
 
 
 class PersistentVolume(Object):

@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from ullage.engines.holds import Hold
+from ullage.errors import NotNow
+
 Parameters = Mapping[str, str]
 
 
@@ -47,6 +50,7 @@ class Creation:
     volume: VolumeHandle
     parameters: Parameters = field(default_factory=dict)  # handed on untouched
     secrets: Secrets = NO_SECRETS
+    hold: Hold | None = None  # for whom it is taken, and stays: for systems that would delete it with its volume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,10 @@ class Restored:
     node: str = ""  # the only node that it can be reached from; empty: any
 
 
+class Held(NotNow):
+    """A volume stays, since somebody's snapshots are in it. It may go when they have."""
+
+
 class Backend(Protocol):
     """One storage system. All calls are bounded in time, may run at the same time, and can be cancelled at any moment."""
 
@@ -113,7 +121,8 @@ class Backend(Protocol):
         """Makes a volume with the snapshot's data, or gives back the one that has this name."""
 
     async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
-        """Deletes a volume that `restore` made. One that is not there is deleted already."""
+        """Deletes a volume that `restore` made. One that is not there is deleted already. Held: it has snapshots that
+        somebody keeps, and would take them along."""
 
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
         """The bytes that a snapshot really takes; None where the system does not tell."""

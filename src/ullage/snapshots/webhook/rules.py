@@ -1,11 +1,17 @@
-"""What the restore annotation of a new claim asks for, and why it cannot be had. Pure."""
+"""What the restore annotation of a new claim asks for, and why it cannot be had; what goes with a claim. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from ullage.kube.builtin.core import PersistentVolumeClaim, TypedObjectReference
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import is_deleting
 from ullage.names import SUBDOMAIN_LIMIT, is_subdomain
 from ullage.snapshots.api.prototype.types import GROUP
 from ullage.snapshots.data_source import SNAPSHOT_KIND
+from ullage.snapshots.model import Record
 
 
 def data_source_for(name: str) -> TypedObjectReference | str:
@@ -29,3 +35,18 @@ def disagreement(claim: PersistentVolumeClaim, wanted: TypedObjectReference, *, 
 def _shown(source: TypedObjectReference) -> str:
     kind = f"{source.kind}.{source.api_group}" if source.api_group else source.kind
     return f"{kind} {source.namespace}/{source.name}" if source.namespace else f"{kind} {source.name}"
+
+
+TOLD: Final = 5  # snapshots in a warning
+
+
+def lost_with(claim: Meta, records: Iterable[Record]) -> str:
+    """What the deletion of a claim destroys besides its data; empty: nothing. `records` are those of its volume."""
+    here = (one for one in records if one.ref.namespace == claim.namespace and not is_deleting(one.meta))
+    names = sorted({one.ref.name for one in here})
+    if not names:
+        return ""
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    which = f"VolumeSnapshot {names[0]}" if len(names) == 1 else f"VolumeSnapshots {', '.join(names[:TOLD])}{more}"
+    goes = "goes" if len(names) == 1 else "go"
+    return f"{which} of claim {claim.name} {goes} with it: Longhorn keeps snapshots inside the volume, and deletes it now"

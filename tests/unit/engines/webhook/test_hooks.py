@@ -438,4 +438,5 @@ def test_the_hooks_that_are_registered() -> None:
         ("mutate", "Fail", ("CREATE",)),
         ("validate", "Fail", ("CREATE", "UPDATE")),
         ("validate", "Fail", ("UPDATE",)),
+        ("validate", "Fail", ("DELETE",)),
     ]

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from ullage.engines import api, model
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
 from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle, aligned
+from ullage.engines.holds import Hold, annotations_of, change, holds_of, listed
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -23,7 +24,16 @@ from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.names import is_subdomain
-from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    BackendSnapshot,
+    Creation,
+    Held,
+    Restoration,
+    Restored,
+    Secrets,
+    VolumeHandle,
+)
 from ullage.snapshots.backends.longhorn import status
 from ullage.snapshots.backends.longhorn.handles import parsed, volume_name
 
@@ -47,8 +57,10 @@ class Timeouts:
 
 
 class LonghornBackend:
-    def __init__(self, client: Client, *, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, client: Client, *, timeouts: Timeouts | None = None, holds: bool = False) -> None:
+        """`holds`: who looks after Longhorn's objects knows what a hold is, so snapshots are taken with one."""
         self._client = client
+        self._holds = holds
         self._timeouts = timeouts or Timeouts()
 
     @property
@@ -77,9 +89,24 @@ class LonghornBackend:
         if volume is None or is_deleting(volume.metadata):
             state = "does not exist" if volume is None else "is being deleted"
             raise Impossible(f"volume {name} {state}, in namespace {NAMESPACE}")
-        meta = Meta(name=creation.name, namespace=NAMESPACE, labels={VOLUME_LABEL: name})
+        held = (creation.hold,) if creation.hold is not None and self._holds else ()
+        await self._hold(volume, held)
+        labels, annotations = {VOLUME_LABEL: name}, annotations_of(held)
+        meta = Meta(name=creation.name, namespace=NAMESPACE, labels=labels, annotations=annotations)
         spec = api.SnapshotSpec(volume=name, create_snapshot=True)
         await self._create(SNAPSHOTS, Snapshot(metadata=meta, spec=spec))
+
+    async def _hold(self, volume: api.Volume, held: tuple[Hold, ...]) -> None:
+        """Before there is a snapshot in it: once that is taken, nothing else keeps the volume's claim."""
+        wanted, meta = change(volume.metadata, put=held), volume.metadata
+        if wanted is None:
+            return
+        try:
+            written = await self._client.patch(VOLUMES, meta.name, meta.namespace, merge=wanted, uid=meta.uid)
+        except ApiError as problem:
+            raise status.write_error(problem, what=f"volume {meta.name} could not be held") from problem
+        if is_deleting(written.metadata):
+            raise Impossible(f"volume {meta.name} is being deleted, in namespace {NAMESPACE}")
 
     async def _taken(self, creation: Creation, found: Snapshot) -> BackendSnapshot | None:
         """None while it is not known yet."""
@@ -202,6 +229,8 @@ class LonghornBackend:
 
     async def _discard(self, volume: api.Volume) -> None:
         meta = volume.metadata
+        if holds := holds_of(meta):
+            raise Held(f"volume {meta.name} stays: it has the data of {listed(holds)}")
         await self._delete(VOLUMES, volume)
         for pause in _pauses(self._timeouts.removing):
             found = await self._find(VOLUMES, meta.name)

@@ -22,6 +22,7 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
+from ullage.snapshots.binding import hold_of
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
 from ullage.snapshots.controllers.record.sync.live_records import LiveRecords
 from ullage.snapshots.controllers.record.sync.rules import (
@@ -220,7 +221,8 @@ class RecordSyncer:
             raise Terminal(found.problem.message)
         parameters = driver_parameters(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
         volume = VolumeHandle(handle=record.volume, node=record.node)
-        return Creation(name=f"snapshot-{record.ref.uid}", volume=volume, parameters=parameters, secrets=secrets)
+        hold = hold_of(record, kind=lookup.dialect.records.kind)
+        return Creation(name=record.backend_name, volume=volume, parameters=parameters, secrets=secrets, hold=hold)
 
     async def _secrets(self, ref: Ref | None) -> Secrets:
         found = await find_secrets(self._client, ref)

@@ -20,7 +20,7 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, without_finalizer
-from ullage.snapshots.backends.base import Backend
+from ullage.snapshots.backends.base import Backend, Held
 from ullage.snapshots.controllers.volume.reclaim.rules import Fate, fate_of
 from ullage.snapshots.data_source import volume_name
 from ullage.snapshots.lookup import VolumeLookup
@@ -29,6 +29,7 @@ from ullage.snapshots.secrets import read_secrets
 
 AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been mended, and nobody watches these
 DELETE_FAILED: Final = Reason("VolumeDeleteFailed", action="Restore", type="Warning")
+HELD: Final = Reason("VolumeHeld", action="Restore", type="Warning")
 
 
 class Reclaimer:
@@ -49,10 +50,11 @@ class Reclaimer:
         self._backends = backends
         self._recorder = recorder
 
-    def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
+    def controller(self, *, metrics: KubeMetrics | None = None, more: Iterable[Source[Any, Key]] = ()) -> Controller[Key]:
+        """`more` wakes it too: what holds volumes, where it can be watched."""
         return Controller(
             "restored-volumes",
-            sources(self._volumes),
+            [*sources(self._volumes), *more],
             self.reconcile,
             clock=self._clock,
             metrics=metrics,
@@ -92,6 +94,9 @@ class Reclaimer:
         try:
             secrets = await read_secrets(self._client, secret_of(volume))
             await self._backends[driver_of(volume)].discard(handle_of(volume), secrets=secrets)
+        except Held as error:
+            self._recorder.record(PERSISTENT_VOLUMES, volume, HELD, note=f"{error}; it goes when they are deleted")
+            raise
         except (Retryable, Terminal) as error:
             again = "" if isinstance(error, Retryable) else f" when it changes, or after {int(AFTER_REFUSAL / 60)} minutes"
             self._recorder.record(PERSISTENT_VOLUMES, volume, DELETE_FAILED, note=f"{error}; it is tried again{again}")

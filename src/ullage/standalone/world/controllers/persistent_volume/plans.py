@@ -14,6 +14,7 @@ from ullage.standalone.world.matching import ClaimFacts, best_match, delayed
 from ullage.standalone.world.model import PROVISIONED_BY, claim_reference, volume_name, wants_data
 
 PROVISIONED: Final = Reason("ProvisioningSucceeded", action="Provision")
+HELD: Final = Reason("VolumeHeld", action="Delete", type="Warning")
 NOT_PROVISIONED: Final = Reason("ProvisioningFailed", action="Provision", type="Warning")
 
 

@@ -11,6 +11,7 @@ from tests.unit.standalone.world.longhorn import NAME, SIZE, Place, place_in
 from ullage.engines.api import ENGINES, FINALIZER, SNAPSHOTS
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.handles import DRIVER, NAMESPACE
+from ullage.engines.holds import Hold, annotations_of
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
 from ullage.standalone.world.controllers.longhorn_volume import controller
 from ullage.standalone.world.longhorn import VOLUME_FINALIZER
@@ -262,3 +263,30 @@ async def test_a_volume_too_small_for_the_snapshot_fails(tmp_path: Path) -> None
         await origin(place)
         place.volume("copy", size=str(SIZE // 2), dataSource="snap://origin/s")
         await place.live(lambda: place.clone_state("copy") == "failed")
+
+
+async def test_a_volume_that_is_held_outlives_its_claim_until_nobody_holds_it(tmp_path: Path) -> None:
+    hold = Hold(id="1", kind="VolumeSnapshot", namespace="team", name="nightly", kept_by="VolumeSnapshotContent/snapcontent-1")
+    note = f"volume {NAME} stays: it has the data of VolumeSnapshot team/nightly; it goes when they are deleted"
+    async with place_in(tmp_path) as place:
+        place.claim()
+        await place.live(place.is_bound)
+        place.api.edit(ENGINE_VOLUMES, NAME, NAMESPACE, merge={"metadata": {"annotations": annotations_of([hold])}})
+        place.api.remove(CLAIMS, "data", "default")
+        await place.live(lambda: _status(place).get("message") == note)
+        assert place.api.body(CLAIMS, "data", "default") is None
+        assert (_status(place)["phase"], _status(place)["reason"]) == ("Released", "VolumeHeld")
+        assert ("Warning", "VolumeHeld", note) in place.told.events
+        place.api.remove(PERSISTENT_VOLUMES, NAME)  # an administrator who is not patient
+        async with place.living() as settles:
+            await settles(lambda: "deletionTimestamp" in (place.api.body(PERSISTENT_VOLUMES, NAME) or {})["metadata"])
+            volume = place.api.body(ENGINE_VOLUMES, NAME, NAMESPACE)
+            assert volume is not None
+            assert "deletionTimestamp" not in volume["metadata"]
+            place.api.edit(ENGINE_VOLUMES, NAME, NAMESPACE, merge={"metadata": {"annotations": {"hold.ullage.io/1": None}}})
+            await settles(lambda: not place.left())
+        assert await place.on_host() == {}
+
+
+def _status(place: Place) -> dict[str, str]:
+    return dict((place.api.body(PERSISTENT_VOLUMES, NAME) or {}).get("status") or {})

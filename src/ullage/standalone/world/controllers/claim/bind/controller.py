@@ -60,7 +60,8 @@ class ClaimBinder:
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         volume = await self._reserve(volume, claim)
         if volume.status.phase != "Bound":
-            await patch_seen(self._client, PERSISTENT_VOLUMES, volume, {"status": {"phase": "Bound"}}, subresource="status")
+            bound_volume: Json = {"status": {"phase": "Bound", "reason": None, "message": None}}
+            await patch_seen(self._client, PERSISTENT_VOLUMES, volume, bound_volume, subresource="status")
         claim = await self._complete(claim, volume)
         bound = ClaimStatus(phase="Bound", capacity=volume.spec.capacity, access_modes=volume.spec.access_modes)
         if claim.status.phase != "Bound" or not claim.status.capacity:

@@ -44,7 +44,8 @@ class HostPathProvisioner(Provisioner):
         claim = await self._storage.claim_of(volume)
         match plan_volume(volume, claim):
             case SetPhase(phase):
-                change: Json = {"status": {"phase": phase}}
+                # What was said about another phase is not said about this one.
+                change: Json = {"status": {"phase": phase, "reason": None, "message": None}}
                 await patch_seen(self._client, PERSISTENT_VOLUMES, volume, change, subresource="status")
             case Unbind(free):
                 await self._unbind(volume, free=free)

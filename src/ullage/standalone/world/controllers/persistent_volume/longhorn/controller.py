@@ -20,7 +20,7 @@ from ullage.kube.objects import Json, is_deleting, without_finalizer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.persistent_volume.longhorn import rules
-from ullage.standalone.world.controllers.persistent_volume.plans import Delete, Finalize, Provision, Refuse
+from ullage.standalone.world.controllers.persistent_volume.plans import HELD, Delete, Finalize, Provision, Refuse
 from ullage.standalone.world.controllers.persistent_volume.provisioner import Provisioner
 from ullage.standalone.world.longhorn import PERSISTENT_VOLUME_FINALIZER, volume_key
 from ullage.standalone.world.lookup import LonghornLookup
@@ -48,7 +48,12 @@ class LonghornProvisioner(Provisioner):
     async def _clear(self, name: str) -> None:
         """The cache may not know the PersistentVolume yet: the API does."""
         backing = self._backing(name)
-        if backing is not None and _goes_with_claim(backing) and await self._client.find(PERSISTENT_VOLUMES, name) is None:
+        if (
+            backing is not None
+            and _goes_with_claim(backing)
+            and not rules.held_note(backing)
+            and await self._client.find(PERSISTENT_VOLUMES, name) is None
+        ):
             await self._delete(backing)
 
     def _backing(self, name: str) -> Volume | None:
@@ -59,7 +64,10 @@ class LonghornProvisioner(Provisioner):
             return
         match rules.plan_persistent_volume(volume, await self._storage.claim_of(volume)):
             case Delete():
-                await calls.delete(self._client, PERSISTENT_VOLUMES, volume.metadata)
+                # The cache of Volumes may be behind: a hold is there before the claim is let go of.
+                backing = await self._client.find(VOLUMES, volume.metadata.name, NAMESPACE)
+                if backing is None or not await self._is_held(volume, backing):
+                    await calls.delete(self._client, PERSISTENT_VOLUMES, volume.metadata)
             case Finalize(with_data):
                 await self._finalize(volume, with_data=with_data)
 
@@ -68,12 +76,24 @@ class LonghornProvisioner(Provisioner):
         backing = await self._client.find(VOLUMES, meta.name, NAMESPACE)
         if backing is not None and PROVISIONED_BY in backing.metadata.annotations:
             if with_data:
-                await self._delete(backing)
-                return  # its end brings us back
+                if not await self._is_held(volume, backing):
+                    await self._delete(backing)
+                return  # its end brings us back, and so does the end of what holds it
             await self._retain(backing)
         left = without_finalizer(meta, PERSISTENT_VOLUME_FINALIZER).finalizers
         change: Json = {"metadata": {"finalizers": list(left) or None}}
         await patch_seen(self._client, PERSISTENT_VOLUMES, volume, change)
+
+    async def _is_held(self, volume: PersistentVolume, backing: Volume) -> bool:
+        """And says so: in an Event, and in the PersistentVolume's status, which `kubectl get` and `describe` show."""
+        note = "" if is_deleting(backing.metadata) else rules.held_note(backing)
+        if not note:
+            return False
+        if volume.status.message != note:
+            status: Json = {"status": {"reason": HELD.name, "message": note}}
+            await patch_seen(self._client, PERSISTENT_VOLUMES, volume, status, subresource="status")
+            self._recorder.record(PERSISTENT_VOLUMES, volume, HELD, note=note)
+        return True
 
     async def _retain(self, backing: Volume) -> None:
         """To whoever asked for it to be kept."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from ullage.engines.api import FINALIZER, Volume, VolumeSpec
 from ullage.engines.handles import DRIVER, NAMESPACE, aligned
+from ullage.engines.holds import holds_of, listed
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json, is_deleting
@@ -49,6 +50,14 @@ def new_volume(claim: PersistentVolumeClaim, plan: Provision) -> Json:
         capacity=str(Quantity.of(size_of(claim), Format.BINARY_SI)),
         source={"csi": {"driver": DRIVER, "volumeHandle": plan.name, **file_system}},
     )
+
+
+def held_note(backing: Volume) -> str:
+    """Why a PersistentVolume that nobody has stays with its Volume; empty: nothing holds it."""
+    holds = holds_of(backing.metadata)
+    if not holds:
+        return ""
+    return f"volume {backing.metadata.name} stays: it has the data of {listed(holds)}; it goes when they are deleted"
 
 
 def is_ours(volume: PersistentVolume) -> bool:
