@@ -158,6 +158,9 @@ def test_a_restored_claim_has_the_data_of_its_snapshot(scene: EngineScene) -> No
     copy, restored = scene.claim(namespace, "copy", volumeMode="Block", dataSourceRef=reference)
     scene.attach(restored)
     assert scene.read(restored, 0, SIZE) == data
+    eventually("its base is an object of its own", lambda: scene.snapshots(restored) == {f"{restored}-base"})
+    conditions = (scene.get("volumes", restored) or {}).get("status", {}).get("conditions", ())
+    assert [one for one in conditions if one["status"] == "False"] == []
 
     scene.api.delete(f"{snapshots}/snap")
     eventually("the snapshot is gone", lambda: scene.api.get(f"{snapshots}/snap").code == 404)

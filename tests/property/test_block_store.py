@@ -208,7 +208,8 @@ class Walk(RuleBasedStateMachine):
         assert not done or made.snaps
         assert same(replace(made, snaps={}, parent=""), replace(empty, shows=shows) if made.snaps else empty)
         if done:
-            assert made.snaps == {name: replace(snap, parent="", shows=shows, user=False, holds=made.snaps[name].holds)}
+            base = f"{target}-base"
+            assert made.snaps == {base: replace(snap, parent="", shows=shows, user=False, holds=made.snaps[base].holds)}
             self.store.delete(self.name)
             self.name, self.model, self.unfinished = target, made, False
 

@@ -68,6 +68,12 @@ class PollResult:
     limits: Limits
 
 
+def clone_base(volume: str) -> str:
+    """The snapshot that a clone of ours begins with. A real engine's has the name of the snapshot that it was made from: but of
+    two volumes' snapshots of one name only one can have an object."""
+    return f"{volume}-base"
+
+
 def head_file(number: int) -> str:
     return f"volume-head-{number:03d}.img"
 

@@ -134,7 +134,7 @@ async def test_a_clone_is_another_volume_with_the_snapshots_data(scene: Scene) -
     assert await scene.host.read("copy", offset=0, length=SIZE) == bytes(MIB) + data + bytes(SIZE - MIB - len(data))
     (status,) = (await copy.clone_status()).values()
     assert (status.cloning, status.progress, status.state, status.error, status.snapshot) == (False, 100, "complete", "", "one")
-    assert (await copy.snapshots()).chain == (HEAD, "one")
+    assert (await copy.snapshots()).chain == (HEAD, "copy-base")
 
 
 async def test_expand_makes_the_volume_larger_and_leaves_a_system_snapshot(scene: Scene) -> None:

@@ -1,6 +1,6 @@
 """Clone: a snapshot of one volume becomes the base of another that is empty.
 
-The copy is one layer, whatever chain it was read through, under the snapshot's name and as one of the system's own: so the
+The copy is one layer, whatever chain it was read through, named after the new volume and as one of the system's own: so the
 next purge may let the head take it over. The new volume has it wholly or not at all.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ullage.engines.chain import HEAD
+from ullage.engines.chain import HEAD, clone_base
 from ullage.engines.local.store import tree
 from ullage.engines.local.store.errors import NotFound, Refused, translated
 from ullage.engines.local.store.purge import PIECE, Cancelled, Progress
@@ -29,22 +29,23 @@ def clone(
     source: LockedState, snapshot: str, *, target: LockedState, created: str, progress: Progress, cancelled: Cancelled
 ) -> bool:
     """Gives False where it was cancelled, and the target is empty as before."""
+    base = clone_base(target.name)
     with source.locked() as live:
         readable(live, snapshot, volume=source.name)
         size = live.record.size
         wanted = list(source.index_of(live, snapshot).held())
     with target.locked() as live:
         _check_empty(live, target.name, size=size)
-        path = target.directory.path(live.record, snapshot)
+        path = target.directory.path(live.record, base)
         if path in target.making:
             raise Refused(f"volume {target.name} is being cloned into")
         target.making.add(path)
     try:
         with target.locked() as live:
-            target.directory.add_layer(live.record, snapshot)
+            target.directory.add_layer(live.record, base)
         whole = _copy(source, snapshot, wanted, target=target, path=path, progress=progress, cancelled=cancelled)
         if whole:
-            _adopt(target, snapshot, path, created=created, size=size)
+            _adopt(target, base, path, created=created, size=size)
     finally:
         target.making.discard(path)
         with target.locked() as live:
@@ -79,24 +80,24 @@ def _copy(
     return True
 
 
-def _adopt(target: LockedState, snapshot: str, path: str, *, created: str, size: int) -> None:
+def _adopt(target: LockedState, base: str, path: str, *, created: str, size: int) -> None:
     directory = target.directory
     with translated(f"volume {target.name}"):
         directory.sync(path)
     with target.locked() as live:
         _check_empty(live, target.name, size=size)
         old = directory.path(live.record, HEAD)
-        record = tree.reverted(_based(live.record, snapshot, created=created), snapshot, created=created)
+        record = tree.reverted(_based(live.record, base, created=created), base, created=created)
         directory.add_layer(record, HEAD)
         directory.commit(record)
         directory.remove(old)
         live.record = record
         target.measure(live)
-        live.blocks = {HEAD: 0, snapshot: total(directory.held(path))}
+        live.blocks = {HEAD: 0, base: total(directory.held(path))}
 
 
-def _based(record: Record, snapshot: str, *, created: str) -> Record:
-    return replace(record, snapshots={snapshot: SnapshotRecord(created=created)})
+def _based(record: Record, base: str, *, created: str) -> Record:
+    return replace(record, snapshots={base: SnapshotRecord(created=created)})
 
 
 def _check_empty(live: LiveState, name: str, *, size: int) -> None:

@@ -75,12 +75,12 @@ def test_a_clone_has_the_snapshots_data_in_one_layer(store: Store, volume: Store
     heard: list[int] = []
     assert copy.clone_from(volume, "s2", created=NOW, progress=heard.append)
     assert shown(copy) == "abb"
-    assert sizes(copy) == {"s2": 3, HEAD: 0}
+    assert sizes(copy) == {"copy-base": 3, HEAD: 0}, "named after the copy: names of snapshots are used once"
     assert heard[-1] == 100
     put(copy, 0, "z")
     assert (shown(copy), shown(volume, "s2")) == ("zbb", "abb")
     copy.purge()
-    assert (shown(copy), sizes(copy)) == ("zbb", {"s2": 2, HEAD: 1})
+    assert (shown(copy), sizes(copy)) == ("zbb", {"copy-base": 2, HEAD: 1})
 
 
 def test_a_clone_that_is_cancelled_leaves_nothing(store: Store, volume: StoredVolume, tmp_path: Path) -> None:

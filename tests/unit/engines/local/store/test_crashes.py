@@ -50,7 +50,7 @@ def test_a_clone_is_there_wholly_or_the_target_is_empty(power: bool) -> None:
         store.volume("source").sync()
         store.create("target", size=SIZE * BLOCK)
 
-    expected = Vol((ZEROS,) * SIZE).write(0, b"a" * 2 * BLOCK + b"b" * 6 * BLOCK).snapshot("s2", user=False)
+    expected = Vol((ZEROS,) * SIZE).write(0, b"a" * 2 * BLOCK + b"b" * 6 * BLOCK).snapshot("target-base", user=False)
     outcomes = set()
     for whole, store in stores_after(
         prepare, lambda store: store.volume("target").clone_from(store.volume("source"), "s2", created=NOW), power=power

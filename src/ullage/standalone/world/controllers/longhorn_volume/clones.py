@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from ullage.engines.chain import clone_base
 from ullage.engines.client.errors import Reason, error
 from ullage.engines.client.host import HostClient
 from ullage.engines.handles import SnapshotHandle
@@ -73,7 +74,8 @@ class Clones:
 
     async def _copy(self, name: str, source: SnapshotHandle) -> None:
         origin, target = self._host.engine(source.volume), self._host.engine(name)
-        if source.snapshot not in (await target.snapshots()).entries:
+        made = {clone_base(name), source.snapshot}  # the second: by an engine of before
+        if made.isdisjoint((await target.snapshots()).entries):
             entry = (await origin.snapshots()).entries.get(source.snapshot)
             if entry is None or entry.removed:
                 state = "does not exist" if entry is None else "is marked as removed"
