@@ -27,7 +27,7 @@ async def answer(review: Review) -> Decision:
     volumes = review.kind.kind == VOLUMES.kind
     found: Volume | Snapshot | None = review.old(VOLUMES) if volumes else review.old(SNAPSHOTS)
     holds = holds_of(found.metadata) if found is not None else ()
-    if not holds or (is_own(review.user) and not volumes):
+    if not holds or (is_own(review) and not volumes):
         return Decision.allow()
     problem = refusal(review.kind.kind.lower(), review.name, holds)
     return Decision.refuse(problem, causes=(Cause("metadata.annotations", "FieldValueForbidden", problem),))
