@@ -27,6 +27,9 @@ MAY_BE: Final = "maybe"  # it was, and nobody knows what came of it
 # On a record: the node that its source volume can only be reached from; the source volume's handle, where the API has no field.
 NODE: Final = "ullage.io/node"
 SOURCE: Final = "ullage.io/source-volume"
+# On a snapshot or a claim that we hold: the driver that we do it for. Finalizers have the same names for every snapshotter, so
+# this alone tells that they are ours once record, claim and class are gone. Whoever may edit the object may write it.
+DRIVER: Final = "ullage.io/driver"
 # On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
 CLAIM_LABEL: Final = "ullage.io/claim"
 VOLUME_LABEL: Final = "ullage.io/volume"

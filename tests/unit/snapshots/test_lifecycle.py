@@ -8,12 +8,12 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
+from tests.unit.snapshots.memory_api import DELETED, Crash, Json, MemoryApi, Told
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.backoff import Backoff
 from ullage.kube.builtin import core, storage
@@ -37,6 +37,13 @@ DRIVER = "csi.example.com"
 CUT = datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
 DIALECTS: tuple[Dialect[Any, Any], ...] = (GA, PROTOTYPE)
 both = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: str(one.name))
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["the only snapshotter", "beside others"])
+def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Everything here holds with `--only-snapshotter` and without."""
+    monkeypatch.setattr(Cluster, "alone", request.param)
+    return bool(request.param)
 
 
 class Driver:
@@ -97,6 +104,7 @@ class Driver:
 
 @dataclass
 class Cluster:
+    alone: ClassVar[bool] = True
     dialect: Dialect[Any, Any]
     api: MemoryApi = field(default_factory=MemoryApi)
     told: Told = field(default_factory=Told)
@@ -180,7 +188,7 @@ class Cluster:
                     task.cancel()
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
-        settings, queues = Settings(drivers={DRIVER: "here"}, alone=True), VolumeQueues()
+        settings, queues = Settings(drivers={DRIVER: "here"}, alone=self.alone), VolumeQueues()
         lookups = [snapshot_lookup(wiring, one) for one in DIALECTS]
         volumes, metrics = volume_lookup(wiring), Metrics(clock=wiring.clock)
         for lookup in lookups:
@@ -437,11 +445,13 @@ class TestDriverFails:
         assert cluster.driver.names == {}
 
     @both
-    async def test_a_broken_snapshot_beside_a_good_one_does_not_hold_the_claim(self, dialect: Dialect[Any, Any]) -> None:
+    async def test_a_broken_snapshot_beside_a_good_one_does_not_hold_the_claim(
+        self, dialect: Dialect[Any, Any], alone: bool
+    ) -> None:
         cluster = Cluster(dialect)
         cluster.ask("good")
         cluster.ask("broken", claim="missing")
-        await cluster.live(lambda: cluster.ready("good") and bool(cluster.problem("broken")) and not cluster.held())
+        await cluster.live(lambda: cluster.ready("good") and bool(cluster.problem("broken")) is alone and not cluster.held())
 
 
 @both
@@ -504,6 +514,47 @@ async def test_one_snapshot_of_a_volume_is_taken_at_a_time(dialect: Dialect[Any,
     await cluster.live(lambda: all(cluster.ready(name) for name in names) and not cluster.held())
     assert cluster.driver.most == 1
     assert cluster.driver.made == len(names)
+
+
+@both
+async def test_a_snapshot_goes_when_nothing_is_left_that_names_its_driver(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    assert cluster.snapshot().meta.annotations["ullage.io/driver"] == DRIVER
+    (record,) = cluster.api.bodies(dialect.records)
+    cluster.api.edit(dialect.records, record["metadata"]["name"], merge={"metadata": {"finalizers": []}})
+    cluster.api.remove(dialect.records, record["metadata"]["name"])
+    cluster.api.remove(core.CLAIMS, "db", "team")
+    cluster.api.remove(core.PERSISTENT_VOLUMES, "pv-1")
+    cluster.api.remove(storage.STORAGE_CLASSES, "fast")
+    cluster.api.remove(GA.classes, "daily")
+    cluster.delete()
+    assert cluster.snapshot() is not None
+    await cluster.live(cluster.gone)
+
+
+async def test_a_snapshot_of_another_snapshotter_keeps_its_finalizers_when_nothing_names_its_driver(alone: bool) -> None:
+    cluster = Cluster(GA)
+    theirs = {"name": "snap", "namespace": "team", "finalizers": list(GA.finalizers), "deletionTimestamp": DELETED}
+    cluster.api.put(GA.snapshots, {"metadata": theirs, "spec": {"source": {"persistentVolumeClaimName": "gone"}}})
+    cluster.ask("ours")
+    await cluster.live(lambda: cluster.ready("ours") and (not alone or cluster.snapshot() is None))
+    assert (cluster.snapshot() is not None) is not alone
+
+
+@both
+async def test_a_claim_is_let_go_though_its_volume_is_gone(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.driver.gate.clear()
+    cluster.ask()
+    async with cluster.running():
+        await cluster.api.until(lambda: bool(cluster.held() and cluster.api.bodies(dialect.records)))
+        assert cluster.api.body(core.CLAIMS, "db", "team")["metadata"]["annotations"] == {"ullage.io/driver": DRIVER}  # type: ignore[index]
+        cluster.api.remove(core.PERSISTENT_VOLUMES, "pv-1")
+        cluster.driver.gate.set()
+        await cluster.api.until(cluster.done)
+    assert cluster.api.body(core.CLAIMS, "db", "team")["metadata"]["annotations"] == {}  # type: ignore[index]
 
 
 class SlowAnswers(MemoryApi):

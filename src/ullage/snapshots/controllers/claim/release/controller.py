@@ -19,6 +19,7 @@ from ullage.kube.errors import NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.controllers.claim.release.rules import needs_claim, record_facts, snapshot_facts
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
+from ullage.snapshots.model import DRIVER
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import source_volume_of
 
@@ -45,21 +46,25 @@ class ClaimReleaser:
             return
         held = [lookup for lookup in self._lookups if lookup.dialect.claim_finalizer in claim.metadata.finalizers]
         idle = {lookup.dialect.claim_finalizer for lookup in held if not self._needed(lookup, key)}
-        if not idle or not self._ours(key):
+        if not idle or not self._ours(claim):
             return
         kept = [one for one in claim.metadata.finalizers if one not in idle]
+        patch: dict[str, Any] = {"finalizers": kept}
+        if len(idle) == len(held):
+            patch["annotations"] = {DRIVER: None}
         with contextlib.suppress(NotFound):
-            await patch_seen(self._client, core.CLAIMS, claim, {"metadata": {"finalizers": kept}})
+            await patch_seen(self._client, core.CLAIMS, claim, {"metadata": patch})
 
     def _needed(self, lookup: SnapshotLookup, key: Key) -> bool:
         snapshots = lookup.of_claim(key.namespace, key.name)
         return any(needs_claim(one, lookup.record(lookup.record_name(one))) for one in snapshots)
 
-    def _ours(self, key: Key) -> bool:
-        """The finalizer has the same name for every snapshotter: it is ours where the volume's driver is."""
-        volume = self._volumes.context(*key).volume
+    def _ours(self, claim: core.PersistentVolumeClaim) -> bool:
+        """The finalizer has the same name for every snapshotter: it is ours where a note says so, or the volume's driver is."""
+        volume = self._volumes.context(claim.metadata.namespace, claim.metadata.name).volume
         source = source_volume_of(volume) if volume is not None else None
-        return self._settings.alone or (source is not None and self._settings.managed(source.driver))
+        managed = source is not None and self._settings.managed(source.driver)
+        return self._settings.alone or managed or DRIVER in claim.metadata.annotations
 
 
 def _claim_of_snapshot(lookup: SnapshotLookup) -> Callable[[Any], Iterable[Key]]:

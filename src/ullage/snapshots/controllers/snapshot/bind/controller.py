@@ -32,7 +32,7 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
 from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
-from ullage.snapshots.model import Problem, Record, Snapshot, State
+from ullage.snapshots.model import DRIVER, Problem, Record, Snapshot, State
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import SourceVolume, find_source_volume
 from ullage.snapshots.volume_queue import VolumeQueues, may_proceed, queue_name, queue_of
@@ -191,7 +191,7 @@ class Binder:
         if plan.protect:
             obj = await self._protect(obj, facts.snapshot, plan)
         if plan.hold_claim and facts.context.claim is not None:
-            await self._hold_claim(facts.context.claim)
+            await self._hold_claim(facts.context.claim, driver=plan.driver)
         if plan.create_record is not None:
             await self._create_record(obj, plan.create_record)
         if plan.bind is not None and facts.record is not None:
@@ -214,15 +214,18 @@ class Binder:
             patch["finalizers"] = [*meta.finalizers, *missing]
         if labels:
             patch["labels"] = labels
+        if plan.driver and meta.annotations.get(DRIVER) != plan.driver:
+            patch["annotations"] = {DRIVER: plan.driver}
         merge: dict[str, Any] = {"metadata": patch} if patch else {}
         if self._dialect.class_field and plan.class_name and not snapshot.class_name:
             merge["spec"] = {self._dialect.class_field: plan.class_name}
         return await self._patch(obj, merge) if merge else obj
 
-    async def _hold_claim(self, claim: core.PersistentVolumeClaim) -> None:
+    async def _hold_claim(self, claim: core.PersistentVolumeClaim, *, driver: str) -> None:
         meta = claim.metadata
         if self._dialect.claim_finalizer not in meta.finalizers:
-            merge = {"metadata": {"finalizers": [*meta.finalizers, self._dialect.claim_finalizer]}}
+            finalizers = [*meta.finalizers, self._dialect.claim_finalizer]
+            merge = {"metadata": {"finalizers": finalizers, "annotations": {DRIVER: driver}}}
             await patch_seen(self._client, core.CLAIMS, claim, merge)
 
     async def _create_record(self, obj: Any, record: Record) -> None:
@@ -279,7 +282,7 @@ class Binder:
         kept = [one for one in meta.finalizers if one not in self._dialect.finalizers]
         if len(kept) < len(meta.finalizers):
             with contextlib.suppress(NotFound):
-                await self._patch(obj, {"metadata": {"finalizers": kept}})
+                await self._patch(obj, {"metadata": {"finalizers": kept, "annotations": {DRIVER: None}}})
 
     async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
         return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)

@@ -18,6 +18,7 @@ from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, drive
 from ullage.snapshots.model import (
     ABOUT_TO,
     CREATING,
+    DRIVER,
     NODE,
     SOURCE,
     Problem,
@@ -82,7 +83,14 @@ def plan_snapshot(facts: SnapshotFacts) -> SnapshotPlan:
 
 def is_ours(facts: SnapshotFacts) -> bool:
     """Whether the driver is one that we are set to manage; where nothing tells, whether there is nobody else to answer."""
-    return facts.settings.alone or facts.settings.managed(driver_of(facts))
+    return facts.settings.alone or facts.settings.managed(driver_of(facts)) or _is_left_to_us(facts)
+
+
+def _is_left_to_us(facts: SnapshotFacts) -> bool:
+    """A snapshot that goes with our note on its finalizers and without a record: nothing but the note tells whose they are."""
+    snapshot, record = facts.snapshot, facts.record
+    noted = is_deleting(snapshot.meta) and DRIVER in snapshot.meta.annotations
+    return noted and (record is None or not refers_to(record, snapshot))
 
 
 def driver_of(facts: SnapshotFacts) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots.objects import DELETED, DRIVER, claim, record, snapshot, snapshot_class, storage_class, volume
+from ullage.kube.builtin import core
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     CREATING_NOW,
     NOTHING,
@@ -24,6 +25,7 @@ CONTEXT = ClaimContext(claim=claim(), volume=volume(), storage_class=storage_cla
 MANAGED = Settings(drivers={DRIVER: "here"})
 CUT = datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)
 DONE = State(handle="h-1", cut=CUT, ready=True, restore_size=1024)
+FOREIGN = core.CsiVolumeSource(driver="theirs.example.com", volume_handle="vol-9")
 BUSY = Problem("WaitingForTurn", "one at a time")
 
 
@@ -212,6 +214,34 @@ class TestDelete:
         assert made.state is not None
         text = "claim team/copy is being filled from it; it goes as soon as that is done or given up"
         assert made.state.problem == Problem("SnapshotInUse", text)
+
+    @pytest.mark.parametrize(
+        ("seen", "made"),
+        [
+            pytest.param({}, SnapshotPlan(release=True), id="nothing names the driver any more"),
+            pytest.param(
+                {"context": replace(CONTEXT, volume=volume(csi=FOREIGN), storage_class=None)},
+                SnapshotPlan(release=True),
+                id="the claim of that name is another driver's by now",
+            ),
+            pytest.param(
+                {"record": record(ref=Ref("other", "snap", "uid-9"), driver="theirs.example.com")},
+                SnapshotPlan(release=True),
+                id="the record that it names is another snapshot's",
+            ),
+            pytest.param(
+                {"record": record(driver="theirs.example.com", state=DONE)},
+                NOTHING,
+                id="its record is there, and belongs to a driver of others",
+            ),
+        ],
+    )
+    def test_beside_others_our_note_on_it_tells_that_its_finalizers_are_ours(
+        self, seen: dict[str, Any], made: SnapshotPlan
+    ) -> None:
+        going = snapshot(meta={"deletion_timestamp": DELETED, "annotations": {"ullage.io/driver": DRIVER}})
+        assert plan(**({"snapshot": going, "context": ClaimContext()} | seen)) == made
+        assert plan(**({"snapshot": self.GOING, "context": ClaimContext()} | seen)).release is False
 
     def test_a_claim_that_still_waits_for_it_is_waited_for(self) -> None:
         made = plan(snapshot=self.GOING, record=record(state=DONE), waiting_claims=("team/copy", "team/two"))
