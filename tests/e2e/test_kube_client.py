@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from ullage.kube.client.client import Client
+from ullage.kube.client.codec import encode_status
 from ullage.kube.client.config import Config, Impersonation
 from ullage.kube.errors import (
     AlreadyExists,
@@ -85,6 +86,20 @@ async def test_an_object_lives_through_every_verb(client: Client, namespace: str
     assert patched.status.level == 5
     await client.delete(GAUGES, "a", namespace, uid=made.metadata.uid)
     assert await client.find(GAUGES, "a", namespace) is None
+
+
+async def test_a_status_is_put_alone(client: Client, namespace: str) -> None:
+    """What is not sent stays, and what comes back is the metadata with the version that the object has then."""
+    made = await client.create(GAUGES, gauge("a", namespace))
+    labelled = await client.patch(GAUGES, "a", namespace, merge={"metadata": {"labels": {"k": "v"}}})
+    body = encode_status(GAUGES, labelled.metadata, GaugeStatus(level=3))
+    assert b"capacity" not in body
+    meta = await client.put_status(GAUGES, labelled.metadata, body)
+    found = await client.get(GAUGES, "a", namespace)
+    assert found.metadata == meta
+    assert (found.status.level, found.spec, meta.labels) == (3, made.spec, {"k": "v"})
+    with pytest.raises(Conflict):
+        await client.put_status(GAUGES, labelled.metadata, body)
 
 
 async def test_the_writer_is_known_by_the_clients_name(client: Client, namespace: str) -> None:

@@ -100,8 +100,12 @@ def test_limits_that_can_be(kubectl: Kubectl, limits: Json) -> None:
         pytest.param({"snapshots/": {"storage": "1"}}, "names in lower case, separated by slashes", id="an empty part"),
     ],
 )
-def test_limits_that_cannot_be(kubectl: Kubectl, limits: Json, message: str) -> None:
+def test_limits_that_cannot_be(served: Api, kubectl: Kubectl, limits: Json, message: str) -> None:
     assert message in kubectl.fails("create", "-f", "-", stdin=ledger(limits))
+    kubectl("create", "-f", "-", stdin={**ledger({}), "spec": AT_FIVE})
+    for change in (5, 6):
+        with pytest.raises(AssertionError, match=message if change > 5 else "a change number that rises|" + message):
+            served.merge(KIND.path(kubectl.namespace, "ns-lab"), {"spec": {"change": change, "limits": limits}})
 
 
 # --- limits change ---

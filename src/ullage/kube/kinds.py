@@ -111,6 +111,7 @@ class Rule:
     path: str = ""
     reason: str = ""  # FieldValueInvalid unless another is named
     field_path: str = ""
+    optional_old: bool = False  # `oldSelf` is an optional value, and the rule holds for what is new too
 
 
 @dataclass(frozen=True, slots=True)

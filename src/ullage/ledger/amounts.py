@@ -62,16 +62,35 @@ class Cells(Generic[K]):
     def __hash__(self) -> int:
         return hash(frozenset(self.cells.items()))
 
-    # Most sums, maxima and differences are with nothing: those cost nothing.
+    # Most sums, maxima and differences are with nothing: those cost nothing. Of large ones and small ones, as of a ledger's
+    # sums and a charge, only what is in the small one is looked at.
+
+    @classmethod
+    def _checked(cls, cells: Mapping[K, Quantity]) -> Self:
+        """Of cells that are known to be more than nothing."""
+        made = cls()
+        object.__setattr__(made, "cells", cells)
+        return made
 
     def __add__(self, other: Self) -> Self:
         if not other.cells or not self.cells:
             return self if self.cells else other
-        return type(self)({key: self[key] + other[key] for key in self._keys(other)})
+        cells = dict(self.cells)
+        for key, quantity in other.cells.items():
+            cells[key] = cells[key] + quantity if key in cells else quantity
+        return self._checked(cells)
 
     def __sub__(self, other: Self) -> Self:
         """What is left. To take away more than there is is an error: see `beyond`."""
-        return type(self)({key: self[key] - other[key] for key in self._keys(other)}) if other.cells else self
+        if not other.cells:
+            return self
+        left = {key: self[key] - quantity for key, quantity in other.cells.items()}
+        refuse_negative(left)
+        cells = {**self.cells, **left}
+        for key, quantity in left.items():
+            if not quantity.nanos:
+                del cells[key]
+        return self._checked(cells)
 
     def __or__(self, other: Self) -> Self:
         """The larger of both, of each thing alone."""

@@ -118,6 +118,7 @@ class Ledger(Object):
 
 
 _CONDITION: Final = '.status.conditions[?(@.type=="%s")].status'
+_SAME_NUMBER: Final = "oldSelf.hasValue() && has(self.change) && self.change == oldSelf.value().?change.orValue(-1)"
 _PART: Final = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 
 LEDGERS: Final = Kind(
@@ -140,10 +141,13 @@ LEDGERS: Final = Kind(
         AGE,
     ),
     rules=(
+        # With the number of before the limits are those of before: a booking does not pay for a look at their names.
         Rule(
-            f"self.all(account, account.matches('^{_PART}(/{_PART})*$'))",
+            f"{_SAME_NUMBER} || !has(self.limits) || self.limits.all(account, account.matches('^{_PART}(/{_PART})*$'))",
             "an account is written like snapshots/vm/db: names in lower case, separated by slashes",
-            path="spec.limits",
+            path="spec",
+            field_path=".limits",
+            optional_old=True,
         ),
         Rule(
             "(has(self.change) ? self.change : 0) > (has(oldSelf.change) ? oldSelf.change : 0) || self == oldSelf",

@@ -24,8 +24,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 MOST_ATTEMPTS: Final = 2000
 """That one ledger holds. A busy tenant has a few hundred at a time; thousands mean that nobody folds, or that something else
-refuses what is admitted here. All of them are in every write: 2,000 make an object of 70 to 150 KiB, and with the longest
-names that there can be still less than the 1.5 MiB at which etcd refuses it (`tests/unit/ledger/test_pending.py`)."""
+refuses what is admitted here. All of them are in every write: 2,000 make an object of 70 to 150 KiB. With the longest names
+that there can be, and thousands of accounts, fewer are taken on: etcd refuses what has 1.5 MiB (`service/writes.py`)."""
 
 MOST_GROWN: Final = 500
 """Of growth that has happened already, besides those: nothing that a tenant asks for may keep it waiting, and what our own

@@ -193,8 +193,8 @@ class Server:
         self._check_history(history)
         return found
 
-    async def update_status(self, kind: Kind[Any], obj: Any) -> Any:
-        history = self.history
+    async def put_status(self, kind: Kind[Any], metadata: Meta, body: bytes) -> Meta:
+        history, obj = self.history, msgspec.json.decode(body, type=kind.type)
 
         async def write() -> Any:
             await asyncio.sleep(self.latency())
@@ -213,7 +213,8 @@ class Server:
         stored = await self._call(write)
         await asyncio.sleep(self.latency())
         self._check_history(history)
-        return stored
+        found: Meta = stored.metadata
+        return found
 
     async def create(self, kind: Kind[Any], obj: Any) -> Any:
         async def write() -> Any:

@@ -15,7 +15,7 @@ import msgspec
 
 from ullage.errors import BadInput
 from ullage.kube.errors import Status, Unavailable, Undecodable, from_status
-from ullage.kube.kinds import Kind, Object, without_nulls
+from ullage.kube.kinds import Kind, Meta, Object, Value, without_nulls
 from ullage.kube.objects import Json
 
 T = TypeVar("T", bound=Object)
@@ -23,6 +23,7 @@ T = TypeVar("T", bound=Object)
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -126,6 +127,17 @@ def encode(kind: Kind[T], obj: T) -> bytes:
     head = msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.kind})
     body = msgspec.json.encode(obj)
     return head if body == b"{}" else head[:-1] + b"," + body[1:]
+
+
+def encode_status(kind: Kind[Any], metadata: Meta, status: Value) -> bytes:
+    """A status, and as much of its object as says which one it is, in which version: a server reads no more of one."""
+    named = Meta(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+    return msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": named, "status": status})
 
 
 def encode_json(value: Any) -> bytes:

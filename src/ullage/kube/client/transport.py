@@ -52,6 +52,7 @@ class Call:
     body: bytes | None = None
     content_type: str = JSON_TYPE
     guard: Guard | None = None
+    accept: str = JSON_TYPE
 
     @property
     def what(self) -> str:
@@ -92,7 +93,6 @@ class Transport:
         compress = config.compress and not is_loopback(urlsplit(config.server).hostname or "")
         self._headers: Headers = (
             ("User-Agent", user_agent),
-            ("Accept", JSON_TYPE),
             ("Accept-Encoding", "gzip" if compress else "identity"),  # on one machine, packing costs more than it saves
         )
         self._arguments = proxy_arguments(config)
@@ -193,7 +193,7 @@ class Transport:
     async def _send(self, call: Call, access: Access, timeout: ClientTimeout) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is not open: use it inside `async with`")
-        headers = CIMultiDict((*self._headers, *access.headers))
+        headers = CIMultiDict((("Accept", call.accept), *self._headers, *access.headers))
         body = None if call.reads else Body(call.body or b"", content_type=call.content_type, guard=call.guard)
         try:
             return await self._session.request(

@@ -114,6 +114,8 @@ def _place_rule(schema: Json, rule: Rule, kind: Kind[Any]) -> None:
         placed["reason"] = rule.reason
     if rule.field_path:
         placed["fieldPath"] = rule.field_path
+    if rule.optional_old:
+        placed["optionalOldSelf"] = True
     # A fresh list each time: types that are used twice must not share the rules of one place.
     node["x-kubernetes-validations"] = [*node.get("x-kubernetes-validations", ()), placed]
 

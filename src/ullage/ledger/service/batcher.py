@@ -12,16 +12,14 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Protocol
-
-import msgspec
+from typing import Final, Protocol
 
 from ullage.clock import Clock
 from ullage.errors import Retryable
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
-from ullage.kube.kinds import Kind
+from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
@@ -29,6 +27,7 @@ from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.sources import Sources, sessions
+from ullage.ledger.service.writes import Draft, draft, write
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class LedgerApi(Protocol):
 
     async def find(self, kind: Kind[Ledger], name: str, namespace: str = "") -> Ledger | None: ...
 
-    async def update_status(self, kind: Kind[Ledger], obj: Ledger) -> Ledger: ...
+    async def put_status(self, kind: Kind[Ledger], metadata: Meta, body: bytes) -> Meta: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,10 +228,16 @@ class Batcher:
         now = self._around.clock.now()
         sources = self._around.sources.of(self.name, counted=known.observed)
         folded = folded_from(known, self.name, sources=sources, live=self._sightings.live)
-        decided, verdicts = decide(folded, [ask.charge for ask in asks], now)
+        charges, room = [ask.charge for ask in asks], len(asks)
+        decided, verdicts = decide(folded, charges, now, room=room)
+        wanted = self._draft(ledger, decided) if decided is not folded else None
+        while wanted is not None and wanted.too_large and room:
+            room //= 2  # the others are told to come again
+            decided, verdicts = decide(folded, charges, now, room=room)
+            wanted = self._draft(ledger, decided) if decided is not folded else None
         answers = list(zip(asks, verdicts, strict=True))
-        if decided is not folded:
-            if await self._write(ledger, decided, size=len(asks)):
+        if wanted is not None:
+            if await self._write(wanted, decided, size=len(asks)):
                 # Accepted, so the state that all was decided on was still the latest: refusals are as good as bookings.
                 self._settle(answers)
             else:
@@ -244,8 +249,8 @@ class Batcher:
             self._copy = None
         self._rest(self._settings.pause)
 
-    async def _write(self, ledger: Ledger, decided: Book, *, size: int) -> bool:
-        around, settings = self._around, self._settings
+    def _draft(self, ledger: Ledger, decided: Book) -> Draft:
+        around = self._around
         status = status_of(
             decided,
             ledger,
@@ -253,26 +258,19 @@ class Batcher:
             now=around.clock.now(),
             uncounted=uncounted_in(self.name, around.sources.of(self.name, counted=decided.observed)),
         )
-        wanted = msgspec.structs.replace(ledger, status=status)
-        around.metrics.written_bytes.inc(len(msgspec.json.encode(wanted)))
+        return draft(ledger, status)
+
+    async def _write(self, wanted: Draft, decided: Book, *, size: int) -> bool:
+        around, settings = self._around, self._settings
         tick, sessions, began = next(self._ticks), self._sessions(), around.clock.monotonic()
-        result: Literal["written", "conflict", "lost"] = "lost"
         try:
-            async with asyncio.timeout(settings.call):
-                written = await around.api.update_status(LEDGERS, wanted)
-            result = "written"
+            written = await write(around.api, wanted, timeout=settings.call, clock=around.clock, metrics=around.metrics)
         except (Conflict, NotFound):
-            result = "conflict"
-        except TimeoutError as error:
-            raise Unavailable(f"ledger {self.name}: no answer to a write within {settings.call:.0f} s") from error
-        finally:
-            took = around.clock.monotonic() - began
-            around.metrics.writes.labels(result).inc()
-            around.metrics.write_seconds.observe(took)
-        if result == "conflict":
             self._conflicts += 1  # others write too: those who try again at once would meet again
+            took = around.clock.monotonic() - began
             self._rest(around.jitter() * max(settings.pause, took) * 2.0 ** min(self._conflicts, SPREAD))
             return False
+        took = around.clock.monotonic() - began
         self._conflicts = 0
         self._copy = _Copy(written, decided, tick, sessions)
         # Alone, no longer than needed: everybody waits meanwhile. Among others, long enough for them to get a turn.

@@ -57,11 +57,13 @@ def uncounted_in(ledger: str, sources: Mapping[str, Source]) -> list[str]:
     return [key for name in sorted(sources) for key in sources[name].uncounted(ledger)]
 
 
-def decide(known: Book, charges: Sequence[Charge], now: datetime) -> tuple[Book, list[Said]]:
-    """Each charge after the other; the very same book where nothing was booked."""
+def decide(known: Book, charges: Sequence[Charge], now: datetime, *, room: int = MOST_ATTEMPTS) -> tuple[Book, list[Said]]:
+    """Each charge after the other; the very same book where nothing was booked. `room` is for so many attempts more, of growth
+    that has happened and of others: a book may be too large before it holds as many as it may."""
+    most, most_grown = known.held - known.grown + room, known.grown + room
     said: list[Said] = []
     for charge in charges:
-        known, refusal = book(known, charge, now, most=MOST_ATTEMPTS, most_grown=MOST_GROWN)
+        known, refusal = book(known, charge, now, most=min(most, MOST_ATTEMPTS), most_grown=min(most_grown, MOST_GROWN))
         if isinstance(refusal, Crowd):
             said.append(Postponed(refusal))
         else:

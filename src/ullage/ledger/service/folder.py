@@ -13,8 +13,6 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from ullage.clock import Clock, SystemClock
 from ullage.errors import UllageError
 from ullage.kube import metrics as kube_metrics
@@ -23,7 +21,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Requeue, own
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_true
-from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
+from ullage.ledger.api import Ledger, LedgerStatus
 from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
 from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import cluster_of
@@ -33,6 +31,7 @@ from ullage.ledger.service.batcher import LedgerApi, Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.sources import Sources
+from ullage.ledger.service.writes import draft, write
 
 logger = logging.getLogger(__name__)
 
@@ -165,24 +164,15 @@ class Folder:
         )
 
     async def _write(self, ledger: Ledger, status: LedgerStatus, track: _Track) -> None:
-        wanted = msgspec.structs.replace(ledger, status=status)
-        began = self._clock.monotonic()
-        result = "lost"
+        wanted = draft(ledger, status)
         try:
-            async with asyncio.timeout(self._settings.call):
-                written = await self._api.update_status(LEDGERS, wanted)
-            result = "written"
+            written = await write(self._api, wanted, timeout=self._settings.call, clock=self._clock, metrics=self._metrics)
             track.own = written.metadata.resource_version
             self._metrics.folds.inc()
-            self._metrics.written_bytes.inc(len(msgspec.json.encode(wanted)))
         except (Conflict, NotFound):
-            result = "conflict"  # somebody books, and folds while at it
-        except TimeoutError:
-            pass  # done or not, the next look shows it
+            pass  # somebody books, and folds while at it
         finally:
             track.wrote_at = self._clock.monotonic()
-            self._metrics.writes.labels(result).inc()
-            self._metrics.write_seconds.observe(track.wrote_at - began)
 
     def _next(self, status: LedgerStatus, track: _Track) -> Requeue | None:
         """Attempts expire, and a count becomes exact, without an event to say so."""

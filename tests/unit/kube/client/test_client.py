@@ -28,6 +28,7 @@ from tests.unit.kube.client.scripted import (
 )
 from ullage.errors import BadInput
 from ullage.kube.client.client import Client, Listing, WatchEvent
+from ullage.kube.client.codec import encode_status
 from ullage.kube.client.config import Config
 from ullage.kube.errors import BadRequest, Conflict, Gone, Invalid, NotFound, Unavailable, Undecodable
 from ullage.kube.kinds import Kind, Meta
@@ -147,12 +148,28 @@ async def test_update_puts_the_whole_object_with_its_version() -> None:
     assert second.path == "/apis/example.com/v1/namespaces/ns/gauges/a/status"
 
 
+async def test_a_status_is_put_alone_and_answered_by_its_metadata() -> None:
+    answered = {"kind": "PartialObjectMetadata", "metadata": {"name": "a", "namespace": "ns", "resourceVersion": "8"}}
+    async with Scripted(answer(200, answered), answer(200, gauge())).running() as server, Client(server.config()) as client:
+        meta = await client.put_status(GAUGES, A.metadata, encode_status(GAUGES, A.metadata, GaugeSpec(capacity=3)))
+        await client.get(GAUGES, "a", "ns")
+    first, second = server.seen
+    assert meta.resource_version == "8"
+    assert (first.method, first.path) == ("PUT", "/apis/example.com/v1/namespaces/ns/gauges/a/status")
+    assert first.headers["accept"] == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    assert second.headers["accept"] == "application/json"
+    assert first.json()["status"] == {"capacity": 3}
+    assert "spec" not in first.json()
+
+
 async def test_what_must_not_be_put_is_not() -> None:
     async with Scripted(answer(200, gauge())).running() as server, Client(server.config()) as client:
         with pytest.raises(TypeError, match="decoded partly"):
             await client.update(PARTS, A)
         with pytest.raises(TypeError, match="no status"):
             await client.update_status(TANKS, A)
+        with pytest.raises(TypeError, match="no status"):
+            await client.put_status(TANKS, A.metadata, b"{}")
         with pytest.raises(ValueError, match="resourceVersion"):
             await client.update(GAUGES, msgspec.structs.replace(A, metadata=Meta(name="a", namespace="ns")))
         assert server.seen == []

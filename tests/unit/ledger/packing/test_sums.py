@@ -60,7 +60,7 @@ def test_a_thousand_accounts_of_four_kinds_stay_small() -> None:
 
 def columns(**changes: Any) -> str:
     """A valid string, with columns changed."""
-    made = {"cells": [["a", "cpu"]], "counts": [["pods", [[0, "1"]]]], "limited": ["a"]}
+    made = {"accounts": ["a"], "cells": [[0, "cpu"]], "counts": [["pods", [[0, "1"]]]], "limited": [0]}
     return packed(list({**made, **changes}.values()))
 
 
@@ -91,13 +91,13 @@ def test_the_valid_string_of_these_tests_is_valid() -> None:
         pytest.param(columns(counts=[["pods", [[0, "1 "]]]]), id="no quantity"),
         pytest.param(columns(counts=[["pods", [[0, "-1"]]]]), id="an amount of less than nothing"),
         pytest.param(columns(counts=[["pods", [[1, "1"]]]]), id="a cell that is not there"),
+        pytest.param(columns(cells=[[1, "cpu"]]), id="an account that is not there"),
+        pytest.param(columns(limited=[1]), id="a limit on an account that is not there"),
         pytest.param(columns(counts=[["pods", [[-1, "1"]]]]), id="a negative index"),
         pytest.param(columns(counts=[["pods", [[0, "1"], [0, "2"]]]]), id="a sum twice"),
-        pytest.param(
-            columns(cells=[["a", "cpu"]] * 2, counts=[["pods", [[0, "1"], [1, "2"]]]]), id="a sum twice, by two cells"
-        ),
+        pytest.param(columns(cells=[[0, "cpu"]] * 2, counts=[["pods", [[0, "1"], [1, "2"]]]]), id="a sum twice, by two cells"),
         pytest.param(columns(counts=[["pods", []], ["pods", []]]), id="a source twice"),
-        pytest.param(columns(limited=["a", "a"]), id="a limit that was noticed twice"),
+        pytest.param(columns(limited=[0, 0]), id="a limit that was noticed twice"),
     ],
 )
 def test_any_other_string_is_an_error_that_names_the_ledger(text: str) -> None:
