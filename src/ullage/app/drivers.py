@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,14 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ullage.app.sockets import WatchedSocket
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
+    from ullage.engines.client.interface import EngineClients
     from ullage.engines.slice import Options as EngineOptions
     from ullage.kube.slices import Wiring
     from ullage.snapshots.backends.base import Backend
     from ullage.snapshots.backends.hostpath.backend import HostPathBackend
     from ullage.snapshots.slice import Options
+
+logger = logging.getLogger(__name__)
 
 SIDECAR: Final = "sidecar"
 
@@ -209,11 +214,13 @@ def engines_of(what: Chosen) -> EngineOptions:
     from ullage.engines.slice import Options
 
     socket = what.engines
+
+    def connected(wiring: Wiring, path: Path) -> EngineClients:
+        wiring.hold(WatchedSocket(path, owner="host of volume engines"))
+        return connect(wiring, address_of(path))
+
     settings = Settings(manage=what.manage_engines)
-    return Options(
-        settings=settings,
-        engines=None if socket is None else lambda wiring: connect(wiring, address_of(socket)),
-    )
+    return Options(settings=settings, engines=None if socket is None else lambda wiring: connected(wiring, socket))
 
 
 def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
@@ -224,6 +231,7 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
 
             backend = CsiBackend.at(socket, driver=name)
             wiring.hold(backend)
+            wiring.hold(WatchedSocket(socket, owner=name))
             made[name] = backend
     if what.hostpath is not None:
         from ullage.snapshots.backends.hostpath.backend import HostPathBackend
@@ -245,6 +253,8 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
 
 def _made(directory: Path) -> Path:
     """The directory as PersistentVolumes name it: without symbolic links."""
+    if not directory.exists():
+        logger.info("made a directory that was missing", extra={"directory": str(directory)})  # or was it misspelt?
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     return directory.resolve()
 

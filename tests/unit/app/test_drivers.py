@@ -114,10 +114,14 @@ def test_what_cannot_be_is_refused(drivers: list[str], given: dict[str, Any], te
     assert str(caught.value) == text
 
 
-async def test_backends_are_those_that_are_called_from_here(tmp_path: Path) -> None:
+async def test_backends_are_those_that_are_called_from_here(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    (tmp_path / "volumes").mkdir()
     places = {"volumes": [tmp_path / "volumes"], "snapshots": tmp_path / "snapshots", "node": "n1"}
     found = choose(f"a.example.com={tmp_path}/a.sock", "b.example.com=sidecar", **places)
     wiring = Wiring(None)  # type: ignore[arg-type]
     assert set(backends_of(found, wiring)) == {"a.example.com", "ullage.io/hostpath"}
-    assert len(wiring.held) == 2  # the connection to the driver is closed at the end; leftovers of files are swept before
+    assert len(wiring.held) == 3  # the connection to the driver is closed at the end, its socket looked at, files swept before
     assert (tmp_path / "snapshots").is_dir()
+    made = [one.__dict__["directory"] for one in caplog.records if one.getMessage() == "made a directory that was missing"]
+    assert made == [str(tmp_path / "snapshots")]

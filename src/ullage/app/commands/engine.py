@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,9 @@ def engine(
     from ullage.app.processes.lifecycle import Serves, run_until_stopped
     from ullage.clock import SystemClock
     from ullage.engines.local.server.server import serving
+
+    if not volumes.exists():
+        logging.getLogger(__name__).info("made a directory that was missing", extra={"directory": str(volumes)})
 
     async def run(stop: asyncio.Event, serves: Serves) -> None:
         async with serving(volumes, socket, clock=SystemClock()):

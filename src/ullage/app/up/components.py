@@ -10,10 +10,12 @@ What speaks to the API is imported when it is needed, while the API server's pro
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ullage.errors import BadInput
 from ullage.standalone.up.components import Component, System
 from ullage.standalone.up.supervisor import ProcessRole
 
@@ -60,11 +62,11 @@ class ClusterSetup:
         problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
         return f"installed: {summary(outcomes)}{problems}"
 
-    async def maintain(self) -> None:
+    async def maintain(self, warn: Callable[[str], None]) -> None:
         async with self._stack:
             if self._identities is None:
                 raise RuntimeError("nothing was prepared")
-            await self._identities.keep()
+            await self._identities.keep(warn)
 
 
 def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str]) -> System:
@@ -91,6 +93,18 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
         own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port)]
         return [*program, "world", *own, "--volumes", str(directory / VOLUMES), *_engines(directory), *options]
 
+    def check(directory: Path) -> None:
+        from ullage.rpc import MAX_SOCKET_PATH
+
+        size = len(os.fsencode(directory / ENGINE_SOCKET))
+        if size > MAX_SOCKET_PATH:
+            raise BadInput(
+                "--data-dir",
+                directory,
+                f"too long: the path of {ENGINE_SOCKET} in it would have {size} bytes, and that of a socket has "
+                f"{MAX_SOCKET_PATH} at most; a shorter path is allowed",
+            )
+
     setup = ClusterSetup(slices)
     return System(
         setup.prepare,
@@ -101,6 +115,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
             Component(ProcessRole("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
             Component(ProcessRole("world", "world", "world"), world, "http://127.0.0.1:{port}/metrics"),
         ),
+        check,
     )
 
 

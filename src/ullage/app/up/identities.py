@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -52,26 +52,50 @@ class Identities:
         self._identities = identities
         self._clock = clock or BootClock()
         self._renew_at = 0.0
+        self._uids: dict[str, str] = {}  # of the accounts that the tokens are for
+        self._gone: list[str] = []
 
     async def issue(self) -> None:
         """Writes a fresh token for each, and the kubeconfigs."""
         due = self._clock.monotonic() + RENEW_AFTER
         for identity in self._identities:
+            found = await self._client.get(SERVICE_ACCOUNTS, identity.account, NAMESPACE)
             token = await self._request(identity.account)
+            self._uids[identity.account] = found.metadata.uid
             pki.write_private(identity.token, token.encode())
             pki.write_private(identity.kubeconfig, self._kubeconfig(identity))
         self._renew_at = due
 
-    async def keep(self) -> None:
-        """Renews for ever."""
+    async def keep(self, tell: Callable[[str], None]) -> None:
+        """Renews for ever. Tells when the accounts are gone, and with them what `ullage install` brought, and when they are
+        back: tokens of an account that was deleted are good for nothing, also where another of its name is there."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._clock.monotonic() < self._renew_at:
-                continue
             try:
-                await self.issue()
+                anew = await self._look(tell)
+                if anew or self._clock.monotonic() >= self._renew_at:
+                    await self.issue()
+                if anew:
+                    self._gone = []
+                    tell("Ullage is installed again: its processes have new tokens")
             except (UllageError, OSError) as error:  # the API server is away, the disk is full: there is time to try again
                 logger.warning("tokens were not renewed", extra={"error": str(error)})
+
+    async def _look(self, tell: Callable[[str], None]) -> bool:
+        """Whether the accounts are all there, and not those that the tokens are for."""
+        found = {one.account: await self._client.find(SERVICE_ACCOUNTS, one.account, NAMESPACE) for one in self._identities}
+        gone = [account for account, live in found.items() if live is None]
+        if gone and not self._gone:
+            tell(
+                f"Ullage was uninstalled here: {NAMESPACE} has no serviceaccount {', '.join(gone)}. The API goes on; "
+                "snapshots, limits and volumes do not. Start `ullage up` anew to install it again"
+            )
+        if gone:
+            self._gone = gone
+            self._renew_at = self._clock.monotonic() + RENEW_AFTER  # there is nothing to renew
+            return False
+        uids = {account: live.metadata.uid for account, live in found.items() if live is not None}
+        return bool(self._gone) or uids != self._uids
 
     async def _request(self, account: str) -> str:
         path = SERVICE_ACCOUNTS.path(NAMESPACE, account, "token")

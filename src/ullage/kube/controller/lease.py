@@ -106,10 +106,14 @@ class Elector:
     # --- becoming the leader -----------------------------------------------------------------------------------------
 
     async def _acquire(self) -> None:
+        told: str | None = None
         while True:
             pause = await self._try_to_lead()
             if self.leading:
                 break
+            if self.holder and self.holder != told:
+                told = self.holder
+                logger.info("waiting for the lease", extra={**self._log, "holder": told})
             await asyncio.sleep(pause)
         self._observe("acquired")
         logger.info("leading", extra=self._log)

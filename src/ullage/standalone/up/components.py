@@ -29,11 +29,13 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`prepare` runs once the API server serves, until it succeeds; what it says is shown. `maintain` runs from then on."""
+    """`prepare` runs once the API server serves, until it succeeds; what it says is shown. `maintain` runs from then on, with
+    what warns a person. `check` raises BadInput for a data directory, or a place for one, that the components cannot use."""
 
     prepare: Callable[[Path], Awaitable[str]]
-    maintain: Callable[[], Awaitable[None]]
+    maintain: Callable[[Callable[[str], None]], Awaitable[None]]
     components: tuple[Component, ...]
+    check: Callable[[Path], None] = lambda directory: None
 
 
 class ComponentGroup:
@@ -86,7 +88,7 @@ class ComponentGroup:
 
     async def _maintain(self) -> None:
         try:
-            await self._system.maintain()
+            await self._system.maintain(self._output.warn)
         except Exception as error:
             self._output.warn(f"the processes' credentials are no longer renewed: {type(error).__name__}: {error}")
 

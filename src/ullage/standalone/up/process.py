@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import IO
 
 LOG_LIMIT = 8 * 1024 * 1024
+REASON_LIMIT = 300  # characters
+COMMAND = "ullage: "  # how a command of ours begins the line that says why it failed
+NOT_STARTED = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,13 @@ class Exited:
     """The server's process has ended. `str()` finishes the sentence "the API server ..."."""
 
     code: int
+    reason: str = ""
 
     def __str__(self) -> str:
+        if self.code == NOT_STARTED:
+            return f"could not be started: {self.reason}"
         if self.code >= 0:
-            return f"ended with exit code {self.code}"
+            return f"ended with exit code {self.code}" + (f": {self.reason}" if self.reason else "")
         try:
             return f"was killed by {signal.Signals(-self.code).name}"
         except ValueError:
@@ -54,7 +60,11 @@ class Process:
         reader: asyncio.StreamReader,
         transport: asyncio.ReadTransport,
         lifeline: int,
+        log: Path,
+        since: int,
     ) -> None:
+        self._log = log
+        self._since = since  # where in the log this run begins
         self._process = process
         self._reader = reader
         self._transport = transport
@@ -66,6 +76,7 @@ class Process:
         lifeline_read, lifeline_write = os.pipe()
         try:
             with open_log(log) as output:
+                since = os.fstat(output.fileno()).st_size
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     *("--ready-fd", str(ready_write), "--parent-fd", str(lifeline_read)),
@@ -83,7 +94,7 @@ class Process:
             os.close(ready_write)  # our copies: the reader must see the end when the server's is closed
             os.close(lifeline_read)
         reader, transport = await _reader(ready_read)
-        return cls(process, reader=reader, transport=transport, lifeline=lifeline_write)
+        return cls(process, reader=reader, transport=transport, lifeline=lifeline_write, log=log, since=since)
 
     async def ready(self) -> Ready | Exited:
         """Waits until the server serves, or has died without."""
@@ -95,7 +106,8 @@ class Process:
             return await self.gone()
 
     async def gone(self) -> Exited:
-        return Exited(await self._process.wait())
+        code = await self._process.wait()
+        return Exited(code, reason_of(code, self._log, since=self._since))
 
     async def stop(self, grace: float) -> Exited:
         """Asks the server to leave, and makes it leave when it has not done so in time. Safe to call twice."""
@@ -134,14 +146,23 @@ def open_log(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
 
 
-def last_lines(path: Path, count: int) -> list[str]:
+def last_lines(path: Path, count: int, *, since: int = 0) -> list[str]:
     """The end of a log, for a person who wants to know why."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 64 * 1024))
+            file.seek(max(since, path.stat().st_size - 64 * 1024))
             return file.read().decode(errors="replace").splitlines()[-count:]
     except FileNotFoundError:
         return []
+
+
+def reason_of(code: int, log: Path, *, since: int) -> str:
+    """Why a process failed, in its own words: what the command says of an error, or else the last line of this run."""
+    if code <= 0:
+        return ""
+    lines = [line.strip() for line in last_lines(log, 200, since=since) if line.strip()]
+    said = [line.removeprefix(COMMAND) for line in lines if line.startswith(COMMAND)] or lines or [""]
+    return said[-1] if len(said[-1]) <= REASON_LIMIT else f"{said[-1][: REASON_LIMIT - 1]}…"
 
 
 async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ullage import __version__
 from ullage.clock import Clock, SystemClock
 from ullage.local_servers import announced
-from ullage.standalone.up import kubectl
+from ullage.standalone.up import kubectl, removals
 from ullage.standalone.up.components import ComponentGroup, System
 from ullage.standalone.up.data_directory import lock, lock_temporary
 from ullage.standalone.up.output import Output, standard_output
@@ -32,7 +32,11 @@ def run(
     """Runs in the foreground until a signal comes; returns the exit code. Without a `system` the API server runs alone."""
     clock = SystemClock()
     output = standard_output()
+    if system is not None and settings.data_dir is not None:
+        system.check(settings.data_dir)  # before it is made
     with _directory(settings, clock) as directory, announced(directory, os.environ):
+        if system is not None and settings.data_dir is None:
+            system.check(directory)
         output.say(f"Ullage {__version__}")
         output.done(f"data in {directory}" + (" (removed at the end)" if settings.ephemeral else ""))
         if settings.port_fallback:
@@ -80,10 +84,11 @@ class _Up:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or a script's background job: it asked not to be told
                 asyncio.get_running_loop().add_signal_handler(number, self._stop)
         self._finding = asyncio.create_task(kubectl.find())  # takes a moment, as the server does: both at once
+        watching = asyncio.create_task(removals.watch(self._directory, self._output.warn))
         try:
             code = await self._supervisor.run(self._announce)
         finally:
-            for task in (self._finding, *self._tasks):
+            for task in (self._finding, watching, *self._tasks):
                 task.cancel()
         if self._fault is not None:
             raise self._fault

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from ullage.clock import Clock
 from ullage.errors import Terminal
 from ullage.standalone.up.data_directory import SERVER_LOCK, DirectoryLocked, LockHolder
 from ullage.standalone.up.output import Output
-from ullage.standalone.up.process import Exited, Process, Ready, last_lines
+from ullage.standalone.up.process import NOT_STARTED, Exited, Process, Ready, last_lines
 
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ class Timeouts:
     handover: float = 5.0  # for the server of a killed `ullage up` to notice and leave
     first_pause: float = 0.5
     longest_pause: float = 30.0
+    essential_pauses: tuple[float, float] = (0.1, 1.8)  # everything waits for it: it is back within 2 s
     well: float = 60.0  # after so long, a failure is a new one
 
 
@@ -80,17 +81,24 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
 
+    def pauses(self, count: int) -> list[float]:
+        """Before the first restarts in a row."""
+        first, longest = self._timeouts.first_pause, self._timeouts.longest_pause
+        if self._role.essential:
+            first, longest = (min(*both) for both in zip((first, longest), self._timeouts.essential_pauses, strict=True))
+        return [min(first * 2**number, longest) for number in range(count)]
+
     def stop(self) -> None:
         (self._killing if self._stopping.is_set() else self._stopping).set()
 
     async def run(self, announce: Callable[[Ready], Awaitable[None]]) -> int:
         """Until stopped. `announce` is called when the server is ready for the first time."""
         served = False
-        pause = self._timeouts.first_pause
+        failures = 0
         while True:
             began = self._clock.monotonic()
             server, first = await self._start(began if self._role.essential and not served else None)
-            if isinstance(first, Ready):
+            if isinstance(first, Ready) and server is not None:
                 self._port = first.port  # clients know it now: the next run must take the same
                 if served:
                     self._output.done(f"{self._role.title} is back on port {first.port}")
@@ -102,34 +110,45 @@ class Supervisor:
             elif not self._role.essential:
                 self._port = self._first_port  # it may have been taken meanwhile, and nobody's file names it
             if first is None:
-                return await self._end(server)
-            await server.stop(self._timeouts.stop)  # already gone: lets go of what we held for it
+                return 0 if server is None else await self._end(server)
+            if server is not None:
+                await server.stop(self._timeouts.stop)  # already gone: lets go of what we held for it
             self.tried.set()
-            if self._clock.monotonic() - began > self._timeouts.well:
-                pause = self._timeouts.first_pause
+            failures = 1 if self._clock.monotonic() - began > self._timeouts.well else failures + 1
+            pause = self.pauses(failures)[-1]
             self._output.warn(f"the {self._role.short} {first}; starting it again in {pause:g} s (log: {self._log})")
             await self._or_stopping(asyncio.sleep(pause))
             if self._stopping.is_set():
                 return 0
-            pause = min(pause * 2, self._timeouts.longest_pause)
 
-    async def _start(self, first_since: float | None) -> tuple[Process, Ready | Exited | None]:
+    async def _start(self, first_since: float | None) -> tuple[Process | None, Ready | Exited | None]:
         """A started server and what became of it: ready, dead, or None when we are told to stop meanwhile."""
         while True:
             self._output.begin(f"starting the {self._role.title}")
-            server = await Process.start(self._command(self._port), log=self._log)
-            try:
-                outcome = await self._or_stopping(asyncio.wait_for(server.ready(), self._timeouts.start))
-            except TimeoutError:
-                outcome = await server.kill()
+            server, outcome = await self._try()
             if first_since is None or not isinstance(outcome, Exited):
                 return server, outcome
-            await server.stop(self._timeouts.stop)
+            if server is not None:
+                await server.stop(self._timeouts.stop)
+            if outcome.code == NOT_STARTED:
+                raise ServerFailed(f"the {self._role.short} {outcome}")
             if outcome.code != DIRECTORY_HELD:
-                raise ServerFailed("\n".join([f"the {self._role.short} {outcome}; its log ends:", *last_lines(self._log, 20)]))
+                told = replace(outcome, reason="")  # the log has it
+                raise ServerFailed("\n".join([f"the {self._role.short} {told}; its log ends:", *last_lines(self._log, 20)]))
             if self._clock.monotonic() - first_since > self._timeouts.handover:
                 raise DirectoryLocked(self._directory, LockHolder.read(self._directory / SERVER_LOCK))
             await self._or_stopping(asyncio.sleep(self._timeouts.handover / 10))
+
+    async def _try(self) -> tuple[Process | None, Ready | Exited | None]:
+        command = self._command(self._port)
+        try:
+            server = await Process.start(command, log=self._log)
+        except OSError as error:  # its program is not there any more, or there is no room for its log
+            return None, Exited(NOT_STARTED, f"{error.filename or command[0]}: {error.strerror or error}")
+        try:
+            return server, await self._or_stopping(asyncio.wait_for(server.ready(), self._timeouts.start))
+        except TimeoutError:
+            return server, await server.kill()
 
     async def _end(self, server: Process) -> int:
         if self._role.essential:

@@ -11,6 +11,7 @@ a thread.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import stat
@@ -21,6 +22,8 @@ from typing import Final
 
 from ullage.errors import BadInput, Retryable, Terminal
 from ullage.standalone.world.model import uid_of
+
+logger = logging.getLogger(__name__)
 
 NOTES: Final = ".world"
 LOCK: Final = "lock"
@@ -42,6 +45,8 @@ class Directories:
             for one in (self.root, self._notes):
                 if one.is_symlink():
                     raise BadInput("--volumes", self.root, f"{one} is a symbolic link; a directory is allowed")
+                if one is self.root and not one.exists():
+                    logger.info("made a directory that was missing", extra={"directory": str(one)})
                 one.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.root = self.root.resolve()  # what stands in volumes must mean the same to everybody
             self._notes = self.root / NOTES

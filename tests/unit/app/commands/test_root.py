@@ -52,6 +52,11 @@ def test_help_explains_each_option_and_hides_what_is_between_processes(command: 
             "--url https://a: not allowed with --service",
             id="two addresses",
         ),
+        pytest.param(
+            ["up", "--data-dir", f"/nonexistent/{'x' * 100}"],
+            f"--data-dir /nonexistent/{'x' * 100}: too long: the path of engines.sock in it would have 126 bytes",
+            id="a data directory without room for a socket",
+        ),
         pytest.param(["install"], f"kubeconfig {NOWHERE}: there is no such file", id="no cluster to install into"),
         pytest.param(["install", "-o", "xml"], "--output xml: yaml is allowed", id="an output format"),
         pytest.param(["uninstall", "--purge"], "--purge (without --yes): it deletes every object", id="a purge without a yes"),

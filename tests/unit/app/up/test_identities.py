@@ -16,6 +16,8 @@ from ullage.clock import FakeClock
 from ullage.errors import Retryable
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
+from ullage.kube.errors import NotFound
+from ullage.kube.kinds import Meta, Object
 
 
 class Server:
@@ -25,6 +27,17 @@ class Server:
         self.config = Config(server="https://127.0.0.1:7443", ca=b"a certificate", token="the administrator's")
         self.issued = 0
         self.failures = 0
+        self.uid: str | None = "first"
+
+    async def find(self, kind: object, name: str, namespace: str) -> Object | None:
+        assert (name, namespace) == ("controller", "ullage-system")
+        return None if self.uid is None else Object(metadata=Meta(name=name, namespace=namespace, uid=self.uid))
+
+    async def get(self, kind: object, name: str, namespace: str) -> Object:
+        found = await self.find(kind, name, namespace)
+        if found is None:
+            raise NotFound("there is none", code=404)
+        return found
 
     async def request(self, method: str, path: str, *, body: bytes, query: Mapping[str, str] | None = None) -> bytes:
         assert (method, path) == ("POST", "/api/v1/namespaces/ullage-system/serviceaccounts/controller/token")
@@ -62,7 +75,8 @@ async def test_tokens_are_renewed_when_they_are_due_and_not_before(tmp_path: Pat
     monkeypatch.setattr(identities, "LOOK_SECONDS", 0.001)
     server, clock, identity, kept = setup(tmp_path)
     await kept.issue()
-    keeping = asyncio.create_task(kept.keep())
+    told: list[str] = []
+    keeping = asyncio.create_task(kept.keep(told.append))
     clock.advance(RENEW_AFTER - 1)
     await asyncio.sleep(0.02)
     assert server.issued == 1
@@ -76,8 +90,50 @@ async def test_a_renewal_that_fails_is_tried_again(tmp_path: Path, monkeypatch: 
     server, clock, identity, kept = setup(tmp_path)
     await kept.issue()
     server.failures = 2
-    keeping = asyncio.create_task(kept.keep())
+    told: list[str] = []
+    keeping = asyncio.create_task(kept.keep(told.append))
     clock.advance(10 * RENEW_AFTER)  # the machine slept
     await written(identity, "number-2")
     assert server.failures == 0
+    keeping.cancel()
+
+
+async def test_an_installation_that_was_removed_is_told_once_and_its_return_brings_new_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identities, "LOOK_SECONDS", 0.001)
+    server, clock, identity, kept = setup(tmp_path)
+    await kept.issue()
+    told: list[str] = []
+    keeping = asyncio.create_task(kept.keep(told.append))
+    server.uid = None
+    while not told:  # noqa: ASYNC110  a list tells nobody that it grew
+        await asyncio.sleep(0.001)
+    clock.advance(10 * RENEW_AFTER)
+    await asyncio.sleep(0.02)
+    assert told == [
+        "Ullage was uninstalled here: ullage-system has no serviceaccount controller. The API goes on; snapshots, limits and "
+        "volumes do not. Start `ullage up` anew to install it again"
+    ]
+    assert server.issued == 1, "nothing is asked for that nobody can give"
+    server.uid = "second"
+    await written(identity, "number-2")
+    while len(told) == 1:  # noqa: ASYNC110  as above
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.02)
+    assert told[1:] == ["Ullage is installed again: its processes have new tokens"]
+    keeping.cancel()
+
+
+async def test_an_account_that_was_made_anew_between_two_looks_has_new_tokens_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identities, "LOOK_SECONDS", 0.001)
+    server, _, identity, kept = setup(tmp_path)
+    await kept.issue()
+    server.uid = "second"
+    keeping = asyncio.create_task(kept.keep(lambda text: None))
+    await written(identity, "number-2")
+    await asyncio.sleep(0.02)
+    assert server.issued == 2
     keeping.cancel()

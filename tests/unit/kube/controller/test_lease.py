@@ -282,6 +282,19 @@ async def test_a_leader_that_stops_lets_its_work_end_and_then_gives_the_lease_ba
         await end(waiting)
 
 
+@virtual
+async def test_who_waits_says_for_whom_once_for_each_holder_and_who_leads_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    async with pair() as (one, _):
+        await asyncio.sleep(20)
+        one.api.edit(holder_identity="somebody")
+        await asyncio.sleep(20)
+    told = [(record.getMessage(), record.__dict__["identity"], record.__dict__.get("holder")) for record in caplog.records]
+    assert told[:2] == [("leading", "one", None), ("waiting for the lease", "other", "one")]
+    assert told.count(("waiting for the lease", "other", "somebody")) == 1
+    assert told.count(("waiting for the lease", "one", "somebody")) == 1
+
+
 @pytest.mark.parametrize("trouble", [down, silent], ids=["is away", "gives no answers"])
 @virtual
 async def test_who_is_asked_to_stop_while_the_api(trouble: Trouble) -> None:

@@ -43,7 +43,7 @@ class Stage:
             raise Retryable("not yet")
         return "prepared"
 
-    async def _maintain(self) -> None:
+    async def _maintain(self, warn: Callable[[str], None]) -> None:
         self.maintained.set()
         await asyncio.Event().wait()
 
@@ -93,7 +93,8 @@ async def test_a_preparation_that_fails_is_told_and_tried_again(tmp_path: Path) 
 async def test_one_that_does_not_come_up_keeps_the_others_waiting_for_one_try_only(tmp_path: Path) -> None:
     stage = Stage(tmp_path, webhook="broken", controller="good")
     await stage.components.start()
-    assert any("the webhook ended with exit code 1; starting it again in 0.01 s" in line for line in stage.told())
+    told = "the webhook ended with exit code 1: the disk is full; starting it again in 0.01 s"
+    assert any(told in line for line in stage.told()), "and why"
     assert "controller on http://controller:12345" in stage.told()
     await stage.output.saw("starting the webhook", 3)
     await stage.components.stop()

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ullage.clock import SystemClock
+from ullage.clock import FakeClock, SystemClock
 from ullage.standalone.up.data_directory import DirectoryLocked, LockHolder
-from ullage.standalone.up.process import Exited, Ready, last_lines, open_log
-from ullage.standalone.up.supervisor import KILLED, ServerFailed, Supervisor, Timeouts
+from ullage.standalone.up.process import Exited, Ready, last_lines, open_log, reason_of
+from ullage.standalone.up.supervisor import KILLED, ProcessRole, ServerFailed, Supervisor, Timeouts
 
 FAKE = Path(__file__).with_name("fake_server.py")
+WEBHOOK = ProcessRole("webhook", "webhook", "webhook")
 QUICK = Timeouts(start=20, stop=20, handover=0.2, first_pause=0.01, longest_pause=0.04)
 
 
@@ -79,7 +80,7 @@ async def test_a_server_that_dies_is_started_again_on_the_same_port_and_told_of(
     ready = await stage.ready.get()
     os.kill(ready.pid, signal.SIGKILL)
     await stage.output.saw("is back on port 12345")
-    assert any("was killed by SIGKILL; starting it again in 0.01 s" in line for line in stage.output.lines)
+    assert any("was killed by SIGKILL; starting it again in 0.01 s" in line for line in stage.output.lines), "and no reason"
     stage.supervisor.stop()
     assert await stage.run == 0
     assert stage.starts() == ["0 False", "12345 False"], "a free port at first, then the one that clients know"
@@ -151,12 +152,62 @@ async def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path) -> Non
 
 
 async def test_a_request_to_stop_is_heard_in_the_pause_before_a_restart(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "good", timeouts=Timeouts(first_pause=600))
+    stage = Stage(tmp_path, "good", timeouts=Timeouts(first_pause=600, longest_pause=600, essential_pauses=(600, 600)))
     ready = await stage.ready.get()
     os.kill(ready.pid, signal.SIGKILL)
     await stage.output.saw("again in 600 s")
     stage.supervisor.stop()
     assert await stage.run == 0
+
+
+async def test_a_server_that_was_killed_often_is_back_within_two_seconds(tmp_path: Path) -> None:
+    """Everything waits for the API server: what beside it may pause for half a minute must not cost it more than a moment."""
+    clock = FakeClock()
+    stage = Stage(tmp_path, "good", timeouts=Timeouts())
+    assert stage.supervisor.pauses(8) == [0.1, 0.2, 0.4, 0.8, 1.6, 1.8, 1.8, 1.8]
+    other = Supervisor(lambda port: [], tmp_path, port=0, output=stage.output, clock=clock, role=WEBHOOK)
+    assert other.pauses(8) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    await stage.ready.get()
+    stage.supervisor.stop()
+    await stage.run
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "reason"),
+    [
+        pytest.param("", 1, "", id="nothing was said"),
+        pytest.param("ullage: --socket x: too long\n", 2, "--socket x: too long", id="the line of a command that failed"),
+        pytest.param("Traceback\n  File\nKeyError: 'a'\n", 1, "KeyError: 'a'", id="the end of a traceback"),
+        pytest.param("ullage: it is so\nlater noise\n\n", 1, "it is so", id="the line of the command before other lines"),
+        pytest.param("at work\n", -9, "", id="one that was killed had no time to give a reason"),
+        pytest.param("at work\n", 0, "", id="one that ended well has none"),
+        pytest.param("x" * 2000 + "\n", 1, "x" * 299 + "…", id="a long one is cut"),
+    ],
+)
+def test_the_reason_of_an_end_is_what_its_own_log_says_last(tmp_path: Path, log: str, code: int, reason: str) -> None:
+    path = tmp_path / "webhook.log"
+    path.write_text("ullage: an older run's reason\n")
+    before = path.stat().st_size
+    with path.open("a") as file:
+        file.write(log)
+    assert reason_of(code, path, since=before) == reason
+
+
+async def test_a_program_that_was_removed_is_told_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, program = Recorder(), tmp_path / "python"
+    program.symlink_to(sys.executable)
+    behaviour = [str(program), str(FAKE), "good", "--data-dir", str(tmp_path), "--port", "0"]
+    supervisor = Supervisor(
+        lambda port: behaviour, tmp_path, port=0, output=output, clock=SystemClock(), timeouts=QUICK, role=WEBHOOK
+    )
+    program.unlink()
+    ready: asyncio.Queue[Ready] = asyncio.Queue()
+    running = asyncio.ensure_future(supervisor.run(ready.put))
+    await output.saw(f"the webhook could not be started: {program}: No such file or directory; starting it again in 0.01 s")
+    program.symlink_to(sys.executable)
+    await ready.get()
+    supervisor.stop()
+    assert await running == 0
 
 
 @pytest.mark.parametrize(
