@@ -12,6 +12,7 @@ from ullage.kube.controller.controller import Controller, own
 from ullage.kube.events.reason import Reason
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.objects import is_deleting
+from ullage.kube.policies import Demand, Policy
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Part, Slice, Wiring, Write
 
@@ -98,6 +99,14 @@ SLICE = Slice(
     foreign=(CASKS,),
     controllers=Part(make=controllers, watches=(BARRELS,), writes=(Write(BARRELS, ("patch",), ("", "status")),), events=True),
     hooks=Part(make=hooks, watches=(CASKS,)),
+    policies=(
+        Policy(
+            name="barrels-kept",
+            kinds=(BARRELS,),
+            variables={"notes": "(has(object.metadata.annotations) ? object.metadata.annotations : {})"},
+            demands=(Demand("!('app.example.com/poured' in variables.notes)", "what is poured is told by the cooper alone"),),
+        ),
+    ),
 )
 
 if __name__ == "__main__":

@@ -257,6 +257,38 @@ def test_a_claim_goes_and_the_data_of_its_snapshots_stays_until_they_go(scene: E
     eventually("nothing of the copy is left", lambda: gone(scene, restored))
 
 
+def test_while_the_webhook_is_away_snapshots_and_volumes_are_let_go_of(scene: EngineScene) -> None:
+    claim, volume = scene.claim(scene.base.namespace(), "data")
+    scene.attach(volume)
+    for name in ("away-1", "away-2", "away-3"):
+        scene.take(volume, name)
+    scene.end("webhook")
+    try:
+        asked = scene.api.call("POST", f"{LONGHORN}/snapshots", {**snapshot_of(volume), "metadata": {"name": "away-4"}})
+        assert asked.code == 500, "it is registered, and away"
+        scene.kubectl("delete", "snapshots.longhorn.io", "away-1", "--timeout=60s")
+        scene.kubectl("label", "snapshots.longhorn.io", "away-2", "app=db")
+        for change, words in (
+            ({"metadata": {"finalizers": None}}, "kubectl delete validatingadmissionpolicybindings ullage-engine-objects"),
+            ({"metadata": {"ownerReferences": None}}, "stays its owner"),
+            ({"spec": {"volume": "other"}}, "volume cannot be changed"),
+        ):
+            answer = scene.api.call("PATCH", f"{LONGHORN}/snapshots/away-2", change, headers=MERGE)
+            assert answer.code in (403, 422), answer.raw
+            assert words in answer.obj["message"]
+        scene.api.delete(claim)
+        eventually("nothing is left", lambda: gone(scene, volume))
+    finally:
+        scene.start("webhook")
+    _, later = scene.claim(scene.base.namespace(), "data")
+    eventually("it is served again", lambda: _is_admitted(scene, later))
+
+
+def _is_admitted(scene: EngineScene, volume: str) -> bool:
+    body = {**snapshot_of(volume), "metadata": {"name": "away-again"}}
+    return bool(scene.api.call("POST", f"{LONGHORN}/snapshots?dryRun=All", body).code == 201)
+
+
 def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) -> None:
     namespace = scene.base.namespace()
     claim, volume = scene.claim(namespace, "data")

@@ -30,6 +30,7 @@ PROGRAM = (sys.executable, sample_app.__file__ or "")
 SOURCE = Path(ullage.__file__).parents[1]
 SECONDS = 60.0
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 BARRELS = "/apis/app.example.com/v1/namespaces/default/barrels"
 OURS = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dullage"
@@ -42,6 +43,8 @@ PLACES = (
     f"{RBAC}/clusterrolebindings",
     f"{RBAC}/namespaces/ullage-system/roles",
     f"{RBAC}/namespaces/ullage-system/rolebindings",
+    f"{ADMISSION}/validatingadmissionpolicies",
+    f"{ADMISSION}/validatingadmissionpolicybindings",
     "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
     "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
 )
@@ -343,6 +346,21 @@ def test_our_requests_have_a_priority_level_of_their_own(cluster: Run, root: Api
     config = yaml.safe_load(login("controller", plane, root, directory=tmp_path).read_text())
     ours = Api(plane, token=config["users"][0]["user"]["token"])
     eventually(lambda: ours.get(BARRELS).headers["x-kubernetes-pf-flowschema-uid"] == flow["metadata"]["uid"])
+
+
+def test_a_policy_is_in_force_without_any_process_and_goes_with_the_rest(cluster: Run, root: Api) -> None:
+    cluster("install")
+    root.create(BARRELS, barrel("kept"))
+    change = {"metadata": {"annotations": {"app.example.com/poured": "1"}}}
+
+    def refused() -> bool:
+        return root.call("PATCH", f"{BARRELS}/kept?dryRun=All", change, headers=MERGE).code == 403
+
+    eventually(refused)
+    assert "told by the cooper alone" in root.call("PATCH", f"{BARRELS}/kept", change, headers=MERGE).obj["message"]
+    done = cluster("uninstall")
+    assert "validatingadmissionpolicybinding/barrels-kept" in lines(done.stdout, "deleted")
+    eventually(lambda: not refused())
 
 
 def test_a_webhook_that_was_not_installed_says_so(plane: ControlPlane, cluster: Run) -> None:

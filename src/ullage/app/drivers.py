@@ -83,7 +83,7 @@ ManageEngines = Annotated[
     bool,
     typer.Option(
         "--manage-engines",
-        help="Longhorn does not run in the cluster: its kinds are ours to check.",
+        help="Longhorn does not run in the cluster: its kinds are ours to bring and to check.",
     ),
 ]
 Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]

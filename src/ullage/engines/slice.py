@@ -14,6 +14,7 @@ from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
+from ullage.engines.policy import POLICY
 from ullage.engines.settings import Settings
 from ullage.engines.webhook import hooks as webhook
 from ullage.kube.controller.controller import Controller
@@ -37,14 +38,15 @@ class Options:
 
 
 def engines(options: Options | None = None) -> Slice:
-    """The kinds are Longhorn's: brought along on one machine, looked for on a cluster. Without `manage` nothing is done
-    about them."""
+    """The kinds are Longhorn's: where it runs they are looked for, and nothing is done about them. With `manage` they are
+    brought along, and what ties their objects together is guarded."""
     chosen = options or Options()
     if not chosen.settings.manage:
         return Slice(name="engines", foreign=KINDS)
     return Slice(
         name="engines",
-        foreign=KINDS,
+        kinds=KINDS,
+        policies=(POLICY,),
         controllers=Part(make=lambda wiring: make_controllers(wiring, chosen), watches=KINDS, writes=WRITES, events=True),
         hooks=Part(make=webhook.make_hooks, watches=KINDS),
     )

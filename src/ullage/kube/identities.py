@@ -9,8 +9,15 @@ from ullage.kube.review import Review
 NAMESPACE: Final = "ullage-system"
 CONTROLLER: Final = "controller"
 WEBHOOK: Final = "webhook"
+WORLD: Final = "world"  # on one machine only: plays the parts of a cluster's own controllers
 
-OWN: Final = frozenset(f"system:serviceaccount:{NAMESPACE}:{name}" for name in (CONTROLLER, WEBHOOK))
+
+def account(name: str) -> str:
+    """One of our service accounts, as a user."""
+    return f"system:serviceaccount:{NAMESPACE}:{name}"
+
+
+OWN: Final = frozenset(map(account, (CONTROLLER, WEBHOOK)))
 
 
 def is_own(review: Review) -> bool:

@@ -20,6 +20,7 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
+from ullage.kube.policies import Policy
 from ullage.kube.review import Hook
 from ullage.shutdown import done_before
 
@@ -168,3 +169,4 @@ class Slice:
     shared: Part[Any] | None = None  # what both stand on: made in either process, of all slices before the rest of any
     sidecar: Part[Controller[Any]] | None = None  # run in other people's pods, under their identities
     grants: tuple[Grant, ...] = ()
+    policies: tuple[Policy, ...] = ()  # what the API server itself holds others to

@@ -37,13 +37,14 @@ def install(
         str | None, typer.Option("--output", "-o", metavar="yaml", help="Print what is applied, and contact no cluster.")
     ] = None,
     longhorn: drivers.LonghornClaims = False,
+    manage_engines: drivers.ManageEngines = False,
 ) -> None:
     from ullage.app.installer.installer import Installer
     from ullage.app.installer.manifests import manifests
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
-    wanted = manifests(composition.slices(drivers.Chosen(longhorn=longhorn)))
+    wanted = manifests(composition.slices(drivers.Chosen(longhorn=longhorn, manage_engines=manage_engines)))
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")

@@ -8,7 +8,7 @@ moment is found, not merged into; everything else is applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from ullage.app.installer.manifests import DIGEST, Manifest
 from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Terminal
+from ullage.kube.builtin.admissionregistration import POLICIES, POLICY_BINDINGS
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
@@ -25,12 +26,21 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.codec import APPLY_PATCH
 from ullage.kube.crds.definitions import MANAGED_BY, is_ours
 from ullage.kube.errors import AlreadyExists, ApiError, NotFound
+from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 
 MANAGER: Final = "ullage-install"
 ESTABLISH_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.1
 _OF_THE_SERVER: Final = ("resourceVersion", "managedFields", "generation", "uid", "creationTimestamp")
+
+
+_OPTIONAL: Final[Mapping[Kind[Any], str]] = {  # kinds that a cluster may lack, and what that means
+    PRIORITY_LEVELS: "this cluster does not order requests by priority",
+    FLOW_SCHEMAS: "this cluster does not order requests by priority",
+    POLICIES: "this cluster has no such policies (Kubernetes 1.30 and newer do): who edits an object is not checked",
+    POLICY_BINDINGS: "this cluster has no such policies (Kubernetes 1.30 and newer do): who edits an object is not checked",
+}
 
 
 class Installer:
@@ -58,8 +68,9 @@ class Installer:
     async def _settle(self, manifest: Manifest) -> Outcome:
         if manifest.namespace in self._missing_namespaces:
             return _outcome("created", manifest)
-        if manifest.kind in (PRIORITY_LEVELS, FLOW_SCHEMAS) and not await self._client.served(manifest.kind):
-            return _outcome("absent", manifest, "this cluster does not order requests by priority")
+        without = _OPTIONAL.get(manifest.kind)
+        if without is not None and not await self._client.served(manifest.kind):
+            return _outcome("absent", manifest, without)
         live = await self._read(manifest)
         if live is None:
             return await self._create(manifest)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
 from ullage.kube import identities
+from ullage.kube.builtin.admissionregistration import POLICIES, POLICY_BINDINGS
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.builtin.core import NAMESPACES, SERVICE_ACCOUNTS
 from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
@@ -54,6 +55,7 @@ def manifests(slices: Sequence[Slice], *, foreign: bool = False, world: Slice | 
     return [
         _manifest(NAMESPACES, NAMESPACE),
         *definitions(slices, foreign=foreign),
+        *_policies(slices),
         *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
         *_roles(slices, world),
         *_grants(slices),
@@ -71,6 +73,19 @@ def definitions(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manif
     for name, versions in _by_name((*brought, *others)).items():
         made.append(_stamped(Manifest(DEFINITIONS, crd_of(versions[0], others=versions[1:]), brought=name in own)))
     return made
+
+
+def _policies(slices: Sequence[Slice]) -> list[Manifest]:
+    """Each with the binding that puts it in force, everywhere."""
+    return [
+        manifest
+        for part in slices
+        for policy in part.policies
+        for manifest in (
+            _manifest(POLICIES, policy.name, spec=policy.spec()),
+            _manifest(POLICY_BINDINGS, policy.name, spec=policy.binding()),
+        )
+    ]
 
 
 def _by_name(kinds: Iterable[Kind[Any]]) -> dict[str, list[Kind[Any]]]:

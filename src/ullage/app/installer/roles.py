@@ -18,7 +18,7 @@ from ullage.kube.slices import Grant, Part, Slice
 
 CONTROLLER: Final = identities.CONTROLLER
 WEBHOOK: Final = identities.WEBHOOK
-WORLD: Final = "world"  # on one machine only
+WORLD: Final = identities.WORLD
 LEASE: Final = "ullage-controller"
 REGISTRATION: Final = "ullage"
 CERTIFICATE: Final = "ullage-webhook-tls"

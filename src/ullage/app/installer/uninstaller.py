@@ -1,8 +1,8 @@
 """`ullage uninstall`: takes away what `ullage install` brought, in an order in which nothing gets stuck.
 
-Hooks first: an entry without a server refuses everything that it matches. Data next, only when asked for, and while the
-controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities last.
-Only what carries our label is ever deleted, and the controllers' lease.
+Hooks and policies first: an entry without a server refuses everything that it matches. Data next, only when asked for, and
+while the controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities
+last. Only what carries our label is ever deleted, and the controllers' lease.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.app.installer.roles import CERTIFICATE, CONDITION, LEASE
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core, flowcontrol, rbac
-from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from ullage.kube.builtin.admissionregistration import (
+    MUTATING_WEBHOOKS,
+    POLICIES,
+    POLICY_BINDINGS,
+    VALIDATING_WEBHOOKS,
+)
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.builtin.coordination import LEASES
 from ullage.kube.client.client import Client
@@ -31,7 +36,7 @@ AT_ONCE: Final = 16
 SHOWN: Final = 10  # objects that keep us waiting, by name
 
 
-HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
+HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, POLICY_BINDINGS, POLICIES)
 _LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = ((core.SECRETS, CERTIFICATE), (core.CONFIG_MAPS, CONDITION))
 _IDENTITIES: Final = (
     rbac.CLUSTER_ROLE_BINDINGS,

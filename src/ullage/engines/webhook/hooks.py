@@ -19,7 +19,7 @@ from ullage.engines.lookup import Lookup, lookup_of
 from ullage.engines.model import stamped, volume_reference
 from ullage.engines.webhook import holds
 from ullage.engines.webhook.admitted import Admitted
-from ullage.engines.webhook.rules import Creation, Fault, creation_fault, edit_fault
+from ullage.engines.webhook.rules import Creation, Fault, creation_fault
 from ullage.engines.webhook.volumes import volume_hook
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -58,12 +58,8 @@ class SnapshotHooks:
         return review.change(old, new)
 
     async def validate(self, review: Review) -> Decision:
-        """Refuses a Snapshot that could only fail later, and edits of what was asked for."""
+        """Refuses a Snapshot that could only fail later. Edits are judged by the API server itself: `validations`, `policy`."""
         new = review.object(SNAPSHOTS)
-        if review.operation == "UPDATE":
-            old = review.old(SNAPSHOTS)
-            fault = edit_fault(old, new) if old is not None else None
-            return refusal(fault) if fault is not None else Decision.allow()
         volume = await self._volume_of(new, review)
         # From here on nothing is awaited: of two requests the second sees that the first was let in.
         fault = creation_fault(self._creation(new, volume, review))
@@ -139,7 +135,7 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
         Hook(
             name="engine-snapshot",
             phase="validate",
-            targets=(Target.of(SNAPSHOTS, "CREATE", "UPDATE"),),
+            targets=(Target.of(SNAPSHOTS, "CREATE"),),
             answer=hooks.validate,
         ),
         volume_hook(lookup),

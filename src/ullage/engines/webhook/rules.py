@@ -1,4 +1,4 @@
-"""What is wrong with a Snapshot that somebody creates or edits: chains of small rules, each a pure function of the facts."""
+"""What is wrong with a Snapshot that somebody creates: a chain of small rules, each a pure function of the facts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUME_LABEL, Engine, Snapshot, Volume
+from ullage.engines.api import SNAPSHOTS, VOLUME_LABEL, Engine, Snapshot, Volume
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import Reason
-from ullage.engines.model import has_failed, usage_of, volume_reference, wanted_limits
+from ullage.engines.model import has_failed, usage_of, wanted_limits
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
@@ -42,8 +42,6 @@ class Creation:
 
 
 Rule = Callable[[Creation], Fault | None]
-
-# --- creating --------------------------------------------------------------------------------------------------------
 
 
 def volume_is_there(asked: Creation) -> Fault | None:
@@ -159,28 +157,3 @@ def list_command(namespace: str, volume: str) -> str:
 
 def spelled(count: int) -> str:
     return spell("storage", Quantity.of(count))
-
-
-# --- editing ---------------------------------------------------------------------------------------------------------
-
-
-def edit_fault(old: Snapshot, new: Snapshot) -> Fault | None:
-    """What was asked for, and of which volume, stands. What is not there yet may be added once."""
-    for name, before, after in (
-        ("volume", old.spec.volume, new.spec.volume),
-        ("createSnapshot", old.spec.create_snapshot, new.spec.create_snapshot),
-        ("labels", old.spec.labels or {}, new.spec.labels or {}),
-    ):
-        if before != after:
-            return Fault(
-                f"spec.{name}", f"cannot be changed, from {before!r} to {after!r}; delete the snapshot and create another"
-            )
-    was, label = (one.metadata.labels.get(VOLUME_LABEL) for one in (old, new))
-    if was != label and (was is not None or label != new.spec.volume):
-        return Fault(f"metadata.labels[{VOLUME_LABEL}]", f"cannot be changed: it is the snapshot's volume, {new.spec.volume!r}")
-    owner = volume_reference(old.metadata)
-    if owner is not None and volume_reference(new.metadata) != owner:
-        return Fault("metadata.ownerReferences", f"the one to volume {owner.name} (uid {owner.uid}) cannot be changed")
-    if FINALIZER in old.metadata.finalizers and FINALIZER not in new.metadata.finalizers and not is_deleting(new.metadata):
-        return Fault("metadata.finalizers", f"{FINALIZER} cannot be taken off a snapshot that is not being deleted: delete it")
-    return None

@@ -1,4 +1,4 @@
-"""admissionregistration.k8s.io: webhook configurations, as far as they are read back. They are written by apply alone."""
+"""admissionregistration.k8s.io: webhook configurations, as far as they are read back, and policies. Both are applied."""
 
 from __future__ import annotations
 
@@ -27,5 +27,11 @@ def _kind(kind: str, plural: str) -> Kind[WebhookConfiguration]:
     )
 
 
+def _policy_kind(kind: str, plural: str) -> Kind[Object]:
+    return Kind("admissionregistration.k8s.io", "v1", kind, plural, Object, namespaced=False, whole=False, status=False)
+
+
+POLICIES: Final = _policy_kind("ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+POLICY_BINDINGS: Final = _policy_kind("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
 MUTATING_WEBHOOKS: Final = _kind("MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
 VALIDATING_WEBHOOKS: Final = _kind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")

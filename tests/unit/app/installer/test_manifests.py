@@ -14,6 +14,7 @@ from ullage.app.installer.roles import roles
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.crds.definitions import crd_of, is_ours
 from ullage.kube.kinds import Kind, Object
+from ullage.kube.policies import Demand, Policy
 from ullage.kube.slices import Part, Slice, Write
 
 Json = dict[str, Any]
@@ -54,6 +55,27 @@ def test_the_digest_moves_with_the_content() -> None:
 def test_which_definitions_are_made(foreign: bool, brought: dict[str, bool]) -> None:
     found = definitions((SLICE,), foreign=foreign)
     assert {manifest.name: manifest.brought for manifest in found} == brought
+
+
+def test_a_policy_comes_with_a_binding_that_puts_it_in_force_and_our_own_are_not_held_to_it() -> None:
+    policy = Policy(name="kept", kinds=(BARRELS,), demands=(Demand("object.spec == oldObject.spec", "the spec stays"),))
+    found = {one.kind.kind: one.body for one in manifests((Slice(name="barrels", policies=(policy,)),)) if one.name == "kept"}
+    assert found["ValidatingAdmissionPolicyBinding"]["spec"] == {"policyName": "kept", "validationActions": ["Deny"]}
+    spec = found["ValidatingAdmissionPolicy"]["spec"]
+    assert spec["failurePolicy"] == "Fail"
+    assert spec["matchConstraints"]["resourceRules"] == [
+        {
+            "apiGroups": [BARRELS.group],
+            "apiVersions": [BARRELS.version],
+            "operations": ["UPDATE"],
+            "resources": [BARRELS.plural],
+            "scope": "Namespaced",
+        }
+    ]
+    assert [one["message"] for one in spec["validations"]] == ["the spec stays"]
+    (condition,) = spec["matchConditions"]
+    for account in ("controller", "webhook", "world"):
+        assert f"'system:serviceaccount:ullage-system:{account}'" in condition["expression"]
 
 
 def test_two_slices_that_name_a_kind_give_one_definition() -> None:
