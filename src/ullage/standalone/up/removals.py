@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ullage.standalone.up.data_directory import LOCK
+from ullage.local_servers import LOCK
 
 PROGRAM: Final = Path(__file__).parents[2]  # the package `ullage`
 LOOK_SECONDS: Final = 5.0
