@@ -72,6 +72,13 @@ class CertificateRotation:
         self._told: tuple[str, ...] = ()  # whose entries were told of
         self.published: Published | None = None  # as read last
 
+    @property
+    def bundle(self) -> bytes:
+        """The authorities that clients have to trust now. Raises LookupError before there is a certificate."""
+        if self._current is None:
+            raise LookupError("there is no certificate yet")
+        return self._current.bundle
+
     async def open(self) -> None:
         """Makes the certificate that is to be served: from the Secret, which the first replica creates."""
         nothing = Published({}, frozenset(), ())  # registered or not, a certificate comes first

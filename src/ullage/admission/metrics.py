@@ -30,6 +30,11 @@ class Metrics:
         )
         self.arriving.set(float("nan"))
         self.selftests = Counter("ullage_webhook_selftests", "Self-tests by result", ["result"], registry=self.registry)
+        self.restored = Counter(
+            "ullage_webhook_restored",
+            "Hooks put back that were taken out of another cluster",
+            registry=self.registry,
+        )
         self.expires = Gauge(
             "ullage_webhook_certificate_expires_timestamp_seconds", "End of the certificate in use", registry=self.registry
         )

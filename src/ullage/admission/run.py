@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ullage.admission.callers import Callers
 from ullage.admission.certificate_rotation import CertificateRotation, SecretName
 from ullage.admission.certificates import Terms
+from ullage.admission.elsewhere import Elsewhere, ElsewhereRegistration
 from ullage.admission.endpoint import Check, Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import Address, ByUrl, Registration
@@ -39,6 +39,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     address: Address | None = None
+    address_elsewhere: ByUrl | None = None  # how those of other clusters do, where that is another
     namespace: str = "ullage-system"
     name: str = "ullage"  # of the configurations
     secret: str = "ullage-webhook-tls"
@@ -65,10 +66,10 @@ async def run_webhook(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     serves: Callable[[str, int], None] | None = None,
-    callers: Callers | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> None:
     """Serves the hooks until `stop` is set. `checks` are what readiness waits for besides the certificate (caches synced).
-    `serves` is called with host and port once everything is registered. Without `callers` no other cluster is answered."""
+    `serves` is called with host and port once everything is registered. Without `elsewhere` no other cluster is answered."""
     clock, metrics = clock or SystemClock(), metrics or Metrics()
     # Replicas on one machine share the port. It does not listen yet: a connection that is dealt to a replica without a
     # certificate would hang.
@@ -87,7 +88,11 @@ async def run_webhook(
         )
         ready = {"certificate": lambda: certificate.loaded, **(checks or {})}
         endpoint = Endpoint(
-            (*_own(hooks, settings), *_elsewhere(hooks)), metrics=metrics, clock=clock, checks=ready, callers=callers
+            (*_own(hooks, settings), *_elsewhere(hooks)),
+            metrics=metrics,
+            clock=clock,
+            checks=ready,
+            callers=elsewhere.callers if elsewhere else None,
         )
         if not await done_before(stop, rotation.open()):
             return
@@ -97,22 +102,38 @@ async def run_webhook(
             if await _ready(ready, stop) and await done_before(stop, rotation.register()):
                 if serves is not None:
                     serves(settings.host, settings.port)
-                await _work([rotation.run(settings.look_every), test.run(settings.test_every)], server, stop=stop)
+                jobs = [rotation.run(settings.look_every), test.run(settings.test_every)]
+                if elsewhere is not None:
+                    others = ElsewhereRegistration(
+                        _elsewhere(hooks),
+                        elsewhere,
+                        name=f"{settings.name}-elsewhere",  # there may be one of us in that cluster too
+                        address=settings.address_elsewhere or _address(settings),
+                        bundle=lambda: rotation.bundle,
+                        metrics=metrics,
+                    )
+                    jobs.append(others.run(settings.look_every))
+                await _work(jobs, server, stop=stop)
 
 
 def _rotation(
     hooks: Sequence[Hook], client: Client, *, settings: Settings, certificate: Certificate, metrics: Metrics, clock: Clock
 ) -> CertificateRotation:
-    address = settings.address or ByUrl(f"https://{_literal(settings.host)}:{settings.port}")
+    address, elsewhere = _address(settings), settings.address_elsewhere
+    hosts = (*address.hosts, *(elsewhere.hosts if elsewhere else ()), *settings.terms.hosts)
     return CertificateRotation(
         client,
         certificate,
         secret_name=SecretName(settings.namespace, settings.secret),
-        terms=replace(settings.terms, hosts=tuple(dict.fromkeys((*address.hosts, *settings.terms.hosts)))),
+        terms=replace(settings.terms, hosts=tuple(dict.fromkeys(hosts))),
         registered=Registration(settings.name, _own(hooks, settings), address),
         metrics=metrics,
         clock=clock,
     )
+
+
+def _address(settings: Settings) -> Address:
+    return settings.address or ByUrl(f"https://{_literal(settings.host)}:{settings.port}")
 
 
 def _own(hooks: Sequence[Hook], settings: Settings) -> tuple[Hook, ...]:

@@ -1,7 +1,7 @@
 """What the runtime tells Prometheus: one place for names, labels and buckets.
 
 Depths, counts and ages are read when somebody scrapes, so an event costs no bookkeeping. Labels name controllers and kinds,
-never objects: their number does not grow with the cluster.
+never objects: their number does not grow with the cluster. `cluster` is empty for our own.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ class QueueGauges:
 
 @dataclass(frozen=True, slots=True)
 class CacheGauges:
-    """What can be asked of a cache at any time. Caches of one kind with different selectors show as one."""
+    """What can be asked of a cache at any time. Caches of one kind in one cluster with different selectors show as one."""
 
     kind: str
+    cluster: str  # empty: our own
     objects: Callable[[], int]
     age: Callable[[], float | None]  # seconds since the server was last heard; None: the kind is not served
     synced: Callable[[], bool]
@@ -55,18 +56,23 @@ class Metrics:
             buckets=LATENCY_BUCKETS,
             registry=self.registry,
         )
-        self.cache_events = Counter("ullage_cache_events", "Changes that a watch brought", ["kind"], registry=self.registry)
+        self.cache_events = Counter(
+            "ullage_cache_events", "Changes that a watch brought", ["kind", "cluster"], registry=self.registry
+        )
         self.cache_syncs = Counter(
             "ullage_cache_syncs",
             "Times that a kind was read whole: once, unless history was lost",
-            ["kind"],
+            ["kind", "cluster"],
             registry=self.registry,
         )
         self.cache_failures = Counter(
-            "ullage_cache_failures", "Lists and watches that failed and were tried again", ["kind"], registry=self.registry
+            "ullage_cache_failures",
+            "Lists and watches that failed and were tried again",
+            ["kind", "cluster"],
+            registry=self.registry,
         )
         self.handler_errors = Counter(
-            "ullage_cache_handler_errors", "Exceptions that a handler raised", ["kind"], registry=self.registry
+            "ullage_cache_handler_errors", "Exceptions that a handler raised", ["kind", "cluster"], registry=self.registry
         )
         self._live = _Live()
         self.registry.register(self._live)
@@ -76,6 +82,14 @@ class Metrics:
 
     def show_cache(self, gauges: CacheGauges) -> None:
         self._live.caches.append(gauges)
+
+    def forget(self, cluster: str) -> None:
+        """A cluster is not followed any more, or is followed anew."""
+        kinds = {cache.kind for cache in self._live.caches if cache.cluster == cluster}
+        self._live.caches = [cache for cache in self._live.caches if cache.cluster != cluster]
+        for counter in (self.cache_events, self.cache_syncs, self.cache_failures, self.handler_errors):
+            for kind in kinds:
+                counter.remove(kind, cluster)
 
 
 class _Live(Collector):
@@ -102,14 +116,17 @@ class _Live(Collector):
         yield from (depth, waiting, running)
 
     def _collect_caches(self) -> Iterator[Metric]:
-        objects = GaugeMetricFamily("ullage_cache_objects", "Objects held", labels=["kind"])
-        synced = GaugeMetricFamily("ullage_cache_synced", "1 once everything was read", labels=["kind"])
-        age = GaugeMetricFamily("ullage_cache_age_seconds", "Since the server was last heard of", labels=["kind"])
-        for kind in sorted({cache.kind for cache in self.caches}):
-            same = [cache for cache in self.caches if cache.kind == kind]
-            objects.add_metric([kind], sum(cache.objects() for cache in same))
-            synced.add_metric([kind], float(all(cache.synced() for cache in same)))
+        labels = ["kind", "cluster"]
+        objects = GaugeMetricFamily("ullage_cache_objects", "Objects held", labels=labels)
+        synced = GaugeMetricFamily("ullage_cache_synced", "1 once everything was read", labels=labels)
+        age = GaugeMetricFamily("ullage_cache_age_seconds", "Since the server was last heard of", labels=labels)
+        found: dict[tuple[str, str], list[CacheGauges]] = {}
+        for cache in self.caches:
+            found.setdefault((cache.kind, cache.cluster), []).append(cache)
+        for place, same in sorted(found.items()):
+            objects.add_metric(place, sum(cache.objects() for cache in same))
+            synced.add_metric(place, float(all(cache.synced() for cache in same)))
             ages = [seconds for cache in same if (seconds := cache.age()) is not None]
             if ages:
-                age.add_metric([kind], max(ages))
+                age.add_metric(place, max(ages))
         yield from (objects, synced, age)

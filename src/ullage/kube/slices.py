@@ -16,6 +16,8 @@ from typing import Any, Generic, Literal, TypeVar
 from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
+from ullage.kube.clusters.cluster import Cluster
+from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
@@ -54,6 +56,22 @@ class Wiring:
         self._caches: dict[tuple[Kind[Any], str, str, str], Cache[Any]] = {}
         self._declared: frozenset[Kind[Any]] = frozenset()
         self._shared: dict[Callable[[Wiring], Any], Any] = {}
+        self._clusters: Clusters | None = None
+
+    @property
+    def clusters(self) -> Clusters:
+        """The other clusters that this process follows, for parts that say what they watch `elsewhere`."""
+        if self._clusters is None:
+            self._clusters = Clusters(self.client.beside, clock=self.clock, metrics=self.metrics)
+            self.hold(self._clusters)
+        return self._clusters
+
+    def cluster(self, name: str) -> Cluster:
+        """Client and caches in another cluster. Raises LookupError while there are no credentials for it."""
+        found = self._clusters.get(name) if self._clusters else None
+        if found is None:
+            raise LookupError(f"cluster {name}: it is not followed, or its kubeconfig cannot be used")
+        return found
 
     @property
     def caches(self) -> list[Cache[Any]]:
@@ -130,6 +148,8 @@ class Wiring:
     def made(self, part: Part[M]) -> list[M]:
         """What a part's factory makes of this wiring."""
         self._declared = frozenset(part.watches)
+        if part.elsewhere:
+            self.clusters.watch(*part.elsewhere)
         try:
             return list(part.make(self))
         finally:
@@ -144,6 +164,7 @@ class Part(Generic[M]):
     watches: tuple[Kind[Any], ...] = ()
     writes: tuple[Write, ...] = ()
     events: bool = False  # writes Events on objects
+    elsewhere: tuple[Kind[Any], ...] = ()  # watched in other clusters, with the rights that their kubeconfigs give
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

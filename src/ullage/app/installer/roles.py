@@ -23,6 +23,7 @@ LEASE: Final = "ullage-controller"
 REGISTRATION: Final = "ullage"
 CERTIFICATE: Final = "ullage-webhook-tls"
 CONDITION: Final = "ullage-webhook-status"
+CALLERS: Final = "ullage-webhook-callers"  # the key to the paths under which other clusters ask
 WATCHING: Final = ("get", "list", "watch")
 
 
@@ -53,6 +54,8 @@ class Role:
 def roles(slices: Sequence[Slice], *, world: Slice | None = None) -> list[Role]:
     """`world` plays the parts of a cluster's own controllers, as somebody else than ours."""
     found = [_leading(), _certificate(), _registration()]
+    if any(part.elsewhere for one in slices for part in (one.shared, one.hooks) if part is not None):
+        found.append(Role("ullage:webhook:callers", WEBHOOK, (Rule("", ("secrets",), ("get",), (CALLERS,)),), here=True))
     if world is not None and world.controllers is not None:
         found.append(Role(f"ullage:{WORLD}", WORLD, tuple(rules_of(world.controllers))))
     for one in slices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,8 +11,10 @@ from prometheus_client import CollectorRegistry
 
 from ullage.admission import metrics as admission_metrics
 from ullage.admission import run as admission
+from ullage.admission.callers import Callers, read_key
+from ullage.admission.elsewhere import Elsewhere
 from ullage.app.installer.manifests import NAMESPACE
-from ullage.app.installer.roles import CERTIFICATE, CONDITION, REGISTRATION
+from ullage.app.installer.roles import CALLERS, CERTIFICATE, CONDITION, REGISTRATION
 from ullage.app.processes.lifecycle import Serves, user_agent
 from ullage.errors import Terminal
 from ullage.kube.cache.cache import Cache
@@ -51,6 +54,7 @@ async def run_webhook(
         wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry))
         hooks = wiring.hooks(slices)
         refuse_self_locking(hooks)
+        elsewhere = await _elsewhere(wiring) if any(hook.elsewhere for hook in hooks) else None
         async with wiring.holding(stop):
             serve = admission.run_webhook(
                 hooks,
@@ -60,6 +64,7 @@ async def run_webhook(
                 checks=_cache_checks(wiring.caches),
                 metrics=admission_metrics.Metrics(registry),
                 serves=lambda host, port: serves(port) if serves else None,
+                elsewhere=elsewhere,
             )
             try:
                 await _beside(wiring.caches, serve)
@@ -77,7 +82,7 @@ def refuse_self_locking(hooks: Iterable[Hook]) -> None:
     could get it back up."""
     for hook in hooks:
         excluded = NAMESPACE in hook.not_in or (hook.only_in and NAMESPACE not in hook.only_in)
-        if hook.failure_policy == "Ignore" or excluded:
+        if hook.failure_policy == "Ignore" or hook.elsewhere or excluded:
             continue
         for target in hook.targets:
             for group, resource in sorted(_NEEDED):
@@ -86,6 +91,19 @@ def refuse_self_locking(hooks: Iterable[Hook]) -> None:
                     raise ValueError(
                         f"hook {hook.name}: {resource} in {NAMESPACE} are needed to serve it; exclude that namespace"
                     )
+
+
+async def _elsewhere(wiring: Wiring) -> Elsewhere:
+    """How other clusters ask: all that are followed, whether or not they can be reached."""
+    clusters, news = wiring.clusters, asyncio.Event()
+    key = await read_key(wiring.client, namespace=NAMESPACE, name=CALLERS, new=secrets.token_bytes)
+    clusters.handle(lambda name, cluster: news.set())
+
+    def clients() -> dict[str, Client]:
+        found = {name: clusters.get(name) for name in clusters.names}
+        return {name: cluster.client for name, cluster in found.items() if cluster is not None}
+
+    return Elsewhere(callers=Callers(key, clusters.__contains__), clients=clients, news=news)
 
 
 def _cache_checks(caches: Iterable[Cache[Any]]) -> Mapping[str, Callable[[], bool]]:

@@ -46,12 +46,14 @@ class Cache(Generic[T]):
         jitter: Callable[[], float] = random.random,
         metrics: Metrics | None = None,
         timing: WatchTiming | None = None,
+        cluster: str = "",
     ) -> None:
-        """Of all namespaces, or of one; of all objects, or of those that the selectors choose. `jitter` gives 0 to 1."""
+        """Of all namespaces, or of one; of all objects, or of those that the selectors choose. `jitter` gives 0 to 1;
+        `cluster` is where the client reads, where that is not our own."""
         self.kind = kind
         self._whole = not (namespace or labels or fields)
         self.synced = asyncio.Event()
-        self._contents: _Contents[T] = _Contents(kind.name, self.synced, metrics or Metrics())
+        self._contents: _Contents[T] = _Contents(kind.name, self.synced, metrics or Metrics(), cluster=cluster)
         self._clock = clock or SystemClock()
         self._follower = Reflector(
             client,
@@ -63,7 +65,7 @@ class Cache(Generic[T]):
         )
         contents = self._contents
         if metrics is not None:
-            metrics.show_cache(CacheGauges(kind.name, contents.objects.__len__, self.age, self.synced.is_set))
+            metrics.show_cache(CacheGauges(kind.name, cluster, contents.objects.__len__, self.age, self.synced.is_set))
 
     async def run(self) -> None:
         """Follows the server until it is cancelled."""
@@ -134,7 +136,7 @@ class Cache(Generic[T]):
 class _Contents(Generic[T]):
     """What a cache holds and whom it tells. Every method but `reached` runs from start to end with nothing in between."""
 
-    def __init__(self, name: str, synced: asyncio.Event, metrics: Metrics) -> None:
+    def __init__(self, name: str, synced: asyncio.Event, metrics: Metrics, *, cluster: str) -> None:
         self.name = name
         self.objects: Indexer[T] = Indexer()
         self.served = True
@@ -146,10 +148,10 @@ class _Contents(Generic[T]):
         self._pool = Pool()
         self._handlers: list[Handler[T]] = []
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._count_event = metrics.cache_events.labels(name).inc
-        self._count_sync = metrics.cache_syncs.labels(name).inc
-        self._count_failure = metrics.cache_failures.labels(name).inc
-        self._count_handler_error = metrics.handler_errors.labels(name).inc
+        self._count_event = metrics.cache_events.labels(name, cluster).inc
+        self._count_sync = metrics.cache_syncs.labels(name, cluster).inc
+        self._count_failure = metrics.cache_failures.labels(name, cluster).inc
+        self._count_handler_error = metrics.handler_errors.labels(name, cluster).inc
 
     # --- from the reflector ---
 
@@ -197,6 +199,7 @@ class _Contents(Generic[T]):
     def trust(self) -> None:
         self.session += self.doubtful
         self.doubtful = False
+        self.error = None
 
     def missing(self, version: str) -> None:
         """Its objects went with it, and at this version there was none."""

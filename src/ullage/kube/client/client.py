@@ -46,6 +46,7 @@ class Client:
     ) -> None:
         self.config = config
         self._transport = Transport(config, user_agent=user_agent, retries=retries, clock=clock)
+        self._user_agent = user_agent
         self._guard = guard
 
     async def __aenter__(self) -> Self:
@@ -58,8 +59,13 @@ class Client:
     def guarded(self, guard: Guard | None) -> Client:
         """The same connections with another guard (None: no guard). It is open as long as the client it came from."""
         twin = object.__new__(type(self))
-        twin.config, twin._transport, twin._guard = self.config, self._transport, guard
+        twin.config, twin._transport, twin._user_agent = self.config, self._transport, self._user_agent
+        twin._guard = guard
         return twin
+
+    def beside(self, config: Config) -> Client:
+        """A client of another cluster, under the same guard. It is opened and closed by itself."""
+        return Client(config, user_agent=self._user_agent, guard=self._guard)
 
     # -- reading
 

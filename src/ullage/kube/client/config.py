@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from ullage.kube.client import exec_plugin, proxy
+from ullage.kube.client import exec_plugin, foreign, proxy
 from ullage.kube.client.exec_plugin import ExecPlugin
-from ullage.kube.client.kubeconfig import BadConfig, Choice, Cluster, Exec, Sourced, User, merge
+from ullage.kube.client.kubeconfig import BadConfig, Choice, ClusterEntry, Exec, Sourced, User, merge
 
 __all__ = ["BadConfig", "Config", "Impersonation"]
 
@@ -89,6 +89,11 @@ class Config:
         return cls._from_choice(merged.choose(context), environ)
 
     @classmethod
+    def foreign(cls, kubeconfig: bytes, *, where: str, environ: Mapping[str, str] | None = None) -> Self:
+        """From a kubeconfig that somebody else wrote; it may name nothing of this machine (`foreign.py`)."""
+        return cls._from_choice(foreign.choose(kubeconfig, where), os.environ if environ is None else environ)
+
+    @classmethod
     def in_cluster(cls, environ: Mapping[str, str], directory: Path | None = None) -> Self:
         """The API server that a pod is told of, and the pod's service account."""
         directory = directory or SERVICE_ACCOUNT
@@ -143,7 +148,7 @@ def _paths(kubeconfig: str | PathLike[str] | None, environ: Mapping[str, str]) -
     return named or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
 
 
-def _server(cluster: Sourced[Cluster]) -> str:
+def _server(cluster: Sourced[ClusterEntry]) -> str:
     server = cluster.value.server.rstrip("/")
     try:
         parts = urlsplit(server)
@@ -157,7 +162,7 @@ def _server(cluster: Sourced[Cluster]) -> str:
     return server
 
 
-def _proxy(cluster: Sourced[Cluster]) -> str:
+def _proxy(cluster: Sourced[ClusterEntry]) -> str:
     url = cluster.value.proxy_url
     if url and urlsplit(url).scheme not in {"http", "https"}:
         raise cluster.bad("proxy-url", "only http:// and https:// proxies are supported")
@@ -171,7 +176,7 @@ def _environments_proxy(server: str, environ: Mapping[str, str]) -> str:
     return url
 
 
-def _authority(cluster: Sourced[Cluster]) -> dict[str, Any]:
+def _authority(cluster: Sourced[ClusterEntry]) -> dict[str, Any]:
     name, value = "certificate-authority", cluster.value
     if value.ca_file and value.ca_data:
         raise cluster.bad(f"{name}-data", f"{name} is given too; only one of them is allowed")
@@ -218,7 +223,7 @@ def _acting_as(user: Sourced[User]) -> Impersonation | None:
     return Impersonation(value.act_as, value.act_as_uid, tuple(value.act_as_groups), extra)
 
 
-def _plugin(user: Sourced[User], cluster: Sourced[Cluster]) -> ExecPlugin | None:
+def _plugin(user: Sourced[User], cluster: Sourced[ClusterEntry]) -> ExecPlugin | None:
     given = user.value.exec
     if given is None:
         return None
@@ -242,7 +247,7 @@ def _plugin(user: Sourced[User], cluster: Sourced[Cluster]) -> ExecPlugin | None
     )
 
 
-def _cluster_info(cluster: Sourced[Cluster], given: Exec) -> Mapping[str, Any] | None:
+def _cluster_info(cluster: Sourced[ClusterEntry], given: Exec) -> Mapping[str, Any] | None:
     """What a plugin that asks for it is told about the cluster, in the plugin protocol's own names."""
     if not given.provide_cluster_info:
         return None

@@ -34,7 +34,7 @@ class Extension(msgspec.Struct):
     extension: Any = None
 
 
-class Cluster(msgspec.Struct):
+class ClusterEntry(msgspec.Struct):
     server: str = ""
     server_name: str = field(name="tls-server-name", default="")
     insecure: bool = field(name="insecure-skip-tls-verify", default=False)
@@ -85,7 +85,7 @@ class Context(msgspec.Struct):
 
 class NamedCluster(msgspec.Struct):
     name: str
-    cluster: Cluster = field(default_factory=Cluster)
+    cluster: ClusterEntry = field(default_factory=ClusterEntry)
 
 
 class NamedUser(msgspec.Struct):
@@ -139,7 +139,7 @@ class Choice:
 
     context: str
     namespace: str
-    cluster: Sourced[Cluster]
+    cluster: Sourced[ClusterEntry]
     user: Sourced[User]
 
 
@@ -147,7 +147,7 @@ class Choice:
 class Merged:
     files: tuple[Path, ...]
     current_context: str
-    clusters: Mapping[str, Sourced[Cluster]]
+    clusters: Mapping[str, Sourced[ClusterEntry]]
     users: Mapping[str, Sourced[User]]
     contexts: Mapping[str, Sourced[Context]]
 
@@ -176,11 +176,18 @@ def read(path: Path) -> File:
         text = path.read_bytes()
     except OSError as error:
         raise BadConfig("kubeconfig", str(path), error.strerror or "cannot be read") from error
+    return parse(text, path)
+
+
+def parse(text: bytes, path: Path) -> File:
+    """What is in a file; `path` is named in errors."""
     try:
         content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:  # its text shows the line that is wrong, which may be a token
         mark = getattr(error, "problem_mark", None)
         raise BadConfig("kubeconfig", str(path), "no valid YAML" + (f" at line {mark.line + 1}" if mark else "")) from None
+    except ValueError:  # of a number or a date that there cannot be
+        raise BadConfig("kubeconfig", str(path), "no valid YAML") from None
     try:
         file = msgspec.convert(without_nulls(content or {}), File)
     except msgspec.ValidationError as error:
@@ -194,13 +201,15 @@ def read(path: Path) -> File:
 
 def merge(paths: Sequence[Path]) -> Merged:
     """All files as one. Those that do not exist are left out, since a list in KUBECONFIG may name some to come."""
-    clusters: dict[str, Sourced[Cluster]] = {}
+    return merged({path: read(path) for path in dict.fromkeys(paths) if path.exists()})
+
+
+def merged(files: Mapping[Path, File]) -> Merged:
+    clusters: dict[str, Sourced[ClusterEntry]] = {}
     users: dict[str, Sourced[User]] = {}
     contexts: dict[str, Sourced[Context]] = {}
     current = ""
-    present = tuple(path for path in dict.fromkeys(paths) if path.exists())
-    for path in present:
-        file = read(path)
+    for path, file in files.items():
         current = current or file.current_context
         for c in file.clusters:
             clusters.setdefault(c.name, Sourced(c.cluster, path, f"clusters[{c.name}].cluster"))
@@ -208,7 +217,7 @@ def merge(paths: Sequence[Path]) -> Merged:
             users.setdefault(u.name, Sourced(u.user, path, f"users[{u.name}].user"))
         for x in file.contexts:
             contexts.setdefault(x.name, Sourced(x.context, path, f"contexts[{x.name}].context"))
-    return Merged(present, current, clusters, users, contexts)
+    return Merged(tuple(files), current, clusters, users, contexts)
 
 
 def _refuse_twins(path: Path, place: str, names: Sequence[str]) -> None:

@@ -10,16 +10,19 @@ so all processes must agree which those are.
     …
     charged = registry_of(wiring).registered(SNAPSHOTS)
     return await charged.decide(review, next_step="ullage snapshot list")
+
+What is in other clusters is counted there, in as many as there are: `register_elsewhere`, and `place` for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
+from ullage.kube.clusters.cluster import Cluster
 from ullage.kube.controller.controller import Controller
 from ullage.kube.identities import is_own
 from ullage.kube.kinds import Kind, Object
@@ -32,13 +35,15 @@ from ullage.ledger.book import Book
 from ullage.ledger.charges import charge_of
 from ullage.ledger.charging.stamps import stamp_fault
 from ullage.ledger.codec import book_of
+from ullage.ledger.fold import clusters_in
+from ullage.ledger.keys import source_name
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import account_text
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
-from ullage.ledger.service.sources import Sources
+from ullage.ledger.service.sources import Removed, Sources
 from ullage.ledger.service.views import Evaluator, KindView
 
 T = TypeVar("T", bound=Object)
@@ -72,9 +77,9 @@ class Explanation:
 class Charged(Generic[T]):
     """A kind that is charged for, in the hands of its slice."""
 
-    def __init__(self, registry: Registry, kind: Kind[T], evaluator: Evaluator[T]) -> None:
+    def __init__(self, registry: Registry, kind: Kind[T], evaluator_of: Callable[[str], Evaluator[T]]) -> None:
         self.kind = kind
-        self.evaluator = evaluator
+        self.evaluator_of = evaluator_of  # by cluster; the empty name is our own
         self._registry = registry
 
     async def decide(
@@ -90,7 +95,8 @@ class Charged(Generic[T]):
             fault = stamp_fault(review, self.kind, estimate)
             if fault is not None:
                 return fault
-        asked = charge_of(review, self.kind, self.evaluator, past_limit=past_limit and is_own(review))
+        evaluator = self.evaluator_of(review.cluster)
+        asked = charge_of(review, self.kind, evaluator, past_limit=past_limit and is_own(review))
         if asked is None:
             return Decision.allow()
         verdict = await self._registry.service.decide(asked.ledger, asked.charge, deadline=review.deadline)
@@ -100,13 +106,14 @@ class Charged(Generic[T]):
         """The book of a ledger as this process last saw it, to be read only; None where there is no ledger."""
         return self._registry.look(ledger)
 
-    def explain(self, obj: T) -> Explanation:
+    def explain(self, obj: T, *, cluster: str = "") -> Explanation:
         """What an object takes, of what."""
-        ledger = self.evaluator.ledger_of(obj)
+        evaluator = self.evaluator_of(cluster)
+        ledger = evaluator.ledger_of(obj)
         if not ledger:
             return Explanation("")
         try:
-            takes = self.evaluator.takes(obj)
+            takes = evaluator.takes(obj)
         except Exception as error:  # what an object takes may be unreadable in any way
             return Explanation(ledger, problem=str(error))
         found = self.look(ledger)
@@ -129,13 +136,57 @@ class Registry:
 
     def register(self, kind: Kind[T], evaluator: Evaluator[T]) -> Charged[T]:
         """Has objects of a kind counted, all of them. To be called while a part is made that declares to watch the kind."""
+        charged = self._registered(kind, lambda cluster: evaluator)
+        wiring = self._wiring
+        self._sources.add(KindView(wiring.cache(kind), evaluator, client=wiring.client, clock=wiring.clock))
+        return charged
+
+    def register_elsewhere(
+        self, kind: Kind[T], evaluator_of: Callable[[str], Evaluator[T]], *, removed: Removed, complete: Callable[[], bool]
+    ) -> Charged[T]:
+        """Has objects of a kind counted in other clusters, all that are followed (`Wiring.clusters`) and placed. To be called
+        while a part is made that declares to watch the kind `elsewhere`.
+
+        `removed` tells whether a cluster was removed on purpose: it has to ask the API itself, since a cache may not have heard
+        yet of one that came. `complete` says when all clusters have been placed that were there at first: that of the cache
+        which they come from has synced, say. Until then no ledger is counted.
+        """
+        charged = self._registered(kind, evaluator_of)
+        self._sources.count_elsewhere(kind.name, removed, complete=complete)
+
+        def follow(name: str, cluster: Cluster | None) -> None:
+            if cluster is None:
+                self._sources.drop(source_name(kind.name, name))
+                return
+            cache, client = cluster.cache(kind), cluster.client
+            self._sources.add(KindView(cache, evaluator_of(name), client=client, cluster=name, clock=self._wiring.clock))
+
+        self._wiring.clusters.handle(follow)
+        return charged
+
+    def place(self, cluster: str, ledgers: Iterable[str], *, asked: bool = True) -> None:
+        """Says which ledgers have objects in a cluster. They are not exact until it is counted, and that is not before all
+        requests there are `asked` about. Whether it can be reached does not matter, nor whether its kubeconfig can be read."""
+        self._sources.place(cluster, ledgers, asked=asked)
+
+    def displace(self, cluster: str) -> None:
+        """The cluster is not among those that are counted any more. What ledgers have of it goes when whoever recounts them has
+        been told that it was `removed`."""
+        self._sources.displace(cluster)
+
+    def ledgers_with(self, cluster: str) -> list[str]:
+        """The ledgers that still have something of a cluster, as this process last saw them. Another cluster may get its name
+        when there are none: to hold the object that stands for it until then is what finalizers are for."""
+        found = self._ledgers.items() if self._ledgers else []
+        now = self._wiring.clock.now()
+        return sorted(one.metadata.name for one in found if cluster in clusters_in(book_of(one, now=now)))
+
+    def _registered(self, kind: Kind[T], evaluator_of: Callable[[str], Evaluator[T]]) -> Charged[T]:
         if self._service is not None:
             raise RuntimeError(f"{kind.name}: registered too late, the ledgers are served already; register in `shared`")
         if kind in self._charged:
             raise ValueError(f"{kind.name}: registered twice; whose charge would be booked?")
-        wiring, charged = self._wiring, Charged(self, kind, evaluator)
-        self._sources.add(KindView(wiring.cache(kind), evaluator, client=wiring.client, clock=wiring.clock))
-        self._charged[kind] = charged
+        charged = self._charged[kind] = Charged(self, kind, evaluator_of)
         return charged
 
     def registered(self, kind: Kind[T]) -> Charged[T]:

@@ -303,7 +303,8 @@ async def test_one_handlers_bug_is_not_the_others() -> None:
     await asyncio.wait_for(api.idle.wait(), 10)
     running.cancel()
     assert len(listener.view) == len(cache) == 2
-    assert b'ullage_cache_handler_errors_total{kind="things.test.ullage.io"} 2.0' in generate_latest(metrics.registry)
+    text = generate_latest(metrics.registry)
+    assert b'ullage_cache_handler_errors_total{cluster="",kind="things.test.ullage.io"} 2.0' in text
 
 
 async def test_a_handler_that_comes_late_is_told_of_what_is_there() -> None:
@@ -435,4 +436,4 @@ async def test_what_prometheus_is_told() -> None:
         clock.advance(7.0)
         text = generate_latest(metrics.registry).decode()
     for line in ("objects", "2.0"), ("age_seconds", "7.0"), ("synced", "1.0"), ("syncs_total", "2.0"), ("events_total", "1.0"):
-        assert f'ullage_cache_{line[0]}{{kind="things.test.ullage.io"}} {line[1]}' in text
+        assert f'ullage_cache_{line[0]}{{cluster="",kind="things.test.ullage.io"}} {line[1]}' in text

@@ -1,0 +1,109 @@
+"""Hooks in other clusters: registered where they can be, put back where somebody took them out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from tests.unit.admission.builders import FakeApi
+from ullage.admission.callers import Callers
+from ullage.admission.elsewhere import Elsewhere, ElsewhereRegistration
+from ullage.admission.metrics import Metrics
+from ullage.admission.registration import ByUrl
+from ullage.kube.builtin.core import CONFIG_MAPS
+from ullage.kube.errors import Unavailable
+from ullage.kube.review import Decision, Hook, Review, Target
+
+PLACE = ("ValidatingWebhookConfiguration", "ullage-elsewhere")
+
+
+async def allow(review: Review) -> Decision:
+    return Decision.allow()
+
+
+class Scene:
+    def __init__(self, *clusters: str) -> None:
+        self.apis = {name: FakeApi() for name in clusters}
+        self.metrics = Metrics()
+        self.callers = Callers(b"k" * 32, lambda cluster: True)
+        self.news = asyncio.Event()
+        self.bundle = b"PEM"
+        hook = Hook(name="guard", phase="validate", targets=(Target.of(CONFIG_MAPS, "CREATE"),), answer=allow, elsewhere=True)
+        self.registration = ElsewhereRegistration(
+            [hook],
+            Elsewhere(
+                callers=self.callers,
+                clients=lambda: {name: api.client for name, api in self.apis.items()},
+                news=self.news,
+            ),
+            name=PLACE[1],
+            address=ByUrl("https://seed.example.com"),
+            bundle=lambda: self.bundle,
+            metrics=self.metrics,
+        )
+
+    def url(self, cluster: str) -> str:
+        found: str = self.apis[cluster].objects[PLACE]["webhooks"][0]["clientConfig"]["url"]
+        return found
+
+
+async def test_every_cluster_gets_a_path_of_its_own() -> None:
+    scene = Scene("far", "near")
+    await scene.registration.round()
+    for cluster in ("far", "near"):
+        token = scene.callers.caller(cluster).token
+        assert scene.url(cluster) == f"https://seed.example.com/hooks/guard/clusters/{cluster}/{token}"
+
+
+async def test_what_somebody_took_out_is_put_back_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene("far", "near")
+    await scene.registration.round()
+    assert caplog.text == ""
+    del scene.apis["far"].objects[PLACE]
+    await scene.registration.round()
+    assert PLACE in scene.apis["far"].objects
+    assert scene.metrics.registry.get_sample_value("ullage_webhook_restored_total") == 1
+    assert "hooks were taken out of a cluster" in caplog.text
+
+
+async def test_a_new_authority_is_told_to_all() -> None:
+    scene = Scene("far")
+    await scene.registration.round()
+    before = scene.apis["far"].objects[PLACE]["webhooks"][0]["clientConfig"]["caBundle"]
+    scene.bundle = b"PEM, and another"
+    await scene.registration.round()
+    assert scene.apis["far"].objects[PLACE]["webhooks"][0]["clientConfig"]["caBundle"] != before
+
+
+async def test_a_cluster_that_cannot_be_reached_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    scene = Scene("far", "near")
+    scene.apis["far"].fail = Unavailable("no connection")
+    await scene.registration.round()
+    assert PLACE not in scene.apis["far"].objects
+    assert PLACE in scene.apis["near"].objects
+    await scene.registration.round()
+    assert PLACE in scene.apis["far"].objects
+    tokens = [scene.callers.caller(name).token for name in scene.apis]
+    assert not any(token in str(vars(record)) for token in tokens for record in caplog.records)
+
+
+async def until_registered(scene: Scene, cluster: str) -> None:
+    for _ in range(100):
+        if PLACE in scene.apis[cluster].objects:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{cluster} is not registered")
+
+
+async def test_a_cluster_that_comes_is_registered_without_waiting_for_the_next_round() -> None:
+    scene = Scene("near")
+    running = asyncio.create_task(scene.registration.run(every=3600))
+    await until_registered(scene, "near")
+    scene.apis["far"] = FakeApi()
+    scene.news.set()
+    await until_registered(scene, "far")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
