@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,6 +147,24 @@ class EmbeddedServer:
             if self._parent_end is not None:
                 os.close(self._parent_end)
                 self._parent_end = None
+
+    def back_up(self) -> None:
+        """Keeps what the server has now, while it does not run."""
+        self.kill()
+        shutil.rmtree(self._backup, ignore_errors=True)
+        shutil.copytree(self.data_dir, self._backup)
+        self.start()
+
+    def restore(self) -> None:
+        """Puts what was kept in the place of what is there."""
+        self.kill()
+        shutil.rmtree(self.data_dir)
+        shutil.copytree(self._backup, self.data_dir)
+        self.start()
+
+    @property
+    def _backup(self) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}-backup")
 
     def control_plane(self) -> ControlPlane:
         return ControlPlane.from_kubeconfig(self.kubeconfig, embedded=True, workdir=self.data_dir.parent)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+import shutil
 import socket
 import ssl
 import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -79,19 +80,43 @@ class RealControlPlane:
         """Returns when the API is served and the controllers work."""
         try:
             self._write_files()
-            self._run("etcd", self._etcd_options())
-            self._run("kube-apiserver", self._apiserver_options())
-            self._wait("kube-apiserver", f"{self.url}/readyz")
-            self._wait("kube-apiserver", f"{self.url}/api/v1/namespaces/default")  # it makes that a moment after it is ready
+            self._serve()
             self._run("kube-controller-manager", self._manager_options())
             self._wait("kube-controller-manager", f"https://127.0.0.1:{self._manager_port}/healthz")
         except BaseException:
             self.stop()
             raise
 
+    def _serve(self) -> None:
+        self._run("etcd", self._etcd_options())
+        self._run("kube-apiserver", self._apiserver_options())
+        self._wait("kube-apiserver", f"{self.url}/readyz")
+        self._wait("kube-apiserver", f"{self.url}/api/v1/namespaces/default")  # it makes that a moment after it is ready
+
     def stop(self) -> None:
         """Leaves no process and no file."""
         self._stack.close()
+
+    def back_up(self) -> None:
+        """Keeps what etcd has now, while nothing runs that would change it."""
+        with self._halted():
+            shutil.rmtree(self.directory / "backup", ignore_errors=True)
+            shutil.copytree(self.directory / "etcd", self.directory / "backup")
+
+    def restore(self) -> None:
+        """Puts what was kept in the place of what is there."""
+        with self._halted():
+            shutil.rmtree(self.directory / "etcd")
+            shutil.copytree(self.directory / "backup", self.directory / "etcd")
+
+    @contextmanager
+    def _halted(self) -> Iterator[None]:
+        for name in ("kube-apiserver", "etcd"):
+            process = self._processes[name]
+            process.kill()
+            process.wait()
+        yield
+        self._serve()
 
     def control_plane(self) -> ControlPlane:
         return ControlPlane.from_kubeconfig(self.kubeconfig, embedded=False, workdir=self.directory)

@@ -23,12 +23,12 @@ from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings, parse_limits
+from ullage.ledger.anew import rebuilt
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Attempt, Observed, Slot
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.keys import key_of
 from ullage.ledger.packing.strings import PackedError
-from ullage.ledger.rebuild import rebuilt
 from ullage.ledger.service import limits as setting
 from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.ledger.service.views import Evaluator, KindView
@@ -204,7 +204,7 @@ async def book_on(client: Client, ledger: Ledger, *, times: int) -> None:
                 ledger = await client.get(KIND, "ns-lab", ledger.metadata.namespace)
 
 
-def put_status(api: Api, namespace: str, change: Json) -> Json:
+def put_status(api: Api, namespace: str, change: Json | None) -> Json:
     """As a writer does it: the whole status, with the version that was read."""
     path = KIND.path(namespace, "ns-lab")
     found = api.get(path).obj
@@ -215,14 +215,58 @@ def observed(view: int) -> Json:
     return {"pods": {"view": view, "time": "2026-01-01T00:00:00Z"}}
 
 
-def test_a_count_never_goes_back_to_an_older_view(served: Api, kubectl: Kubectl) -> None:
+def said(*, epoch: int = 0, anew: Json | None = None, **views: int) -> Json:
+    """A status with counts at these positions. `anew`: the epochs that counts are of."""
+    found = {name.replace("_", "/"): {"view": view, "time": "2026-01-01T00:00:00Z"} for name, view in views.items()}
+    return {"observed": found, "epoch": epoch, "epochs": anew or {}}
+
+
+AT_SEVEN = said(pods=7, pods_east=7, epoch=2, anew={"jobs": 2})
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(AT_SEVEN, id="the same once more"),
+        pytest.param(said(pods=8, pods_east=7, jobs=1, epoch=2), id="later ones, and one more"),
+        pytest.param(said(pods=7, epoch=2), id="a cluster is gone"),
+        pytest.param(said(pods=0, pods_east=7, epoch=3, anew={"pods": 3}), id="one goes back in a new epoch of its own"),
+        pytest.param(said(epoch=3, anew={"pods": 3, "pods/east": 3}), id="all are gone in a new epoch"),
+    ],
+)
+def test_what_may_be_said_after_a_count(served: Api, kubectl: Kubectl, status: Json) -> None:
     kubectl("create", "-f", "-", stdin=ledger({}))
-    put_status(served, kubectl.namespace, {"observed": observed(7)})
-    put_status(served, kubectl.namespace, {"observed": observed(7)})
-    with pytest.raises(AssertionError, match="a count cannot go back to an older view"):
-        put_status(served, kubectl.namespace, {"observed": observed(6)})
-    put_status(served, kubectl.namespace, {"observed": {}})
-    put_status(served, kubectl.namespace, {"observed": observed(1)})
+    put_status(served, kubectl.namespace, AT_SEVEN)
+    put_status(served, kubectl.namespace, status)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        pytest.param(said(pods=6, pods_east=7, epoch=2), "back to an older view", id="an older view"),
+        pytest.param(said(pods=7, pods_east=6, epoch=2), "back to an older view", id="an older view of another cluster"),
+        pytest.param(said(pods_east=7, epoch=2), "back to an older view", id="no view, so that any might come next"),
+        pytest.param({"epoch": 2}, "back to an older view", id="no views at all"),
+        pytest.param(said(pods=6, pods_east=7, epoch=3), "back to an older view", id="a new epoch of nothing"),
+        pytest.param(
+            said(pods=6, pods_east=6, epoch=3, anew={"pods/east": 3}), "back to an older view", id="a new epoch of another"
+        ),
+        pytest.param(
+            said(pods=6, pods_east=7, epoch=2, anew={"pods": 2}), "back to an older view", id="an epoch that is not new"
+        ),
+        pytest.param(
+            said(pods=6, pods_east=7, epoch=4, anew={"pods": 3}), "back to an older view", id="an epoch that is not the last"
+        ),
+        pytest.param(said(pods=7, pods_east=7, epoch=1), "the epoch never goes down", id="an older epoch"),
+        pytest.param(said(pods=7, pods_east=7, epoch=-1), "status.epoch", id="less than no epoch"),
+        pytest.param(None, "what was counted stays", id="nothing left"),
+    ],
+)
+def test_what_may_not_be_said_after_a_count(served: Api, kubectl: Kubectl, status: Json | None, message: str) -> None:
+    kubectl("create", "-f", "-", stdin=ledger({}))
+    put_status(served, kubectl.namespace, AT_SEVEN)
+    with pytest.raises(AssertionError, match=message):
+        put_status(served, kubectl.namespace, status)
 
 
 def test_a_count_of_before_sums_were_packed_is_not_taken_for_nothing(served: Api, kubectl: Kubectl) -> None:

@@ -84,7 +84,7 @@ class BookMachine(RuleBasedStateMachine):
 
     # --- the other cluster ---
 
-    @precondition(lambda self: self.world.far_until is None)
+    @precondition(lambda self: self.world.far_until is None and len(self.world.histories) == 1)
     @rule()
     def remove_cluster(self) -> None:
         self.world.remove_cluster()
@@ -132,6 +132,29 @@ class BookMachine(RuleBasedStateMachine):
     def fold(self, folder: int, ago: int, memory: int, kind: str) -> None:
         at = max(self.world.revision - ago, 0)
         self.world.fold(at, began=max(at - memory, 0), by=self.folders[folder], kind=kind)
+
+    # --- backups ---
+
+    @precondition(lambda self: self.world.revision > 1 and not self.world.far_from and self.world.far_until is None)
+    @rule(ago=st.sampled_from([1, 2, 4, 8]), noticed=st.booleans())
+    def restore(self, ago: int, noticed: bool) -> None:
+        """A server is found to be restored before it has come as far again, or not at all."""
+        for kind in (KIND, JARS, FAR):
+            self.world.fold(by=self.folders[0], kind=kind)
+        self.world.restore(max(self.world.revision - ago, 0))
+        if noticed:
+            self.world.notice(KIND)
+            self.world.notice(JARS)
+            self.world.notice(FAR)
+
+    @rule(folder=st.integers(0, 2), kind=st.sampled_from([KIND, JARS, FAR]))
+    def list_anew(self, folder: int, kind: str) -> None:
+        self.world.list_anew(self.folders[folder], kind)
+
+    @rule(kind=st.sampled_from([KIND, JARS, FAR]))
+    def take_a_view_for_the_server(self, kind: str) -> None:
+        """Somebody who was held up, and takes a server for restored that is not."""
+        self.world.notice(kind, latest=0)
 
     @rule(folder=st.integers(0, 2))
     def ask_removed(self, folder: int) -> None:

@@ -53,7 +53,8 @@ class Count(Value):
     """Up to where the objects of one kind are counted."""
 
     view: int
-    """The position of the kind's watch (a resourceVersion) up to which changes are in the sums. It never goes back."""
+    """The position of the kind's watch (a resourceVersion) up to which changes are in the sums. It goes back only where a new
+    epoch begins, and is 0 until everything was listed anew."""
     time: Annotated[str, _TIME]
     """When it was counted."""
 
@@ -98,6 +99,14 @@ class LedgerStatus(Value):
     exact_from: Annotated[Mapping[str, int], _WHOLE] = {}
     """By kind, the position of its watch from which a count is exact: read after all requests had ended that were admitted
     before `since`. -1: the kind is to be counted, in another cluster, and that position is not known yet."""
+    epoch: Annotated[int, _mark(minimum=0)] = 0
+    """How often counts have begun anew, since an API server was restored from a backup, or by `ullage ledger rebuild`. It
+    never goes down."""
+    epochs: Annotated[Mapping[str, int], _WHOLE, _MANY] = {}
+    """By kind, the epoch that its count is of; none is the first. Only those count on who have listed everything since they saw
+    that epoch."""
+    restored: Annotated[tuple[str, ...], ATOMIC] = ()
+    """The kinds whose API server was found to be restored from a backup, until their counts are exact again."""
     fullest: Fullest = Fullest()
     """The limit that is closest to being reached: what `kubectl get` shows."""
     summary: Annotated[tuple[str, ...], ATOMIC] = ()
@@ -120,6 +129,20 @@ class Ledger(Object):
 _CONDITION: Final = '.status.conditions[?(@.type=="%s")].status'
 _SAME_NUMBER: Final = "oldSelf.hasValue() && has(self.change) && self.change == oldSelf.value().?change.orValue(-1)"
 _PART: Final = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+
+
+def _number(field: str) -> str:
+    return f"(has({field}) ? {field} : 0)"
+
+
+_GOES_ON: Final = (
+    "(has(self.observed) && kind in self.observed ? self.observed[kind].view >= oldSelf.observed[kind].view"
+    " : kind.contains('/'))"
+)
+_BEGINS_ANEW: Final = (
+    f"({_number('self.epoch')} > {_number('oldSelf.epoch')} && has(self.epochs) && kind in self.epochs"
+    " && self.epochs[kind] == self.epoch)"
+)
 
 LEDGERS: Final = Kind(
     "ullage.io",
@@ -150,15 +173,18 @@ LEDGERS: Final = Kind(
             optional_old=True,
         ),
         Rule(
-            "(has(self.change) ? self.change : 0) > (has(oldSelf.change) ? oldSelf.change : 0) || self == oldSelf",
+            f"{_number('self.change')} > {_number('oldSelf.change')} || self == oldSelf",
             "limits change only together with a change number that rises",
             path="spec",
         ),
         Rule("has(self.spec) || !has(oldSelf.spec)", "the limits and their change number stay"),
+        Rule(f"{_number('self.epoch')} >= {_number('oldSelf.epoch')}", "the epoch never goes down", path="status"),
+        # What is counted in other clusters may go with them.
         Rule(
-            "self.all(kind, !(kind in oldSelf) || self[kind].view >= oldSelf[kind].view)",
-            "a count cannot go back to an older view",
-            path="status.observed",
+            f"!has(oldSelf.observed) || oldSelf.observed.all(kind, {_GOES_ON} || {_BEGINS_ANEW})",
+            "a count cannot go back to an older view but in a new epoch of its own",
+            path="status",
         ),
+        Rule("has(self.status) || !has(oldSelf.status)", "what was counted stays"),
     ),
 )

@@ -83,6 +83,15 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Epochs:
+    """How often counts have begun anew (`anew.py`), because what had been seen of a source was undone."""
+
+    last: int = 0
+    begun: Mapping[str, int] = field(default_factory=dict)  # by source: the one that its count is of; where it is not the first
+    restored: frozenset[str] = frozenset()  # sources that were found to be restored from a backup, until they are exact again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
     """The state of one ledger. Make one with `Book.of`; the last four follow from the rest."""
 
@@ -93,6 +102,7 @@ class Book:
     limited: frozenset[str]  # the accounts whose limit has been noticed
     since: datetime | None  # when the latest of them was; None for a ledger that nobody has written yet
     exact_from: Mapping[str, int]  # by source: the position from which a count is exact, where that is known
+    epochs: Epochs
     used: Takings = field(compare=False, repr=False)
     reserved: Takings = field(compare=False, repr=False)
     held: int = field(compare=False, repr=False)  # attempts
@@ -109,6 +119,7 @@ class Book:
         limited: frozenset[str] = frozenset(),
         since: datetime | None = None,
         exact_from: Mapping[str, int] | None = None,
+        epochs: Epochs | None = None,
     ) -> Book:
         observed, pending = observed or {}, pending or {}
         refuse_negative(limits)
@@ -120,6 +131,7 @@ class Book:
             limited=limited,
             since=since,
             exact_from=exact_from or {},
+            epochs=epochs or Epochs(),
             used=total(one.sums for one in observed.values()),
             reserved=total(cost(slot) for slot in pending.values()),
             held=sum(len(slot.attempts) for slot in pending.values()),
@@ -309,23 +321,17 @@ def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
         refuse_negative(limits)
     accounts = frozenset(cell.account for cell in limits)
     if accounts - book.limited or book.since is None:
-        return replace(book, limits=limits, limited=accounts, since=_since(book, now), exact_from=_unknown(book))
+        return replace(book, limits=limits, limited=accounts, since=since_after(book, now), exact_from=unknown_positions(book))
     if limits == book.limits and accounts == book.limited:
         return book
     return replace(book, limits=limits, limited=accounts)
 
 
-def emptied(book: Book, now: datetime) -> Book:
-    """A book that knows nothing but its limits: everything is counted anew, and exact again after the request timeout."""
-    limited = frozenset(cell.account for cell in book.limits)
-    return Book.of(limits=book.limits, last=book.last, limited=limited, since=_since(book, now), exact_from=_unknown(book))
-
-
-def _since(book: Book, now: datetime) -> datetime:
+def since_after(book: Book, now: datetime) -> datetime:
     """The time, but always later than the last: it names one wait, even where clocks differ."""
     return now if book.since is None or now > book.since else book.since + timedelta(microseconds=1)
 
 
-def _unknown(book: Book) -> Mapping[str, int]:
+def unknown_positions(book: Book) -> Mapping[str, int]:
     """What everybody knows to be needed of our own cluster; of others it stays said."""
     return {source: NOT_YET for source in book.exact_from if cluster_of(source)}

@@ -14,11 +14,11 @@ from ullage.kube.objects import Conditions, set_condition
 from ullage.ledger.accounts import passed
 from ullage.ledger.amounts import Cell, parse_limits, spell
 from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
-from ullage.ledger.book import Book, Observed, with_limits
+from ullage.ledger.book import Book, Epochs, Observed, with_limits
 from ullage.ledger.packing import pending, sums
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.packing.sums import Sums
-from ullage.ledger.readiness import waiting
+from ullage.ledger.readiness import still_restored, waiting
 from ullage.ledger.refusals import over_text
 from ullage.times import micro_timestamp, timestamp
 
@@ -49,6 +49,7 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
             limited=counted.limited,
             since=_moment(status.since),
             exact_from=status.exact_from,
+            epochs=Epochs(last=status.epoch, begun=status.epochs, restored=frozenset(status.restored)),
         )
         return with_limits(book, book.limits, now)
     except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
@@ -84,6 +85,9 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
         last_booking=micro_timestamp(_EPOCH + timedelta(milliseconds=book.last)) if book.last else "",
         since=micro_timestamp(book.since) if book.since else "",
         exact_from=dict(sorted(book.exact_from.items())),
+        epoch=book.epochs.last,
+        epochs=dict(sorted(book.epochs.begun.items())),
+        restored=still_restored(book),
         fullest=fullest(book),
         summary=summary(book, ledger.metadata.name),
         conditions=_conditions(
@@ -104,7 +108,7 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
     rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary)
-    return status.sums, status.change, status.pending, *rest
+    return status.sums, status.change, status.pending, status.epoch, status.restored, *rest
 
 
 def _moment(text: str) -> datetime | None:
@@ -126,8 +130,15 @@ def _readiness(book: Book, *, sources: Set[str], now: datetime, uncounted: Seque
             "Uncountable",
             f"these cannot be counted, nor their kind with them: {_named(uncounted)}",
         )
+    since = timestamp(book.since or now)
+    if again := still_restored(book):
+        return (
+            False,
+            "Restored",
+            f"restored from a backup: the API server of {', '.join(again)}, which was noticed at {since}. What was counted and"
+            " reserved stays until everything there is listed anew; it is exact once all requests have ended that began before",
+        )
     if left := waiting(book, sources):
-        since = timestamp(book.since or now)
         return False, "Counting", f"to be counted after all requests have ended that began before {since}: {', '.join(left)}"
     return True, "Exact", "everything is counted"
 

@@ -35,6 +35,10 @@ class View(Protocol):
         """The watch position: every change up to it is in, and none after."""
 
     @property
+    def epoch(self) -> int:
+        """Of the epochs of this source, in this ledger, the last that was seen before everything was listed."""
+
+    @property
     def sums(self) -> Takings:
         """What all objects of the source take from this ledger."""
 
@@ -57,12 +61,13 @@ LiveReads = Mapping[AttemptId, Live]
 
 
 def fold(book: Book, view: View, *, kind: str, now: datetime, live: LiveReads | None = None) -> Book:
-    """The book with one source counted as the view has it; the very same book if the view is older than the one it has.
+    """The book with one source counted as the view has it; the very same book if the view is older than the one it has, or of
+    another epoch.
 
     `kind` is the source (`keys.source_of`). `now` is the moment at which the view was known to be complete: the time when
     the server was last heard, not later. `live` holds the reads for attempts that `expired` named.
     """
-    if is_older(view, book.observed.get(kind)):
+    if is_older(view, book.observed.get(kind)) or is_of_another_epoch(view, book.epochs.begun.get(kind, 0)):
         return book
     sums = view.sums
     old = book.observed.get(kind)
@@ -154,6 +159,11 @@ def is_older(view: View, observed: Observed | None) -> bool:
 def is_removed(cluster: str, removed: Set[str]) -> bool:
     """Only what somebody has removed on purpose. Whoever is not followed, or cannot be reached, has what it had."""
     return cluster in removed
+
+
+def is_of_another_epoch(view: View, epoch: int) -> bool:
+    """What was listed before a new epoch was seen may be of a history that a backup has undone: its position says nothing."""
+    return view.epoch != epoch
 
 
 def is_settled(uid: str, attempt: Attempt, *, seen: Seen | None, view: View, live: Live | None) -> bool:

@@ -40,6 +40,12 @@ def is_known(book: Book, source: str) -> bool:
     return book.exact_from.get(source, NOT_YET) != NOT_YET
 
 
+def still_restored(book: Book) -> tuple[str, ...]:
+    """The sources that were restored from a backup and are not exact since. Not those of a cluster that was removed."""
+    needed = {*book.observed, *book.exact_from}
+    return tuple(sorted(name for name in book.epochs.restored & needed if not is_exact(book, name)))
+
+
 def is_exact(book: Book, source: str) -> bool:
     counted = book.observed.get(source)
     return counted is not None and is_known(book, source) and counted.view >= book.exact_from[source]

@@ -20,7 +20,7 @@ from ullage.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, Unava
 from ullage.kube.kinds import Kind, Meta, Object, Value
 from ullage.ledger import keys
 from ullage.ledger.amounts import Cell, Takings
-from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
+from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec, LedgerStatus
 from ullage.ledger.book import Charge
 from ullage.ledger.service.views import Evaluator
 from ullage.quantity import Quantity
@@ -206,6 +206,8 @@ class Server:
                 raise NotFound("no such ledger", code=404)
             if live.metadata.resource_version != obj.metadata.resource_version:
                 raise Conflict("somebody else wrote first", code=409)
+            if not self.may_be_said_after(live.status, obj.status):
+                raise Invalid("a count cannot go back to an older view but in a new epoch of its own", code=422)
             stored = self.put(kind, msgspec.structs.replace(live, status=obj.status))
             self.fault("after")
             return stored
@@ -253,6 +255,14 @@ class Server:
     def may_follow(self, old: LedgerSpec, new: LedgerSpec) -> bool:
         """As the rule of the kind has it."""
         return new.change > old.change or new == old
+
+    def may_be_said_after(self, old: LedgerStatus, new: LedgerStatus) -> bool:
+        """As the rules of the kind have it."""
+        anew = {name for name, epoch in new.epochs.items() if epoch == new.epoch > old.epoch}
+        views = {name: one.view for name, one in new.observed.items()}
+        return new.epoch >= old.epoch and all(
+            name in anew or (views[name] >= one.view if name in views else "/" in name) for name, one in old.observed.items()
+        )
 
     async def _call(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """Done to its end even if whoever asked is gone."""

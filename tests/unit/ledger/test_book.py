@@ -10,7 +10,8 @@ import pytest
 from tests.unit.ledger.world import BEGIN, EXPIRY, KIND, TOTAL, Folder, World, key, takes
 from ullage.ledger.accounts import available, passed
 from ullage.ledger.amounts import NOTHING, Amounts, Takings, parse_limits
-from ullage.ledger.book import NOT_YET, Attempt, Book, Charge, Crowd, Observed, Over, Refusal, book, emptied, with_limits
+from ullage.ledger.anew import emptied
+from ullage.ledger.book import NOT_YET, Attempt, Book, Charge, Crowd, Observed, Over, Refusal, book, with_limits
 from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import key_of, source_of
 from ullage.ledger.readiness import ready, waiting, with_needed, with_positions
@@ -413,7 +414,10 @@ def test_a_source_that_was_said_to_be_needed_is_waited_for_by_those_who_do_not_k
 
 def test_a_first_limit_has_what_is_needed_of_other_clusters_counted_anew() -> None:
     state = with_positions(exact(), {f"{MACHINES}/far": 3})
-    for anew in (with_limits(state, parse_limits({**space("1Gi"), "machines": {"cpu": "1"}}), LATER), emptied(state, LATER)):
+    for anew in (
+        with_limits(state, parse_limits({**space("1Gi"), "machines": {"cpu": "1"}}), LATER),
+        emptied(state, set(), LATER),
+    ):
         assert anew.exact_from == {f"{MACHINES}/far": NOT_YET}
 
 
@@ -486,17 +490,18 @@ def test_every_wait_has_a_time_of_its_own_whatever_clocks_say() -> None:
         assert first.since is not None
         assert second.since is not None
         assert second.since > first.since
-    assert emptied(first, BEGIN).since != first.since
+    assert emptied(first, set(), BEGIN).since != first.since
 
 
 def test_an_emptied_book_keeps_its_limits_and_waits_again() -> None:
     state, _ = book(opened(space("10Gi"), space("2Gi")), creation("a", space("1Gi")), BEGIN)
-    empty = emptied(state, LATER)
+    empty = emptied(state, {KIND}, LATER)
     assert (empty.limits, empty.observed, empty.pending) == (state.limits, {}, {})
     assert not empty.used
     assert not empty.reserved
     assert (empty.since, empty.exact_from) == (LATER, {})
     assert empty.last == state.last, "no booking gets a time that another had"
+    assert (empty.epochs.last, empty.epochs.begun) == (1, {KIND: 1}), "who was held up folds nothing of before"
 
 
 # --- folds -----------------------------------------------------------------------------------------------------------

@@ -364,6 +364,32 @@ def growth_while_the_ledger_is_crowded(world: World) -> None:
     world.commit(world.create("c", 7))
 
 
+def stalled_replica_folds_what_a_backup_has_undone(world: World) -> None:
+    """Its view is at a position that the server has passed again since."""
+    stalled = Folder()
+    world.list_anew(stalled)
+    world.commit(world.create("a", 8))
+    world.delete("a")
+    for _ in range(3):
+        world.slip_in("z", 0)
+    world.fold()
+    world.restore(1)
+    world.notice()
+    world.fold()
+    world.fold(at=3, by=stalled)
+    world.commit(world.create("b", 8))
+
+
+def stalled_leader_takes_the_server_for_restored(world: World) -> None:
+    stalled = Folder()
+    world.list_anew(stalled)
+    world.commit(world.create("a", 8))
+    world.fold()
+    world.notice(latest=0)
+    world.fold(at=0, by=stalled)
+    world.commit(world.create("b", 8))
+
+
 def _look_until_expired(world: World, folder: Folder) -> None:
     world.look(folder)
     world.wait(EXPIRY + 1)
@@ -376,6 +402,7 @@ class Empty:
 
     position: int
     sums: Takings = NOTHING
+    epoch: int = 0
 
     def get(self, key: str) -> Seen | None:
         return None
@@ -565,6 +592,18 @@ WEAKENINGS = [
         id="creates of one name go though what one of them made is in no view",
     ),
     weaker(stalled_replica_folds, "is_older", never, id="an older view is folded"),
+    weaker(
+        stalled_replica_folds_what_a_backup_has_undone,
+        "is_of_another_epoch",
+        never,
+        id="a view of before the backup is folded, whose position the server has passed again",
+    ),
+    weaker(
+        stalled_leader_takes_the_server_for_restored,
+        "is_of_another_epoch",
+        never,
+        id="who begins a new epoch brings an old view with it",
+    ),
     weaker(older_view_shows_the_object_before_it_shrank, "is_in", amounts_decide, id="amounts say whether an attempt is in"),
     weaker(view_of_the_object_that_the_next_one_replaces, "is_in", any_uid, id="any object of the name settles an attempt"),
     weaker(

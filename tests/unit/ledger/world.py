@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from ullage.ledger import anew, keys
 from ullage.ledger import book as rules
 from ullage.ledger import fold as folding
-from ullage.ledger import keys
 from ullage.ledger.amounts import NOTHING, BadAmount, Cell, Limits, Takings, total
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
@@ -86,13 +86,16 @@ class Request:
 
 @dataclass(frozen=True)
 class StillView:
-    """What a cache that listed at `began` and has followed up to a revision knows. A cluster that came later counts from 0."""
+    """What a cache that listed at `began` and has followed up to a revision knows. A cluster that came later counts from 0. It
+    is of a history that a backup has undone, if it listed before that; `epoch` is the one that was seen before it listed."""
 
     world: World
     revision: int
     began: int = 0
     kind: str = KIND
     base: int = 0
+    epoch: int = 0
+    history: int = 0
 
     @property
     def position(self) -> int:
@@ -100,14 +103,28 @@ class StillView:
 
     @property
     def sums(self) -> Takings:
-        return total(one.takes for one in self.world.at(self.revision).values() if kind_of(one.name) == self.kind)
+        return total(one.takes for one in self._things().values() if kind_of(one.name) == self.kind)
 
     def get(self, key: str) -> Seen | None:
-        found = self.world.at(self.revision).get(key.rpartition("/")[2])
+        found = self._things().get(key.rpartition("/")[2])
         return None if found is None else Seen(found.uid, found.version, found.takes)
 
     def gone(self, uid: str) -> bool:
-        return any(self.began < at <= self.revision for at, gone in self.world.ends if gone == uid)
+        return any(self.began < at <= self.revision for at, gone in self.world.histories[self.history].ends if gone == uid)
+
+    def _things(self) -> Mapping[str, Thing]:
+        return self.world.histories[self.history].states[self.revision]
+
+
+@dataclass
+class History:
+    """What has been, revision by revision."""
+
+    states: list[Mapping[str, Thing]] = field(default_factory=lambda: [{}])
+    ends: list[tuple[int, str]] = field(default_factory=list)  # revisions at which a uid went
+
+    def until(self, revision: int) -> History:
+        return History(self.states[: revision + 1], [end for end in self.ends if end[0] <= revision])
 
 
 @dataclass
@@ -117,6 +134,7 @@ class Folder:
     first_seen: dict[AttemptId, float] = field(default_factory=dict)
     live: dict[AttemptId, Live] = field(default_factory=dict)
     asked: tuple[Book, frozenset[str]] | None = None  # a book, and what was said to be removed when it had been read
+    listed: dict[str, tuple[int, int]] = field(default_factory=dict)  # by kind: the history, and the epoch that was seen before
 
 
 class World:
@@ -128,8 +146,9 @@ class World:
         self.clock = 0.0
         self.revision = 0
         self.things: dict[str, Thing] = {}
-        self.states: list[Mapping[str, Thing]] = [{}]  # by revision
-        self.ends: list[tuple[int, str]] = []  # revisions at which a uid went
+        self.histories = [History()]  # the last is the one that goes on
+        self.counted = {KIND: 0, JARS: 0, FAR: 0}  # the history that the book's counts are of
+        self.noticed = {KIND: 0, JARS: 0, FAR: 0}  # the last one that everybody can know of
         self.copies: dict[str, list[Thing]] = {}  # by name: every version there ever was
         self.disk: dict[str, int] = {}  # by uid: bytes that are there, whatever the object says
         self.past: dict[Cell, Quantity] = {}  # what growth that had happened has brought a cell to, where that is too much
@@ -260,7 +279,7 @@ class World:
         gone = self.things[name]
         things = {other: thing for other, thing in self.things.items() if other != name}
         self._step(things)
-        self.ends.append((self.revision, gone.uid))
+        self.histories[-1].ends.append((self.revision, gone.uid))
 
     def wait(self, seconds: float) -> None:
         """No request outlives the API server's timeout."""
@@ -285,10 +304,23 @@ class World:
     def _step(self, things: dict[str, Thing]) -> None:
         self.revision += 1
         self.things = things
-        self.states.append(things)
+        self.histories[-1].states.append(things)
 
-    def at(self, position: int) -> Mapping[str, Thing]:
-        return self.states[position]
+    def restore(self, revision: int) -> None:
+        """A backup of an earlier revision takes the server's place; the book is elsewhere, and stays. Creates that are on their
+        way may still arrive. Nobody is told."""
+        self.histories.append(self.histories[-1].until(revision))
+        self.revision, self.things = revision, dict(self.histories[-1].states[revision])
+        self.copies = {
+            name: kept for name, copies in self.copies.items() if (kept := [one for one in copies if one.version <= revision])
+        }
+        self.flying = [one for one in self.flying if one.on_version is None]
+        self.past.clear()
+
+    @property
+    def blind(self) -> bool:
+        """Whether something is counted as it was in a history that a backup has undone: nobody can know what is there now."""
+        return any(self.counted[kind] != len(self.histories) - 1 for kind in self.book.observed)
 
     def now(self) -> datetime:
         return BEGIN + timedelta(seconds=self.clock)
@@ -297,17 +329,39 @@ class World:
 
     def fold(self, at: int | None = None, *, began: int = 0, by: Folder | None = None, kind: str = KIND) -> None:
         """A fold with a view of any age, by someone who may have read expired names before."""
-        revision, base = self.revision if at is None else at, 0
+        folder = by or Folder()
+        if kind not in folder.listed:
+            self.list_anew(folder, kind)
+        history, epoch = folder.listed[kind]
+        revision, base = min(self.revision if at is None else at, len(self.histories[history].states) - 1), 0
         if kind == FAR:
             # Whoever still follows a cluster that was removed has what was there before. Of one that has come again nobody has
             # anything older than that.
             last = self.revision if self.far_until is None else self.far_until - 1
             revision, began, base = max(min(revision, last), self.far_from), max(began, self.far_from), self.far_from
-        self.fold_view(StillView(self, revision, began, kind, base), kind=kind, by=by)
+        self.fold_view(StillView(self, revision, began, kind, base, epoch, history), kind=kind, by=folder)
 
     def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
+        before = self.book
         with contextlib.suppress(BadAmount):  # then the view is not usable
             self.book = folding.fold(self.book, view, kind=kind, now=self.now(), live=by.live if by else {})
+        if self.book is not before and isinstance(view, StillView):
+            self.counted[kind] = max(view.history, min(self.counted[kind], self.noticed[kind]))
+            for cell, limit in self.book.limits.items():
+                if self.histories[1:] and self.book.used[cell] + self.book.reserved[cell] > limit:
+                    self.past[cell] = self.book.used[cell] + self.book.reserved[cell]  # a backup may bring back too much
+
+    def list_anew(self, folder: Folder, kind: str = KIND) -> None:
+        folder.listed[kind] = len(self.histories) - 1, self.book.epochs.begun.get(kind, 0)
+
+    def notice(self, kind: str = KIND, *, latest: int | None = None) -> None:
+        """Somebody whose view is behind the count asks the server how far it is."""
+        counted = self.book.observed.get(kind)
+        if counted is not None and anew.is_behind(
+            self.revision - (self.far_from if kind == FAR else 0) if latest is None else latest, counted
+        ):
+            self.book = anew.with_restored(self.book, {kind}, self.now())
+            self.noticed[kind] = len(self.histories) - 1
 
     def know_position(self) -> None:
         """Somebody has waited until all requests have ended that the book did not see, and reads where the API is."""
@@ -354,6 +408,8 @@ class World:
         self.forget_lost(folder)
         self.check_nothing_lost()
         for kind in (KIND, JARS, *((FAR,) if self.far_until is None else ())):
+            self.notice(kind)
+            self.list_anew(folder, kind)
             self.fold(by=folder, kind=kind)
 
     # --- what must be so ---
@@ -364,6 +420,8 @@ class World:
 
     def check(self) -> None:
         """Nothing that was admitted is past a limit, but for growth that had happened, and nothing comes on top of that."""
+        if self.blind:
+            return
         for cell, limit in self.book.limits.items():
             if self.book.used[cell] + self.book.reserved[cell] <= limit:
                 self.past.pop(cell, None)
@@ -377,7 +435,7 @@ class World:
         assert (self.book.held, self.book.grown) == (anew.held, anew.grown)
         assert self.book.held - self.book.grown <= self.most, "more is held than may be"
         assert self.book.grown <= self.most_grown, "more growth is held than may be"
-        assert self.used <= self.book.used + self.book.reserved, "less is accounted for than is used"
+        assert self.blind or self.used <= self.book.used + self.book.reserved, "less is accounted for than is used"
 
     def check_nothing_lost(self) -> None:
         """Room is reserved only for what is there, though nobody has seen it yet."""

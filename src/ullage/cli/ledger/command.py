@@ -133,8 +133,8 @@ def rebuild(
 async def _empty(client: Client, name: str) -> Ledger:
     from ullage.clock import SystemClock
     from ullage.kube.errors import Conflict
+    from ullage.ledger.anew import rebuilt
     from ullage.ledger.api import LEDGERS, NAMESPACE
-    from ullage.ledger.rebuild import rebuilt
 
     for _ in range(TRIES):
         found = await client.get(LEDGERS, name, NAMESPACE)

@@ -116,6 +116,15 @@ class Cache(Generic[T]):
         return self._contents.session
 
     @property
+    def readings(self) -> int:
+        """The number of the last reading of everything there is: what is held was there after that began, or has come since."""
+        return self._follower.readings
+
+    def renew(self) -> int:
+        """Has everything read anew. The number that `readings` has reached once a reading is done that began after this."""
+        return self._follower.renew()
+
+    @property
     def error(self) -> Exception | None:
         """Why the server cannot be read now; None while all is well."""
         return self._contents.error
@@ -265,4 +274,7 @@ class _Contents(Generic[T]):
 
 
 def _same(old: Object, new: Object) -> bool:
-    return old.metadata.resource_version == new.metadata.resource_version and old.metadata.uid == new.metadata.uid
+    """A server that was restored from a backup may give one version to two states of an object, so they are compared too."""
+    if old.metadata.resource_version != new.metadata.resource_version or old.metadata.uid != new.metadata.uid:
+        return False
+    return old == new

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
@@ -112,6 +113,22 @@ class Reflector(Generic[T]):
         self._absences = 0
         self._taken = 0  # changes since the start
         self._listened = 0  # events of any sort since the start
+        self._begun = 0  # readings of everything
+        self._ended = 0  # the last of them that came to its end
+        self._renewing = False  # another is wanted, that has not begun
+        self._limit: asyncio.Timeout | None = None  # of a watch that has nothing left to read
+
+    @property
+    def readings(self) -> int:
+        """The number of the last reading of everything that came to its end."""
+        return self._ended
+
+    def renew(self) -> int:
+        """Has everything read anew. The number that `readings` has reached once a reading is done that began after this."""
+        self._renewing = True
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time())
+        return self._begun + 1
 
     async def run(self) -> None:
         """Goes on until it is cancelled."""
@@ -130,7 +147,9 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> bool:
         """Reads everything if need be, and watches until the watch ends. Whether that was worth it."""
-        if not self._version:
+        if not self._version or self._renewing:
+            self._version = ""
+            self._begin_reading()
             if self._streams and self._broken < BROKEN_STREAMS:
                 try:
                     return await self._watch(initial=True)
@@ -140,6 +159,10 @@ class Reflector(Generic[T]):
         else:
             await self._check_history()
         return await self._watch()
+
+    def _begin_reading(self) -> None:
+        self._renewing = False
+        self._begun += 1
 
     async def _check_history(self) -> None:
         """A server that was restored from a backup has forgotten what was read from it, and may give versions away again. It
@@ -178,16 +201,17 @@ class Reflector(Generic[T]):
                 self._extended = began
                 if initial:
                     await self._take_initial(stream, limit)
-                ends = self._clock.monotonic() + lasts
-                async for event in stream:
-                    await self._listen(limit)
-                    self._take(event)
-                    if initial and self._clock.monotonic() >= ends:  # the server was asked for longer than a watch should be
-                        break
+                self._limit = limit
+                if not self._renewing:
+                    await self._take_all(stream, limit, until=self._clock.monotonic() + lasts if initial else math.inf)
         except TimeoutError:
-            logger.info("watch was silent for too long", extra={"kind": what.kind.name})
+            if not self._renewing:
+                logger.info("watch was silent for too long", extra={"kind": what.kind.name})
         finally:
+            self._limit = None
             self._sink.doubt()
+        if self._renewing:
+            return True
         if self._taken == taken and self._clock.monotonic() - began < self._timing.settled:
             return False
         self._failures = 0
@@ -213,6 +237,14 @@ class Reflector(Generic[T]):
                     found[key_of(obj)] = self._sink.known(obj)
         raise ConnectionError("the watch ended before everything had come")
 
+    async def _take_all(self, stream: AsyncIterator[WatchEvent[T]], limit: asyncio.Timeout, *, until: float) -> None:
+        """`until` is for a stream that the server was asked for longer than a watch should be."""
+        async for event in stream:
+            await self._listen(limit)
+            self._take(event)
+            if self._renewing or self._clock.monotonic() >= until:
+                return
+
     async def _listen(self, limit: asyncio.Timeout) -> None:
         """Notes that the server speaks, and lets others have a turn however much it says."""
         self._hear(limit)
@@ -223,7 +255,7 @@ class Reflector(Generic[T]):
     def _hear(self, limit: asyncio.Timeout) -> None:
         """A byte is enough. The limit is moved now and then: to move it costs more than to hear."""
         self.heard = self._clock.monotonic()
-        if self.heard - self._extended > self._timing.silence / 100:
+        if self.heard - self._extended > self._timing.silence / 100 and not (self._renewing and self._limit):
             limit.reschedule(asyncio.get_running_loop().time() + self._timing.silence)
             self._extended = self.heard
 
@@ -236,6 +268,7 @@ class Reflector(Generic[T]):
         self._reach(event.resource_version)
 
     def _replace(self, found: Mapping[Key, T], version: str) -> None:
+        self._ended = self._begun
         self._sink.replace(found, version)
         self._absences = self._broken = 0
         self._version = version
@@ -244,20 +277,24 @@ class Reflector(Generic[T]):
         self._sink.reach(version)
         self._version = version
 
-    async def _missing(self, error: NotFound) -> float:
+    async def _missing(self, error: ApiError) -> float:
         """The kind is gone, if that can be proven. If not, nothing has been learnt: its version may not be served any more, or
         not yet by the server that answered, or it was no API server that did."""
         self._sink.doubt()
+        self._begun += 1
+        renewing, self._renewing = self._renewing, False
         try:
             version = await self._client.absent(self._what.kind)
         except ApiError as trouble:
-            return self._failed(trouble)
+            version, error = "", trouble
         if not version:
+            self._renewing |= renewing
             return self._failed(error)
         self.heard = self._clock.monotonic()
         self._version = ""
         self._failures = 0
         self._absences += 1
+        self._ended = self._begun
         self._sink.missing(version)
         return self._shortened(self._timing.absent.delay(self._absences))
 

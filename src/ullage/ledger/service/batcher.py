@@ -20,12 +20,14 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
 from ullage.kube.kinds import Kind, Meta
+from ullage.ledger.anew import with_lost_bookings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
 from ullage.ledger.service.writes import Draft, draft, write
 
@@ -100,6 +102,7 @@ class _Copy:
     tick: int
     sessions: _Sessions = ()  # of our own cluster's sources, when it was read: after these a backup may have undone it
     beaten: bool = False
+    changed: bool = False  # the book says something that the ledger does not, and that is to be written
 
 
 class Batcher:
@@ -117,6 +120,7 @@ class Batcher:
         self._trouble: Exception | None = None
         self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._remembered = Remembered()
         self._sightings = Expiry(
             around.sources,
             expiry=around.settings.expiry,
@@ -201,6 +205,8 @@ class Batcher:
         found = ledgers.get(Key(self._settings.namespace, self.name)) if ledgers and not ledgers.doubtful else None
         if found is None or int(found.metadata.resource_version) <= int(copy.ledger.metadata.resource_version):
             return None if copy.beaten else copy
+        if self._remembered.is_newer_than(found):
+            return None
         self._alone_at = self._around.clock.monotonic() + OTHERS
         self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0, self._sessions())
         return self._copy
@@ -219,10 +225,19 @@ class Batcher:
             raise Unavailable(f"ledger {self.name} could not be read within {self._settings.call:.0f} s") from error
         except NotFound as error:  # of the kind, or of a proxy: there may be a ledger all the same
             raise Unavailable(f"ledger {self.name}: whether there is one cannot be told: {error}") from error
-        known = None if found is None else book_of(found, now=self._around.clock.now())
-        self._copy = _Copy(found, known, tick, sessions)
-        if found is not None and known is not None:
-            self._look(known, found)
+        if found is None:
+            self._copy = _Copy(None, None, tick, sessions)
+            return
+        now = self._around.clock.now()
+        known = book_of(found, now=now)
+        restored = self._remembered.is_newer_than(found)
+        if restored:
+            logger.warning("a ledger was restored from a backup", extra={"ledger": self.name})
+            known = with_lost_bookings(known, self._around.sources.own, now, above=self._remembered.epoch)
+        else:
+            self._remembered.see(found)
+        self._copy = _Copy(found, known, tick, sessions, changed=restored)
+        self._look(known, found)
 
     async def _decide(self, asks: Sequence[Ask], copy: _Copy, *, ledger: Ledger, known: Book) -> None:
         now = self._around.clock.now()
@@ -230,11 +245,11 @@ class Batcher:
         folded = folded_from(known, self.name, sources=sources, live=self._sightings.live)
         charges, room = [ask.charge for ask in asks], len(asks)
         decided, verdicts = decide(folded, charges, now, room=room)
-        wanted = self._draft(ledger, decided) if decided is not folded else None
+        wanted = self._draft(ledger, decided) if decided is not folded or copy.changed else None
         while wanted is not None and wanted.too_large and room:
             room //= 2  # the others are told to come again
             decided, verdicts = decide(folded, charges, now, room=room)
-            wanted = self._draft(ledger, decided) if decided is not folded else None
+            wanted = self._draft(ledger, decided) if decided is not folded or copy.changed else None
         answers = list(zip(asks, verdicts, strict=True))
         if wanted is not None:
             if await self._write(wanted, decided, size=len(asks)):
@@ -272,6 +287,7 @@ class Batcher:
             return False
         took = around.clock.monotonic() - began
         self._conflicts = 0
+        self._remembered.see(written)
         self._copy = _Copy(written, decided, tick, sessions)
         # Alone, no longer than needed: everybody waits meanwhile. Among others, long enough for them to get a turn.
         alone = around.clock.monotonic() > self._alone_at

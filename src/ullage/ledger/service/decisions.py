@@ -47,6 +47,7 @@ def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live
     """A book with everything folded that this process has seen. Views that are incomplete are left out."""
     known = without_lost(known, live)
     for name, source in sources.items():
+        source.see(ledger, known.epochs.begun.get(name, 0))
         if source.usable(ledger):
             known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
     return known

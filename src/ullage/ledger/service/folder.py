@@ -21,7 +21,8 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Requeue, own
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_true
-from ullage.ledger.api import Ledger, LedgerStatus
+from ullage.ledger.anew import with_lost_bookings, with_restored
+from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
 from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import cluster_of
@@ -30,6 +31,7 @@ from ullage.ledger.readiness import is_known, with_needed, with_positions
 from ullage.ledger.service.batcher import LedgerApi, Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.restores import Positions, Remembered
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.writes import draft, write
 
@@ -60,6 +62,7 @@ class Folder:
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()
         self._tracks: dict[str, _Track] = {}
+        self._asked = Positions(sources, call=self._settings.call)
 
     def controller(self, *, metrics: kube_metrics.Metrics | None = None) -> Controller[Key]:
         """Woken by ledgers that changed, and by objects that are in them, wherever those are."""
@@ -75,14 +78,17 @@ class Folder:
         if self._ledgers.doubtful or not self._begun():
             return Requeue(QUIET)
         track = self._track(key.name)
+        if track.remembered.is_newer_than(ledger) and not await self._is_restored(ledger, track):
+            return Requeue(QUIET)
         if wait := track.quiet_in(ledger, self._clock.monotonic()):
             return Requeue(wait)
         await self._look(ledger, track)
         positions = await self._positions(ledger, track)
         removed = await self._removed(ledger)
+        behind = await self._asked.behind(book_of(ledger, now=self._clock.now()), key.name)
         if self._ledgers.get(key) is not ledger:
             return Requeue(QUIET)
-        status = self._folded(ledger, track, positions, removed)
+        status = self._folded(ledger, track, positions, removed, behind)
         if says_more(ledger.status, status):
             await self._write(ledger, status, track)
         return self._next(status, track)
@@ -103,6 +109,18 @@ class Folder:
             )
             found = self._tracks[name] = _Track(expiry)
         return found
+
+    async def _is_restored(self, ledger: Ledger, track: _Track) -> bool:
+        """Whether a ledger that a cache has is older than one that we saw because the API itself has no newer one. Else the
+        cache is behind; or it has not noticed that it follows another history, and then reads that anew."""
+        meta = ledger.metadata
+        live = await self._api.find(LEDGERS, meta.name, meta.namespace)
+        if live is None or not track.remembered.is_newer_than(live):
+            return False
+        if live.metadata.resource_version != meta.resource_version:
+            self._ledgers.renew()
+            return False
+        return True
 
     async def _look(self, ledger: Ledger, track: _Track) -> None:
         known = book_of(ledger, now=self._clock.now())
@@ -143,9 +161,23 @@ class Folder:
                 logger.info("nobody can say whether a cluster was removed", extra={"cluster": cluster, "error": str(error)})
         return frozenset(removed)
 
-    def _folded(self, ledger: Ledger, track: _Track, positions: Mapping[str, int], removed: frozenset[str]) -> LedgerStatus:
+    def _folded(
+        self,
+        ledger: Ledger,
+        track: _Track,
+        positions: Mapping[str, int],
+        removed: frozenset[str],
+        behind: frozenset[str],
+    ) -> LedgerStatus:
         now, name = self._clock.now(), ledger.metadata.name
         known = without_clusters(book_of(ledger, now=now), removed)
+        if track.remembered.is_newer_than(ledger):
+            known = with_lost_bookings(known, self._sources.own, now, above=track.remembered.epoch)
+            positions = {}
+        else:
+            track.remembered.see(ledger)
+        if behind:
+            known, positions = with_restored(known, behind, now), {}
         if not newly_limited(ledger, known):
             known = with_positions(known, positions)
         needed = self._sources.needed_elsewhere(name)
@@ -168,6 +200,7 @@ class Folder:
         try:
             written = await write(self._api, wanted, timeout=self._settings.call, clock=self._clock, metrics=self._metrics)
             track.own = written.metadata.resource_version
+            track.remembered.see(written)
             self._metrics.folds.inc()
         except (Conflict, NotFound):
             pass  # somebody books, and folds while at it
@@ -188,6 +221,7 @@ class _Track:
     """What the folder knows of one ledger besides the ledger."""
 
     expiry: Expiry
+    remembered: Remembered = field(default_factory=Remembered)
     version: str = ""  # that was seen last
     touched_at: float = float("-inf")  # when somebody else was seen to write it
     own: str = ""  # the version that a fold of ours got

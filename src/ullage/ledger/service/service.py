@@ -72,6 +72,16 @@ class Service:
         )
         self._batchers: dict[str, Batcher] = {}
         self._closed = False
+        if ledgers is not None:
+            ledgers.handle(self._see)
+
+    def _see(self, old: Ledger | None, new: Ledger | None) -> None:
+        """All ledgers that have begun a new epoch are seen as soon as they are there: everything is listed anew once for all
+        of them, not for each when it is first asked."""
+        if new is not None and (old is None or old.status.epochs != new.status.epochs):
+            for name, epoch in new.status.epochs.items():
+                if source := self._around.sources.get(name):
+                    source.see(new.metadata.name, epoch)
 
     async def __aenter__(self) -> Self:
         return self

@@ -42,6 +42,9 @@ class Source(Protocol):
     def session(self) -> int:
         """Another number whenever the server was lost or found: what was read before may be of another history."""
 
+    def see(self, ledger: str, epoch: int) -> None:
+        """A ledger counts the source in this epoch. One that is new here has everything listed anew (`View.epoch`)."""
+
     def uncounted(self, ledger: str) -> tuple[str, ...]:
         """The keys of objects in the ledger that cannot be counted, in order."""
 

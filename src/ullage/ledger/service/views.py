@@ -73,6 +73,7 @@ class KindView(Generic[T]):
         self._cluster = cluster
         self._clock = clock or SystemClock()
         self._gone = _Gone(remember)
+        self._epochs: dict[str, tuple[int, int]] = {}  # by ledger: the epoch that was seen last, and the reading that is of it
         self._ledgers: dict[str, _Counted] = {}
         self._objects: dict[str, _Held] = {}
         self._unplaced: set[str] = set()  # objects of which nobody can say whose ledger they are in: a bug
@@ -105,6 +106,10 @@ class KindView(Generic[T]):
             return False
         counted = self._ledgers.get(ledger)
         return counted is None or not counted.unreadable
+
+    def see(self, ledger: str, epoch: int) -> None:
+        if epoch != self._epochs.get(ledger, (0, 0))[0]:
+            self._epochs[ledger] = epoch, self.cache.renew()
 
     def uncounted(self, ledger: str) -> tuple[str, ...]:
         counted = self._ledgers.get(ledger)
@@ -151,6 +156,10 @@ class KindView(Generic[T]):
 
     def position(self) -> int:
         return self.cache.position()
+
+    def epoch(self, ledger: str) -> int:
+        epoch, reading = self._epochs.get(ledger, (0, 0))
+        return epoch if self.cache.readings >= reading else -1
 
     def sums(self, ledger: str) -> Takings:
         counted = self._ledgers.get(ledger)
@@ -267,6 +276,10 @@ class _Window:
     @property
     def position(self) -> int:
         return self._view.position()
+
+    @property
+    def epoch(self) -> int:
+        return self._view.epoch(self._ledger)
 
     @property
     def sums(self) -> Takings:

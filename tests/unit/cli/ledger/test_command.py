@@ -16,12 +16,12 @@ from ullage.cli.common.text import structured
 from ullage.cli.ledger import text
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell, Takings
+from ullage.ledger.anew import rebuilt
 from ullage.ledger.api import Count, Ledger, LedgerSpec, LedgerStatus
 from ullage.ledger.book import Charge, book
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.packing.sums import Sums, encode
-from ullage.ledger.rebuild import rebuilt
 from ullage.quantity import Quantity
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

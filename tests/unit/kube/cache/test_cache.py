@@ -260,6 +260,53 @@ async def test_a_server_that_was_restored_from_a_backup_is_read_anew() -> None:
         assert sorted(str(key) for key in listener.view) == ["n/a", "n/d"]
 
 
+async def test_everything_is_read_anew_on_demand() -> None:
+    again = Watch([added(A1), added(thing("d", 4)), initial_end(6)], HANG)
+    api = ScriptedReader([Watch(START.events, HANG), again])
+    async with followed(api) as (cache, listener):
+        assert cache.readings == 1
+        api.idle.clear()
+        assert (cache.renew(), cache.renew()) == (2, 2)
+        await asyncio.wait_for(api.idle.wait(), 10)
+        assert (cache.readings, cache.position(), cache.session) == (2, 6, 2)
+        assert sorted(str(key) for key in listener.view) == ["n/a", "n/d"]
+
+
+async def test_a_reading_that_had_begun_before_it_was_asked_for_does_not_count() -> None:
+    api = ScriptedReader([Watch(START.events, HANG), Watch([added(A1), initial_end(6)], HANG)])
+    cache = Cache(api, THINGS, jitter=lambda: 0.0, timing=AT_ONCE)
+    asked: list[int] = []
+    cache.handle(lambda old, new: asked.append(cache.renew()) if not asked else None)
+    running = asyncio.create_task(cache.run())
+    await asyncio.wait_for(api.idle.wait(), 10)
+    assert (asked, cache.readings, len(cache)) == ([2], 2, 1)
+    running.cancel()
+
+
+async def test_a_kind_that_is_proven_absent_counts_as_read() -> None:
+    api = ScriptedReader([Watch(START.events, HANG), Watch([], NotFound("no such kind", code=404))], absences=["7"])
+    async with followed(api) as (cache, listener):
+        api.idle.clear()
+        number = cache.renew()
+        await asyncio.wait_for(api.idle.wait(), 10)
+        assert cache.readings >= number
+        assert api.asked[:3] == ["stream", "stream", "absent"]
+        assert listener.told[-2:] == [("a@1", None), ("b@1", None)]
+
+
+async def test_one_version_of_two_histories_is_two_states() -> None:
+    """As a server gives them away that was restored from a backup."""
+    again = Watch([added(thing("a", 1, size="other")), added(B1), initial_end(6)], HANG)
+    api = ScriptedReader([Watch(START.events, HANG), again])
+    async with followed(api) as (cache, _):
+        api.idle.clear()
+        cache.renew()
+        await asyncio.wait_for(api.idle.wait(), 10)
+        found = cache.get(Key("n", "a"))
+        assert found is not None
+        assert found.metadata.labels == {"size": "other"}
+
+
 @dataclass(slots=True)
 class AskedForVersions(ScriptedReader):
     """Notes what a test says when its latest version is asked for."""
