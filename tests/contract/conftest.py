@@ -9,13 +9,14 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.contract import csi, hostpath, longhorn
+from tests.contract import csi, hostpath, longhorn, metered
 from tests.contract.systems import Start, System
 
 SYSTEMS: Final[dict[str, Start]] = {
     "hostpath": hostpath.start,
     "csi": csi.start,
     "longhorn": longhorn.start,
+    "with its calls timed": metered.start,
 }
 
 

@@ -25,11 +25,21 @@ class Metrics:
         self.poll_seconds = Histogram(
             "ullage_engine_poll_seconds", "How long a look at an engine took", buckets=_BUCKETS, registry=registry
         )
+        self.operation_seconds = Histogram(
+            "ullage_engine_operation_seconds",
+            "How long calls to engines took, by how they ended; polls aside",
+            ["operation", "outcome"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
         self.objects = Counter(
             "ullage_engine_snapshot_objects", "Snapshot objects made for, or removed with, entries", ["done"], registry=registry
         )
         self._states: Tally[str] = Tally()
         registry.register(_Gauges(self._states))
+
+    def operated(self, operation: str, outcome: str, seconds: float) -> None:
+        self.operation_seconds.labels(operation, outcome).observe(seconds)
 
     def seen(self, old: Snapshot | None, new: Snapshot | None) -> None:
         if old is not None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.client.interface import EngineClients
+from ullage.engines.client.metered import MeteredEngines
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
 from ullage.engines.controllers.snapshot.rules import needs_attachment
@@ -55,8 +56,8 @@ def engines(options: Options | None = None) -> Slice:
 def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     if options.engines is None:
         return []
-    found, settings = options.engines(wiring), options.settings
-    lookup, metrics = lookup_of(wiring), Metrics(wiring.metrics.registry)
+    lookup, metrics, settings = lookup_of(wiring), Metrics(wiring.metrics.registry), options.settings
+    found = MeteredEngines(options.engines(wiring), metrics.operated, clock=wiring.clock)
     monitor = EngineMonitor(wiring.client, lookup, found, settings=settings, metrics=metrics, clock=wiring.clock)
     polling = monitor.controller(metrics=wiring.metrics)
     snapshots = SnapshotController(

@@ -31,6 +31,13 @@ class Metrics:
         self._clock = clock
         self._cut = histogram("requested_to_cut", "From the request of a snapshot to the moment whose data it has")
         self._uploaded = histogram("cut_to_uploaded", "From the cut of a snapshot until it is ready to use")
+        self._deleted = Histogram(
+            "ullage_snapshot_requested_to_deleted_seconds",
+            "From the request to delete a snapshot until it is gone",
+            ["dialect"],
+            registry=registry,
+            buckets=_BUCKETS,
+        )
         self._ready = histogram("requested_to_ready", "From the request of a snapshot until it is ready to use")
         self._states: dict[str, tuple[str, str, datetime | None]] = {}  # by uid: dialect, state, requested
         registry.register(_Gauges(lambda: self._states, clock))
@@ -51,8 +58,22 @@ class Metrics:
     def seen(self, dialect: str, old: Snapshot | None, new: Snapshot | None) -> None:
         if new is not None:
             self._states[new.meta.uid] = (dialect, state_of(new), read_time(new.meta.creation_timestamp))
-        elif old is not None:
-            self._states.pop(old.meta.uid, None)
+        elif old is not None and self._states.pop(old.meta.uid, None) is not None:
+            asked = read_time(old.meta.deletion_timestamp) if old.meta.deletion_timestamp else None
+            if asked is not None:
+                self._deleted.labels(dialect).observe(_seconds(asked, self._clock.now()))
+
+
+def operation_meter(registry: CollectorRegistry) -> Callable[[str, str, str, float], None]:
+    """For the calls to drivers: told driver, operation, outcome and seconds of each."""
+    seconds = Histogram(
+        "ullage_snapshot_operation_seconds",
+        "How long calls to drivers took, by how they ended",
+        ["driver", "operation", "outcome"],
+        registry=registry,
+        buckets=_BUCKETS,
+    )
+    return lambda driver, operation, outcome, took: seconds.labels(driver, operation, outcome).observe(took)
 
 
 def state_of(snapshot: Snapshot) -> str:

@@ -24,6 +24,7 @@ from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
 from ullage.snapshots.backends.longhorn import backend as longhorn
+from ullage.snapshots.backends.metered import MeteredBackend
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
 from ullage.snapshots.controllers.claim.restore.controller import WRITES as RESTORE_WRITES
 from ullage.snapshots.controllers.claim.restore.controller import Restorer
@@ -33,7 +34,7 @@ from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
-from ullage.snapshots.metrics import Metrics
+from ullage.snapshots.metrics import Metrics, operation_meter
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.roles import aggregated_roles
 from ullage.snapshots.settings import Settings
@@ -174,7 +175,7 @@ def _calling_drivers(
     recorder: Recorder,
 ) -> list[Controller[Any]]:
     client, clock, metrics = wiring.client, wiring.clock, wiring.metrics
-    backends, elsewhere = options.backends(wiring), options.settings.elsewhere
+    backends, elsewhere = _metered(options.backends(wiring), wiring), options.settings.elsewhere
     syncer = RecordSyncer(client, lookups, backends, queues=queues, clock=clock)
     restorer = Restorer(client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere, clock=clock)
     reclaimer = Reclaimer(client, volumes, backends=backends, recorder=recorder, clock=clock)
@@ -184,6 +185,11 @@ def _calling_drivers(
         *(one.controller(metrics=metrics) for one in (syncer, restorer)),
         reclaimer.controller(metrics=metrics, more=let_go),
     ]
+
+
+def _metered(backends: BackendsByDriver, wiring: Wiring) -> BackendsByDriver:
+    observe = operation_meter(wiring.metrics.registry)
+    return {name: MeteredBackend(backend, observe, clock=wiring.clock) for name, backend in backends.items()}
 
 
 def _volume_of_the_name(volume: EngineVolume) -> tuple[Key, ...]:

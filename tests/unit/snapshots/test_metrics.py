@@ -71,6 +71,17 @@ def test_the_oldest_that_is_not_ready_has_an_age(meters: Meters) -> None:
     assert meters.value("ullage_snapshot_oldest_unready_seconds") == 30
 
 
+def test_a_deletion_has_a_time_of_its_own(meters: Meters) -> None:
+    going = snapshot(meta={"deletion_timestamp": "2026-01-01T00:00:05Z"})
+    meters.metrics.seen("ga", None, going)
+    meters.clock.advance(12)
+    meters.metrics.seen("ga", going, None)
+    meters.metrics.seen("ga", None, snapshot(meta={"uid": "lost"}))
+    meters.metrics.seen("ga", snapshot(meta={"uid": "lost"}), None)  # nobody saw that it was asked for
+    assert meters.value("ullage_snapshot_requested_to_deleted_seconds_count", dialect="ga") == 1
+    assert meters.value("ullage_snapshot_requested_to_deleted_seconds_sum", dialect="ga") == 7
+
+
 STATES: list[tuple[dict[str, Any], str]] = [
     ({}, "creating"),
     ({"state": CUT}, "uploading"),

@@ -1,0 +1,84 @@
+"""A backend whose calls are timed: how long each operation of a driver took, by how it ended. A driver that fails slowly shows
+here before anybody asks why snapshots wait; deletions, which nobody watches, show too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+
+from ullage.clock import Clock
+from ullage.errors import outcome_of
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    Backend,
+    BackendSnapshot,
+    Creation,
+    Restoration,
+    Restored,
+    Secrets,
+    VolumeHandle,
+)
+
+Observe = Callable[[str, str, str, float], None]  # driver, operation, outcome, seconds
+
+
+class MeteredBackend:
+    """`base.Backend` around another one."""
+
+    def __init__(self, backend: Backend, observe: Observe, *, clock: Clock) -> None:
+        self._backend = backend
+        self._observe = observe
+        self._clock = clock
+
+    @contextmanager
+    def _timed(self, operation: str) -> Iterator[None]:
+        began, outcome = self._clock.monotonic(), "done"
+        try:
+            yield
+        except BaseException as error:
+            outcome = outcome_of(error)
+            raise
+        finally:
+            self._observe(self._backend.driver, operation, outcome, self._clock.monotonic() - began)
+
+    @property
+    def driver(self) -> str:
+        return self._backend.driver
+
+    async def create(self, creation: Creation) -> BackendSnapshot:
+        with self._timed("create"):
+            return await self._backend.create(creation)
+
+    async def undo(self, creation: Creation) -> None:
+        with self._timed("undo"):
+            await self._backend.undo(creation)
+
+    async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        with self._timed("delete"):
+            await self._backend.delete(handle, secrets=secrets)
+
+    async def find(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> BackendSnapshot | None:
+        with self._timed("find"):
+            return await self._backend.find(handle, secrets=secrets)
+
+    async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[BackendSnapshot]:
+        with self._timed("list"):
+            async for found in self._backend.list(volume, secrets=secrets):
+                yield found
+
+    async def restore(self, restoration: Restoration) -> Restored:
+        with self._timed("restore"):
+            return await self._backend.restore(restoration)
+
+    async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        with self._timed("discard"):
+            await self._backend.discard(handle, secrets=secrets)
+
+    async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        with self._timed("size"):
+            return await self._backend.size(handle, secrets=secrets)
+
+    async def estimate(self, volume: VolumeHandle) -> int | None:
+        with self._timed("estimate"):
+            return await self._backend.estimate(volume)
