@@ -73,7 +73,7 @@ def cluster(plane: ControlPlane, root: Api) -> Iterator[Callable[..., subprocess
         return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment(), check=False)
 
     yield run
-    run("uninstall")  # hooks that nobody answers would refuse the next lines
+    run("uninstall", "--yes")  # hooks that nobody answers would refuse the next lines
     for obj in (root.get(BARRELS).json or {}).get("items", ()):
         root.call("PATCH", f"{BARRELS}/{obj['metadata']['name']}", {"metadata": {"finalizers": None}}, headers=MERGE)
     run("uninstall", "--purge", "--yes")
@@ -375,7 +375,7 @@ def test_uninstall_takes_hooks_and_identities_and_leaves_the_data(
     cluster("install")
     webhook = start("webhook")
     root.create(BARRELS, barrel("kept"))
-    done = cluster("uninstall")
+    done = cluster("uninstall", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done.stdout, "deleted")[0] == "validatingwebhookconfiguration/ullage", "before anything else"
     assert "customresourcedefinition/barrels.app.example.com  (with its objects; --purge deletes both)" in done.stdout
@@ -406,12 +406,43 @@ def test_a_purge_waits_for_the_finalizers_and_names_who_holds_what(
     eventually(lambda: state(root) == {})
 
 
-def test_a_purge_that_nobody_confirmed_is_refused(cluster: Run, root: Api) -> None:
+def test_an_end_that_nobody_confirmed_is_refused(cluster: Run, root: Api) -> None:
     cluster("install")
     before = state(root)
-    done = cluster("uninstall", "--purge")
-    assert (done.returncode, done.stderr.startswith("ullage: --purge (without --yes): ")) == (2, True)
+    for arguments in ((), ("--purge",)):
+        done = cluster("uninstall", *arguments)
+        assert (done.returncode, done.stderr.startswith("ullage: --yes (absent): nobody can be asked here")) == (2, True)
     dry = cluster("uninstall", "--purge", "--dry-run")
     assert dry.returncode == 0
     assert "customresourcedefinition/barrels.app.example.com" in lines(dry.stdout, "deleted")
     assert state(root) == before
+
+
+def test_a_person_is_shown_what_goes_and_asked(cluster: Run, root: Api, plane: ControlPlane) -> None:
+    cluster("install")
+    before = state(root)
+    said, code = at_a_terminal([*PROGRAM, "uninstall", "--kubeconfig", str(plane.kubeconfig)], answer="n")
+    assert code == 1
+    assert said.startswith("This takes Ullage out of https://")
+    assert "  delete      2 serviceaccount: ullage-system/controller, ullage-system/webhook" in said
+    assert "  left alone  customresourcedefinition/barrels.app.example.com  (with its objects; --purge deletes both)" in said
+    assert "Go on? [y/N]: " in said
+    assert "Aborted." in said
+    assert state(root) == before
+    said, code = at_a_terminal([*PROGRAM, "uninstall", "--kubeconfig", str(plane.kubeconfig)], answer="y")
+    assert code == 0, said
+    assert [path for path in state(root) if "serviceaccounts" in path] == []
+
+
+def at_a_terminal(command: list[str], *, answer: str) -> tuple[str, int]:
+    ours, theirs = os.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        said = b""
+        with contextlib.suppress(OSError):  # what a terminal says when everybody has left it
+            while piece := os.read(ours, 4096):
+                said += piece
+        os.close(ours)
+        code = process.wait(SECONDS)
+    return said.decode().replace("\r\n", "\n").removeprefix(f"{answer}\n"), code

@@ -150,7 +150,9 @@ def test_a_record_that_was_made_for_another_namespace_is_not_given_away(team: Te
     team.scene.api.create(dialect.records, dialect.of_handle(name, HOSTPATH, handle=handle, ref=ref))
     thief = Team(team.scene, team.scene.namespace())
     copy = thief.make(dialect, dialect.of_record("import", name))
-    thief.says(dialect, copy, "RecordMisbound", f"{team.namespace}/import")
+    thief.says(dialect, copy, "RecordMisbound", f"{name} belongs to another snapshot")
+    said = str(thief.get(copy).get("status")).replace(name, "(the record that it named)")
+    assert team.namespace not in said, "whose it is, is not a stranger's affair"
     mine = team.make(dialect, dialect.of_record("import", name))
     eventually("the one that is meant gets it", lambda: dialect.ready(team.get(mine)))
     thief.delete(copy)

@@ -112,7 +112,7 @@ class Chosen:
 
 
 NOTHING_CHOSEN: Final = Chosen()
-ONE_MACHINE: Final = Chosen(manage_engines=True)
+ONE_MACHINE: Final = Chosen(manage_engines=True, longhorn=True)
 
 
 def chosen(

@@ -39,11 +39,11 @@ class Options:
 
 
 def engines(options: Options | None = None) -> Slice:
-    """The kinds are Longhorn's: where it runs they are looked for, and nothing is done about them. With `manage` they are
-    brought along, and what ties their objects together is guarded."""
+    """The kinds are Longhorn's: where it runs nothing is done about them, and nothing is asked of their definitions. With
+    `manage` they are brought along, and what ties their objects together is guarded."""
     chosen = options or Options()
     if not chosen.settings.manage:
-        return Slice(name="engines", foreign=KINDS)
+        return Slice(name="engines")
     return Slice(
         name="engines",
         kinds=KINDS,

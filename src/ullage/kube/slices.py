@@ -164,6 +164,7 @@ class Part(Generic[M]):
     watches: tuple[Kind[Any], ...] = ()
     writes: tuple[Write, ...] = ()
     events: bool = False  # writes Events on objects
+    secrets: bool = False  # reads the Secrets that classes name: which these are, only a cluster tells
     elsewhere: tuple[Kind[Any], ...] = ()  # watched in other clusters, with the rights that their kubeconfigs give
 
 
@@ -180,11 +181,13 @@ class Grant:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """`kinds` are brought along: their definitions are made where they are missing. `foreign` kinds belong to other products:
-    on a cluster they are only ever looked at, and on one machine we play their part."""
+    on a cluster they are only ever looked at, and on one machine we play their part. `served` are theirs too, and are taken as
+    their owners define them: what our types have beyond that is not needed."""
 
     name: str
     kinds: tuple[Kind[Any], ...] = ()
     foreign: tuple[Kind[Any], ...] = ()
+    served: tuple[Kind[Any], ...] = ()
     controllers: Part[Controller[Any]] | None = None
     hooks: Part[Hook] | None = None
     shared: Part[Any] | None = None  # what both stand on: made in either process, of all slices before the rest of any

@@ -21,14 +21,14 @@ def refers_to(record: Record, snapshot: Snapshot) -> bool:
 
 
 def misbound(record: Record, snapshot: Snapshot) -> Problem | None:
-    """What keeps the two from being bound, where the record is not free for the taking."""
+    """What keeps the two from being bound, where the record is not free for the taking. Whose it is instead is not told: a
+    user may name any record, and would learn of other tenants' snapshots."""
     ref = record.ref
     if refers_to(record, snapshot):
         return None
     if (ref.namespace, ref.name) == (snapshot.meta.namespace, snapshot.meta.name) and not ref.uid and record.imported:
         return None
-    theirs = f"{ref.namespace}/{ref.name} (uid {ref.uid or 'none'})"
-    return Problem("RecordMisbound", f"{record.meta.name} belongs to snapshot {theirs}, not to this one")
+    return Problem("RecordMisbound", f"{record.meta.name} belongs to another snapshot, not to this one")
 
 
 def hold_of(record: Record, *, kind: str) -> Hold:

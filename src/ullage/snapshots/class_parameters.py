@@ -74,6 +74,17 @@ def secret_of(parameters: Parameters, role: str, *, variables: Variables) -> Ref
     )
 
 
+def named_secret(parameters: Parameters, role: str) -> Ref | None:
+    """The Secret that a class names for a role, with its variables as they are written; None where there is none, or half."""
+    name, namespace = (parameters.get(f"{PREFIX}{role}-secret-{half}", "") for half in ("name", "namespace"))
+    return Ref(namespace, name) if name and namespace else None
+
+
+def varies(text: str) -> bool:
+    """Whether it stands for something else with each request."""
+    return "$" in text
+
+
 def references(parameters: Parameters, *, variables: Variables) -> dict[str, dict[str, str]]:
     """What a PersistentVolume says about Secrets to those who attach and mount it: `{"nodeStageSecretRef": {…}}`."""
     found = {field: secret_of(parameters, role, variables=variables) for role, field in REFERENCES.items()}

@@ -7,6 +7,7 @@ import binascii
 from ullage.errors import Retryable, Terminal
 from ullage.kube.builtin.core import SECRETS, Secret
 from ullage.kube.client.interface import Finder
+from ullage.kube.errors import Forbidden
 from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 from ullage.snapshots.model import Ref
 
@@ -20,7 +21,12 @@ async def find_secrets(api: Finder, ref: Ref | None) -> Secrets | None:
     used at once."""
     if ref is None:
         return NO_SECRETS
-    found = await api.find(SECRETS, ref.name, ref.namespace)
+    try:
+        found = await api.find(SECRETS, ref.name, ref.namespace)
+    except Forbidden as error:  # the server's own text has our account in it: it is for the log
+        raise SecretMissing(
+            f"Secret {ref.namespace}/{ref.name} may not be read; `ullage install` gives the right to those that classes name"
+        ) from error
     return decoded(found) if found is not None else None
 
 

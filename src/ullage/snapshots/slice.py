@@ -13,6 +13,7 @@ from typing import Any, Final
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.api import Volume as EngineVolume
+from ullage.engines.handles import DRIVER
 from ullage.engines.holds import holds_of
 from ullage.kube.builtin import storage
 from ullage.kube.cache.indexer import Key
@@ -68,14 +69,17 @@ class Options:
 def snapshots(options: Options | None = None) -> Slice:
     """The slice as the main controller and the webhook have it."""
     chosen = options or Options()
+    through_longhorn = chosen.settings.managed(DRIVER)
     return Slice(
         name="snapshots",
         kinds=tuple(dict.fromkeys(kind for one in DIALECTS for kind in own_kinds(one))),
+        served=longhorn.READS if through_longhorn else (),
         controllers=Part(
             make=lambda wiring: make_controllers(wiring, chosen),
-            watches=(*kinds_of(DIALECTS), *longhorn.READS),
-            writes=(*WRITES, *longhorn.WRITES, *(HOLD_WRITES if chosen.holds else ())),
+            watches=(*kinds_of(DIALECTS), *(longhorn.READS if through_longhorn else ())),
+            writes=(*WRITES, *(longhorn.WRITES if through_longhorn else ()), *(HOLD_WRITES if chosen.holds else ())),
             events=True,
+            secrets=True,
         ),
         hooks=_hooks(chosen),
         sidecar=_sidecar(chosen),
@@ -107,6 +111,7 @@ def _sidecar(options: Options) -> Part[Controller[Any]]:
         watches=kinds_of(DIALECTS),
         writes=(*RESTORE_WRITES, *RECORD_WRITES),
         events=True,
+        secrets=True,
     )
 
 

@@ -86,11 +86,9 @@ def find_source_volume(snapshot: Snapshot, context: ClaimContext) -> SourceVolum
         return Problem("VolumeNotFound", f"volume {claim.spec.volume_name} of claim {where} does not exist")
     ref = volume.spec.claim_ref
     if ref is None or (ref.namespace, ref.name, ref.uid) != (snapshot.meta.namespace, snapshot.claim, claim.metadata.uid):
-        other = f"{ref.namespace}/{ref.name} (uid {ref.uid or 'none'})" if ref else "none"
-        return Problem(
-            "VolumeMisbound",
-            f"claim {where} (uid {claim.metadata.uid}) names volume {volume.metadata.name}, whose own claim is {other}",
-        )
+        # Whose it is instead is not told: a user may name any volume, and would learn of other tenants' claims.
+        other = "belongs to another claim" if ref else "belongs to no claim"
+        return Problem("VolumeMisbound", f"claim {where} names volume {volume.metadata.name}, which {other}")
     found = source_volume_of(volume)
     if found is None:
         return Problem(

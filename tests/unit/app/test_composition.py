@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ullage.app.composition import compose
-from ullage.app.drivers import NOTHING_CHOSEN
+from ullage.app.drivers import NOTHING_CHOSEN, Chosen
+from ullage.app.installer.compatibility import lacking
 from ullage.app.installer.manifests import manifests
+from ullage.engines.api import VOLUMES
+from ullage.kube.crds.definitions import crd_of
 
 
-def rules_of(role: str) -> list[dict[str, Any]]:
-    found = [one.body for one in manifests(compose(NOTHING_CHOSEN)) if one.name == role and one.kind.kind == "ClusterRole"]
+def rules_of(role: str, what: Chosen = NOTHING_CHOSEN, *, all_secrets: bool = False) -> list[dict[str, Any]]:
+    made = manifests(compose(what), all_secrets=all_secrets)
+    found = [one.body for one in made if one.name == role and one.kind.kind == "ClusterRole"]
     assert len(found) == 1, role
     return list(found[0]["rules"])
 
 
-def verbs(role: str, group: str, resource: str) -> set[str]:
+def verbs(role: str, group: str, resource: str, what: Chosen = NOTHING_CHOSEN, *, all_secrets: bool = False) -> set[str]:
     return {
         verb
-        for rule in rules_of(role)
+        for rule in rules_of(role, what, all_secrets=all_secrets)
         if group in rule["apiGroups"] and resource in rule["resources"]
         for verb in rule["verbs"]
     }
@@ -41,15 +47,34 @@ def test_the_controller_makes_and_deletes_records_but_no_snapshots() -> None:
     assert {"create", "delete"} <= verbs(role, GA, "volumesnapshotcontents")
     assert {"create", "delete"} <= verbs(role, PROTOTYPE, "volumesnapshotdatas")
     assert not {"create", "delete"} & verbs(role, GA, "volumesnapshots")
-    assert verbs(role, "", "secrets") == {"get"}
 
 
-def test_the_controller_takes_and_clones_longhorns_volumes_and_a_sidecar_never_meets_them() -> None:
-    role = "ullage:controller:snapshots"
+@pytest.mark.parametrize("role", ["ullage:controller:snapshots", "ullage:csi-sidecar"])
+def test_secrets_of_the_whole_cluster_are_read_only_where_that_was_asked_for(role: str) -> None:
+    assert verbs(role, "", "secrets") == set()
+    assert verbs(role, "", "secrets", all_secrets=True) == {"get"}
+
+
+def test_longhorns_volumes_are_taken_and_cloned_only_where_that_was_asked_for_and_never_by_a_sidecar() -> None:
+    role, longhorn = "ullage:controller:snapshots", Chosen(longhorn=True)
     for resource in ("snapshots", "volumes"):
-        assert verbs(role, "longhorn.io", resource) == {"get", "list", "watch", "create", "delete"}
-        assert verbs("ullage:csi-sidecar", "longhorn.io", resource) == set()
-    assert verbs(role, "longhorn.io", "engines") == {"get", "list", "watch"}
+        assert verbs(role, "longhorn.io", resource, longhorn) == {"get", "list", "watch", "create", "delete"}
+        assert verbs("ullage:csi-sidecar", "longhorn.io", resource, longhorn) == set()
+    assert verbs(role, "longhorn.io", "engines", longhorn) == {"get", "list", "watch"}
+    nothing = [rule for rule in rules_of(role) if "longhorn" in str(rule)]
+    assert nothing == []
+
+
+def test_of_longhorns_own_definitions_nothing_is_asked_but_that_they_are_served() -> None:
+    assert not [one.name for one in manifests(compose(NOTHING_CHOSEN)) if one.name.endswith(".longhorn.io")]
+    seen = [one for one in manifests(compose(Chosen(longhorn=True))) if one.name.endswith(".longhorn.io")]
+    assert {(one.brought, one.whole) for one in seen} == {(False, False)}
+    bare = crd_of(VOLUMES)
+    bare["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    assert lacking(bare, crd_of(VOLUMES)), "it has none of our fields"
+    assert lacking(bare, crd_of(VOLUMES), fields=False) == []
+    bare["spec"]["versions"][0]["served"] = False
+    assert lacking(bare, crd_of(VOLUMES), fields=False) == ["v1beta2 is not served"]
 
 
 def test_whoever_watches_a_kind_may_ask_whether_it_is_defined_and_no_other() -> None:

@@ -54,19 +54,19 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
         "a volume of an earlier claim of the name",
         {"volume": volume(claim_ref=OTHERS)},
         "VolumeMisbound",
-        "claim team/db (uid claim-uid) names volume pv-1, whose own claim is team/db (uid an-older-uid)",
+        "claim team/db names volume pv-1, which belongs to another claim",
     ),
     (
         "a volume of another namespace's claim",
         {"volume": volume(claim_ref=STRANGERS)},
         "VolumeMisbound",
-        "claim team/db (uid claim-uid) names volume pv-1, whose own claim is other/db (uid claim-uid)",
+        "claim team/db names volume pv-1, which belongs to another claim",
     ),
     (
         "a volume of nobody",
         {"volume": volume(claim_ref=None)},
         "VolumeMisbound",
-        "claim team/db (uid claim-uid) names volume pv-1, whose own claim is none",
+        "claim team/db names volume pv-1, which belongs to no claim",
     ),
     (
         "a source without snapshots",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,21 +15,39 @@ from ullage.cli.common import shell
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
-    from ullage.app.installer.outcomes import Outcome
+    from ullage.app.installer.outcomes import Outcome, Report
+    from ullage.kube.client.client import Client
 
 INSTALL = """Install what Ullage needs into a cluster.
 
 Applies the definitions of its kinds, a namespace, service accounts with the least that they need, and a priority level \
-for their requests. Can be repeated. What is there and is not Ullage's own is never touched: it is checked, and reported.
+for their requests. Can be repeated, and should be when classes come that name Secrets: the right to read a Secret is given \
+where a class names it, and nowhere else. What is there and is not Ullage's own is never touched: it is checked, and reported.
 """
 UNINSTALL = """Take Ullage out of a cluster.
 
-Webhooks go first, then identities and roles. Kinds and their objects stay, unless you say --purge.
+Shows what goes, and asks. Webhooks go first, then identities and roles. Kinds and their objects stay, unless you say --purge; \
+snapshots and classes of other drivers, and a kind that has some, stay in any case.
 """
 
 
 def install(
     context: typer.Context,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--driver",
+            metavar="NAME",
+            help="Rights on Secrets for the classes of this driver alone. May be repeated.",
+            show_default="those of all classes",
+        ),
+    ] = None,
+    all_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--all-secrets", help="The right to read every Secret: for classes that choose the namespace by a template."
+        ),
+    ] = False,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask the cluster what would change, and change nothing.")] = False,
@@ -44,44 +62,68 @@ def install(
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
-    wanted = manifests(composition.slices(drivers.Chosen(longhorn=longhorn, manage_engines=manage_engines)))
+    chosen = drivers.Chosen(longhorn=longhorn, manage_engines=manage_engines)
+    wanted = manifests(composition.slices(chosen), all_secrets=all_secrets)
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")
         print(to_yaml(*(manifest.body for manifest in wanted if manifest.brought)), end="")
+        if not all_secrets:
+            print("ullage: note: rights on Secrets follow from a cluster's classes; they are not in this", file=sys.stderr)
         return
 
-    async def work(client: Any) -> list[Outcome]:
-        return await Installer(client, dry_run=dry_run).install(wanted, tell=print)
+    async def work(client: Client) -> list[Outcome]:
+        from ullage.app.installer.secret_access import SecretAccess
+
+        outcomes = await Installer(client, dry_run=dry_run).install(wanted, tell=print)
+        access = SecretAccess(client, dry_run=dry_run)
+        return outcomes + await access.keep(tell=print, drivers=frozenset(only) if only else None, all_secrets=all_secrets)
 
     _report(_with_client(kubeconfig, kube_context, work), dry_run=dry_run)
 
 
 def uninstall(
-    context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     purge: Annotated[bool, typer.Option("--purge", help="Delete its kinds too, with all their objects.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether --purge is meant.")] = False,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--driver", metavar="NAME", help="With --purge: the snapshots and classes of this driver too. May be repeated."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long finalizers may take.")] = 120.0,
 ) -> None:
     from ullage.app.installer.uninstaller import Uninstaller
 
-    if purge and not yes and not dry_run:
-        if not sys.stdin.isatty():
-            raise BadInput(
-                "--purge", "(without --yes)", "it deletes every object of these kinds; where nobody can be asked, say --yes"
-            )
-        typer.confirm("This deletes every object of Ullage's kinds, and what they stand for. Go on?", abort=True)
+    if not yes and not dry_run and not sys.stdin.isatty():
+        raise BadInput("--yes", "(absent)", "nobody can be asked here whether all of it is to be deleted: look with --dry-run")
 
-    async def work(client: Any) -> list[Outcome]:
-        return await Uninstaller(client, tell=print, dry_run=dry_run, timeout=timeout).uninstall(purge=purge)
+    async def work(client: Client, *, dry: bool, tell: Report) -> list[Outcome]:
+        return await Uninstaller(client, tell=tell, dry_run=dry, timeout=timeout, drivers=also or ()).uninstall(purge=purge)
 
-    _report(_with_client(kubeconfig, kube_context, work), dry_run=dry_run)
+    if not yes and not dry_run:
+        plan = _with_client(kubeconfig, kube_context, lambda client: work(client, dry=True, tell=lambda outcome: None))
+        _ask(plan, kubeconfig, kube_context, purge=purge)
+    _report(_with_client(kubeconfig, kube_context, lambda client: work(client, dry=dry_run, tell=print)), dry_run=dry_run)
 
 
-def _with_client(kubeconfig: str | None, kube_context: str | None, work: Callable[[Any], Any]) -> list[Outcome]:
+def _ask(plan: list[Outcome], kubeconfig: str | None, kube_context: str | None, *, purge: bool) -> None:
+    from ullage.app.installer.outcomes import plan as lines_of
+    from ullage.cli.common.session import load_config
+
+    config = load_config(kubeconfig, kube_context)
+    where = f"{config.server}{f' (context {config.context})' if config.context else ''}"
+    print(f"This takes Ullage out of {where}:", *lines_of(plan), sep="\n")
+    data = "Snapshots go with the data that they stand for, for good. " if purge else ""
+    typer.confirm(f"{data}Go on?", abort=True)
+
+
+def _with_client(
+    kubeconfig: str | None, kube_context: str | None, work: Callable[[Client], Awaitable[list[Outcome]]]
+) -> list[Outcome]:
     import asyncio
 
     from ullage.cli.common.session import load_config

@@ -13,19 +13,21 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 _EITHER = "x-kubernetes-int-or-string"
 
 
-def lacking(found: Json, wanted: Json) -> list[str]:
-    """What is missing, one sentence each; nothing where all is there."""
+def lacking(found: Json, wanted: Json, *, fields: bool = True) -> list[str]:
+    """What is missing, one sentence each; nothing where all is there. Without `fields` scope and version are enough."""
     theirs, ours = found.get("spec", {}), wanted["spec"]
     if theirs.get("scope") != ours["scope"]:
         return [f"its scope is {theirs.get('scope')}, {ours['scope']} is needed"]
     versions = {version["name"]: version for version in theirs.get("versions", ())}
-    return [fault for version in ours["versions"] for fault in _version(versions.get(version["name"]), version)]
+    return [fault for version in ours["versions"] for fault in _version(versions.get(version["name"]), version, fields=fields)]
 
 
-def _version(found: Json | None, wanted: Json) -> Iterator[str]:
+def _version(found: Json | None, wanted: Json, *, fields: bool) -> Iterator[str]:
     name = wanted["name"]
     if found is None or not found.get("served"):
         yield f"{name} is not served"
+        return
+    if not fields:
         return
     if "status" in wanted.get("subresources", {}) and "status" not in found.get("subresources", {}):
         yield f"{name} has no status subresource"

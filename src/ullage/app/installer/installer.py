@@ -142,10 +142,12 @@ class Installer:
 def _not_ours(manifest: Manifest, live: Json) -> Outcome:
     whose = f"managed by {manager}" if (manager := _labels(live).get(MANAGED_BY)) else "not ours"
     if manifest.kind is DEFINITIONS:
-        faults = lacking(live, manifest.body)
+        faults = lacking(live, manifest.body, fields=manifest.whole)
         if faults:
             return _outcome("problem", manifest, f"{whose}, left as it is, but: {'; '.join(faults)}")
-        return _outcome("left alone", manifest, f"{whose}; it has every field that is needed")
+        return _outcome(
+            "left alone", manifest, f"{whose}; {'it has every field that is needed' if manifest.whole else 'it is served'}"
+        )
     if manifest.kind is NAMESPACES or covers(_content(live), _demands(manifest.body)):
         return _outcome("left alone", manifest, whose)
     return _outcome("problem", manifest, f"{whose}, left as it is, but it differs from what is needed")

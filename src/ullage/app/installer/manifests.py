@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD, granted, roles, rules_of
+from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD, Rule, granted, roles, rules_of
 from ullage.kube import identities
 from ullage.kube.builtin.admissionregistration import POLICIES, POLICY_BINDINGS
 from ullage.kube.builtin.apiextensions import DEFINITIONS
@@ -26,6 +26,7 @@ from ullage.kube.slices import Slice
 
 NAMESPACE: Final = identities.NAMESPACE
 SIDECAR: Final = "ullage:csi-sidecar"
+SECRETS_ROLE: Final = "ullage:secrets"
 DIGEST: Final = "ullage.io/applied"
 LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}
 PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts stand at 900), after nodes and leader election
@@ -33,11 +34,13 @@ PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object to apply. `brought` is False for a definition that belongs to another product and is only looked at."""
+    """One object to apply. `brought` is False for a definition that belongs to another product and is only looked at; `whole`:
+    it must have every field that our types have."""
 
     kind: Kind[Any]
     body: Json
     brought: bool = True
+    whole: bool = True
 
     @property
     def name(self) -> str:
@@ -48,18 +51,21 @@ class Manifest:
         return str(self.body["metadata"].get("namespace", ""))
 
 
-def manifests(slices: Sequence[Slice], *, foreign: bool = False, world: Slice | None = None) -> list[Manifest]:
+def manifests(
+    slices: Sequence[Slice], *, foreign: bool = False, world: Slice | None = None, all_secrets: bool = False
+) -> list[Manifest]:
     """In the order in which they are applied. With `foreign`, the kinds of other products are brought along too: on one
-    machine, where those products are not. There the `world` has an identity as well."""
+    machine, where those products are not. There the `world` has an identity as well. Without `all_secrets` the rights on
+    Secrets are roles of their own: `secret_roles`."""
     accounts = (CONTROLLER, WEBHOOK, *((WORLD,) if world else ()))
     return [
         _manifest(NAMESPACES, NAMESPACE),
         *definitions(slices, foreign=foreign),
         *_policies(slices),
         *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
-        *_roles(slices, world),
+        *_roles(slices, world, all_secrets=all_secrets),
         *_grants(slices),
-        *_sidecars(slices),
+        *_sidecars(slices, all_secrets=all_secrets),
         *_priority(),
     ]
 
@@ -68,11 +74,13 @@ def definitions(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manif
     """One for each resource, whoever names it. Of several versions the first is the stored one."""
     brought = [kind for part in slices for kind in part.kinds]
     others = [kind for part in slices for kind in part.foreign]
-    own = {kind.name for kind in brought} | ({kind.name for kind in others} if foreign else set())
-    made = []
-    for name, versions in _by_name((*brought, *others)).items():
-        made.append(_stamped(Manifest(DEFINITIONS, crd_of(versions[0], others=versions[1:]), brought=name in own)))
-    return made
+    served = [kind for part in slices for kind in part.served]
+    own = {kind.name for kind in brought} | ({kind.name for kind in (*others, *served)} if foreign else set())
+    whole = {kind.name for kind in (*brought, *others)}
+    return [
+        _stamped(Manifest(DEFINITIONS, crd_of(versions[0], others=versions[1:]), brought=name in own, whole=name in whole))
+        for name, versions in _by_name((*brought, *others, *served)).items()
+    ]
 
 
 def _policies(slices: Sequence[Slice]) -> list[Manifest]:
@@ -105,12 +113,24 @@ def _stamped(manifest: Manifest) -> Manifest:
     body = manifest.body
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
     annotations = {**body["metadata"].get("annotations", {}), DIGEST: digest}
-    return Manifest(manifest.kind, {**body, "metadata": {**body["metadata"], "annotations": annotations}}, manifest.brought)
+    return replace(manifest, body={**body, "metadata": {**body["metadata"], "annotations": annotations}})
 
 
-def _roles(slices: Sequence[Slice], world: Slice | None) -> list[Manifest]:
+def secret_roles(by_namespace: Mapping[str, frozenset[str] | None]) -> list[Manifest]:
+    """Rights to read Secrets, a role in each namespace: on these names, or on all that are there. The controller has them; an
+    administrator binds whoever runs a sidecar too."""
     made = []
-    for role in roles(slices, world=world):
+    for namespace, names in sorted(by_namespace.items()):
+        rule = Rule("", ("secrets",), ("get",), tuple(sorted(names or ())))
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": ROLES.kind, "name": SECRETS_ROLE}
+        made.append(_manifest(ROLES, SECRETS_ROLE, namespace, rules=[rule.as_json()]))
+        made.append(_manifest(ROLE_BINDINGS, SECRETS_ROLE, namespace, roleRef=reference, subjects=[_subject(CONTROLLER)]))
+    return made
+
+
+def _roles(slices: Sequence[Slice], world: Slice | None, *, all_secrets: bool) -> list[Manifest]:
+    made = []
+    for role in roles(slices, world=world, all_secrets=all_secrets):
         where = NAMESPACE if role.here else ""
         kind, binding = (ROLES, ROLE_BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}
@@ -133,10 +153,10 @@ def _grants(slices: Sequence[Slice]) -> list[Manifest]:
     ]
 
 
-def _sidecars(slices: Sequence[Slice]) -> list[Manifest]:
+def _sidecars(slices: Sequence[Slice], *, all_secrets: bool) -> list[Manifest]:
     """Roles for administrators to give to the pods that a sidecar of ours runs in."""
     return [
-        _manifest(CLUSTER_ROLES, SIDECAR, rules=[rule.as_json() for rule in rules_of(one.sidecar)])
+        _manifest(CLUSTER_ROLES, SIDECAR, rules=[rule.as_json() for rule in rules_of(one.sidecar, all_secrets=all_secrets)])
         for one in slices
         if one.sidecar is not None
     ]

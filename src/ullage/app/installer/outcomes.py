@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+SHOWN: Final = 5  # names of what goes, of each kind
 
 Verb = Literal["created", "changed", "unchanged", "deleted", "left alone", "absent", "waiting", "problem"]
 
@@ -18,7 +20,9 @@ class Outcome:
     why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.verb:<10}  {f'{self.what}/{self.name}'}{f'  ({self.why})' if self.why else ''}"
+        return (
+            f"{self.verb:<10}  {f'{self.what}/{self.name}' if self.name else self.what}{f'  ({self.why})' if self.why else ''}"
+        )
 
 
 Report = Callable[[Outcome], None]
@@ -29,6 +33,19 @@ def summary(outcomes: Iterable[Outcome], *, dry_run: bool = False) -> str:
     counted = Counter(outcome.verb for outcome in outcomes if outcome.verb != "waiting")
     told = ", ".join(f"{count} {verb}{'s' if verb == 'problem' and count > 1 else ''}" for verb, count in counted.items())
     return f"{told or 'nothing to do'}{' (dry run: nothing was written)' if dry_run else ''}"
+
+
+def plan(outcomes: Iterable[Outcome]) -> list[str]:
+    """What a dry run has found, for a person who is to agree: what goes by kind, the first few by name, and what stays."""
+    lines = []
+    going: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.verb == "deleted":
+            going.setdefault(one.what, []).append(one.name)
+    for what, names in going.items():
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        lines.append(f"  delete      {len(names)} {what}: {', '.join(names[:SHOWN])}{more}")
+    return lines + [f"  {one}" for one in outcomes if one.verb != "deleted"]
 
 
 def failed(outcomes: Iterable[Outcome]) -> bool:

@@ -51,8 +51,9 @@ class Role:
     here: bool = False
 
 
-def roles(slices: Sequence[Slice], *, world: Slice | None = None) -> list[Role]:
-    """`world` plays the parts of a cluster's own controllers, as somebody else than ours."""
+def roles(slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: bool = False) -> list[Role]:
+    """`world` plays the parts of a cluster's own controllers, as somebody else than ours. `all_secrets`: who reads Secrets may
+    read any."""
     found = [_leading(), _certificate(), _registration()]
     if any(part.elsewhere for one in slices for part in (one.shared, one.hooks) if part is not None):
         found.append(Role("ullage:webhook:callers", WEBHOOK, (Rule("", ("secrets",), ("get",), (CALLERS,)),), here=True))
@@ -60,7 +61,8 @@ def roles(slices: Sequence[Slice], *, world: Slice | None = None) -> list[Role]:
         found.append(Role(f"ullage:{WORLD}", WORLD, tuple(rules_of(world.controllers))))
     for one in slices:
         for account, part in ((CONTROLLER, one.controllers), (WEBHOOK, one.hooks)):
-            rules = tuple(rules_of(*(needed for needed in (one.shared, part) if needed is not None)))
+            needed = [wanted for wanted in (one.shared, part) if wanted is not None]
+            rules = tuple(rules_of(*needed, all_secrets=all_secrets))
             if rules:
                 found.append(Role(f"ullage:{account}:{one.name}", account, rules))
     return found
@@ -97,7 +99,7 @@ def _registration() -> Role:
     return Role("ullage:webhook", WEBHOOK, (rule,))
 
 
-def rules_of(*parts: Part[Any]) -> Iterator[Rule]:
+def rules_of(*parts: Part[Any], all_secrets: bool = False) -> Iterator[Rule]:
     """What somebody needs who has all of these parts."""
     watched = [kind for part in parts for kind in part.watches]
     wanted: dict[tuple[str, str], dict[str, None]] = {}
@@ -116,5 +118,7 @@ def rules_of(*parts: Part[Any]) -> Iterator[Rule]:
     if defined := tuple(sorted({kind.name for kind in watched if "." in kind.group})):
         # A kind is believed to be gone only when its definition is. Asked for by name, so these and no others.
         yield Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), defined)
+    if all_secrets and any(part.secrets for part in parts):
+        yield Rule("", ("secrets",), ("get",))
     if any(part.events for part in parts):
         yield Rule("events.k8s.io", ("events",), ("get", "create", "patch"))

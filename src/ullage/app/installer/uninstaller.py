@@ -2,18 +2,21 @@
 
 Hooks and policies first: an entry without a server refuses everything that it matches. Data next, only when asked for, and
 while the controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities
-last. Only what carries our label is ever deleted, and the controllers' lease.
+last. Only what carries our label is ever deleted, and the controllers' lease; of kinds that other snapshotters use too, only
+what is of our drivers, and the kind stays as long as there is anything else of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.app.installer import manifests as ours
 from ullage.app.installer.outcomes import Outcome, Report, Verb
+from ullage.app.installer.ownership import Ownership
 from ullage.app.installer.roles import CERTIFICATE, CONDITION, LEASE
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core, flowcontrol, rbac
@@ -23,12 +26,14 @@ from ullage.kube.builtin.admissionregistration import (
     POLICY_BINDINGS,
     VALIDATING_WEBHOOKS,
 )
-from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.apiextensions import DEFINITIONS, CustomResourceDefinition
 from ullage.kube.builtin.coordination import LEASES
 from ullage.kube.client.client import Client
 from ullage.kube.crds.definitions import MANAGED_BY, OURS
 from ullage.kube.errors import ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 
 SELECTOR: Final = f"{MANAGED_BY}={OURS}"
 POLL_SECONDS: Final = 1.0
@@ -47,6 +52,9 @@ _IDENTITIES: Final = (
     flowcontrol.FLOW_SCHEMAS,
     flowcontrol.PRIORITY_LEVELS,
 )
+
+
+_IN_ANY_NAMESPACE: Final = (rbac.ROLE_BINDINGS, rbac.ROLES)  # where classes name Secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +77,16 @@ class Uninstaller:
         tell: Report,
         dry_run: bool = False,
         timeout: float = 120.0,
+        drivers: Iterable[str] = (),
         clock: Clock | None = None,
         poll: float = POLL_SECONDS,
     ) -> None:
+        """`drivers` are ours besides those that can be told to be."""
         self._client = client
         self._tell = tell
         self._dry_run = dry_run
         self._timeout = timeout
+        self._drivers = tuple(drivers)
         self._clock = clock or SystemClock()
         self._poll = poll
         self._outcomes: list[Outcome] = []
@@ -86,9 +97,11 @@ class Uninstaller:
             await self._delete_all(await self._labelled(kind))
         definitions = (await self._client.list(DEFINITIONS, labels=SELECTOR)).items
         if purge:
-            if not await self._drain([definition.kind() for definition in definitions]):
+            shared = await self._shared([definition.kind() for definition in definitions])
+            if not await self._drain([definition.kind() for definition in definitions], shared):
                 return self._outcomes
-            await self._delete_all([FoundObject(DEFINITIONS, definition.metadata) for definition in definitions], wait=True)
+            gone = [one for one in definitions if not await self._others(one, shared)]
+            await self._delete_all([FoundObject(DEFINITIONS, definition.metadata) for definition in gone], wait=True)
         else:
             for definition in definitions:
                 self._note(
@@ -102,13 +115,36 @@ class Uninstaller:
 
     # --- data --------------------------------------------------------------------------------------------------------
 
-    async def _drain(self, kinds: list[Kind[Object]]) -> bool:
-        """Deletes all objects of the kinds, and those that appear meanwhile, until none is left."""
+    async def _shared(self, kinds: list[Kind[Object]]) -> dict[str, Ownership]:
+        """By kind, whose the objects are of those that others use too."""
+        names = {kind.name for kind in kinds}
+        found: dict[str, Ownership] = {}
+        for dialect in (GA, PROTOTYPE):
+            records = await self._objects(dialect.records) if dialect.records.name in names else []
+            ownership = Ownership.of(dialect, records, drivers=self._drivers)
+            found |= {kind.name: ownership for kind in ownership.kinds if kind.name in names}
+        return found
+
+    async def _others(self, definition: CustomResourceDefinition, shared: Mapping[str, Ownership]) -> bool:
+        """Whether there are objects of other drivers; then the kind is left, and that is said."""
+        kind = definition.kind()
+        if kind.name not in shared:
+            return False
+        ownership = shared[kind.name]
+        typed = next(one for one in ownership.kinds if one.name == kind.name)
+        strangers = Counter(driver for one in await self._objects(typed) if (driver := ownership.stranger(typed, one)))
+        if strangers:
+            whose = ", ".join(f"{count} of {driver}" for driver, count in sorted(strangers.items()))
+            self._note("left alone", FoundObject(DEFINITIONS, definition.metadata), f"it has objects of others: {whose}")
+        return bool(strangers)
+
+    async def _drain(self, kinds: list[Kind[Object]], shared: Mapping[str, Ownership]) -> bool:
+        """Deletes all objects of the kinds that are ours, and those that appear meanwhile, until none is left."""
         deadline = self._clock.monotonic() + self._timeout
         asked: set[str] = set()
         told = False
         while True:
-            left = [FoundObject(kind, meta) for kind in kinds for meta in await self._metas(kind)]
+            left = [FoundObject(kind, meta) for kind in kinds for meta in await self._metas(kind, shared.get(kind.name))]
             await self._ask([one for one in left if one.meta.uid not in asked and not one.meta.deletion_timestamp], asked)
             if not left or self._dry_run:
                 return True
@@ -134,9 +170,15 @@ class Uninstaller:
         if len(left) > SHOWN:
             self._note("problem", left[SHOWN], f"and {len(left) - SHOWN - 1} more objects")
 
-    async def _metas(self, kind: Kind[Object]) -> list[Meta]:
+    async def _metas(self, kind: Kind[Object], ownership: Ownership | None) -> list[Meta]:
+        if ownership is None:
+            return [obj.metadata for obj in await self._objects(kind)]
+        typed = next(one for one in ownership.kinds if one.name == kind.name)
+        return [obj.metadata for obj in await self._objects(typed) if not ownership.stranger(typed, obj)]
+
+    async def _objects(self, kind: Kind[Any]) -> list[Any]:
         try:
-            return [obj.metadata for obj in (await self._client.list(kind)).items]
+            return list((await self._client.list(kind)).items)
         except NotFound:  # the definition is not served, or no longer
             return []
 
@@ -144,7 +186,8 @@ class Uninstaller:
 
     async def _labelled(self, kind: Kind[Any]) -> list[FoundObject]:
         try:
-            listing = await self._client.list(kind, ours.NAMESPACE if kind.namespaced else "", labels=SELECTOR)
+            everywhere = not kind.namespaced or kind in _IN_ANY_NAMESPACE
+            listing = await self._client.list(kind, "" if everywhere else ours.NAMESPACE, labels=SELECTOR)
         except NotFound:
             return []
         return [FoundObject(kind, obj.metadata) for obj in listing.items]

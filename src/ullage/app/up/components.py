@@ -43,6 +43,7 @@ class ClusterSetup:
         from ullage.app.installer.manifests import manifests
         from ullage.app.installer.outcomes import summary
         from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD
+        from ullage.app.installer.secret_access import SecretAccess
         from ullage.app.up.identities import Identities, Identity
         from ullage.engines.client.connection import address_of
         from ullage.kube.client.client import Client
@@ -56,6 +57,7 @@ class ClusterSetup:
         playing = world(Directories(directory / VOLUMES), engines=address_of(directory / ENGINE_SOCKET))
         wanted = manifests(self._slices(), foreign=True, world=playing)
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
+        outcomes += await SecretAccess(client).keep(tell=lambda outcome: None)
         await bring_classes(client, engines=True)
         self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, WORLD)])
         await self._identities.issue()

@@ -59,7 +59,8 @@ def test_help_explains_each_option_and_hides_what_is_between_processes(command: 
         ),
         pytest.param(["install"], f"kubeconfig {NOWHERE}: there is no such file", id="no cluster to install into"),
         pytest.param(["install", "-o", "xml"], "--output xml: yaml is allowed", id="an output format"),
-        pytest.param(["uninstall", "--purge"], "--purge (without --yes): it deletes every object", id="a purge without a yes"),
+        pytest.param(["uninstall"], "--yes (absent): nobody can be asked here whether", id="an end that nobody agreed to"),
+        pytest.param(["uninstall", "--purge"], "--yes (absent): nobody can be asked here", id="a purge without a yes"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(arguments: list[str], text: str) -> None:

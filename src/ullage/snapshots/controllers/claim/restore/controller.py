@@ -16,7 +16,7 @@ from typing import Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Impossible, NotNow, Retryable, Terminal
-from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS, PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
@@ -47,7 +47,6 @@ AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been m
 WRITES: Final = (
     Write(CLAIMS, ("get", "patch")),
     Write(PERSISTENT_VOLUMES, ("get", "create", "patch", "delete")),
-    Write(SECRETS, ("get",)),
 )
 
 
