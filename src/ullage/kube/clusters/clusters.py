@@ -11,6 +11,7 @@ import asyncio
 import binascii
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final, Self
 
@@ -44,8 +45,9 @@ class Clusters:
         self._kinds: frozenset[Kind[Any]] = frozenset()
         self._followed: dict[str, _Followed] = {}
         self._heard: dict[int, Cache[Secret]] = {}  # the caches of Secrets that tell us of changes
+        self._by_secret: defaultdict[tuple[int, Key], set[str]] = defaultdict(set)
         self._handlers: list[Handler] = []
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending: dict[str, asyncio.Task[None]] = {}  # of those that were removed
         self._running = False
 
     async def __aenter__(self) -> Self:
@@ -58,7 +60,7 @@ class Clusters:
         self._running = False
         for name in list(self._followed):
             self.remove(name)
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await asyncio.gather(*self._ending.values(), return_exceptions=True)
 
     def watch(self, *kinds: Kind[Any]) -> None:
         """Says what may be watched in the clusters."""
@@ -79,6 +81,7 @@ class Clusters:
             self._heard[id(secrets)] = secrets
             secrets.handle(lambda old, new: self._changed(secrets, old or new))
         self._followed[name] = _Followed(name, secrets, secret)
+        self._by_secret[id(secrets), secret].add(name)
         if self._running:
             self._start(self._followed[name])
 
@@ -87,12 +90,11 @@ class Clusters:
         followed = self._followed.pop(name, None)
         if followed is None:
             return
+        self._by_secret[id(followed.secrets), followed.secret].discard(name)
         if followed.cluster is not None:
             self._tell(name, None)
         if followed.task is not None:
-            followed.task.cancel()
-            self._ending.add(followed.task)
-            followed.task.add_done_callback(self._ending.discard)
+            self._ending[name] = asyncio.create_task(_ended(followed.task, self._ending.get(name)), name=f"end of {name}")
 
     # --- how they are ---
 
@@ -132,15 +134,18 @@ class Clusters:
         if secret is None:
             return
         key = Key(secret.metadata.namespace, secret.metadata.name)
-        for followed in self._followed.values():
-            if followed.secrets is secrets and followed.secret == key:
-                followed.changed.set()
+        for name in self._by_secret.get((id(secrets), key), ()):
+            self._followed[name].changed.set()
 
     def _start(self, followed: _Followed) -> None:
         followed.task = asyncio.create_task(self._run(followed), name=f"cluster {followed.name}")
 
     async def _run(self, followed: _Followed) -> None:
         """Goes on until it is cancelled."""
+        if (former := self._ending.get(followed.name)) is not None:
+            await asyncio.shield(former)  # else it would take the numbers of this one with it
+            if self._ending.get(followed.name) is former:
+                del self._ending[followed.name]
         await followed.secrets.synced.wait()
         used: Config | None = None
         async with contextlib.AsyncExitStack() as opened:
@@ -174,6 +179,12 @@ class Clusters:
         followed.cluster = await opened.enter_async_context(made)
         logger.info("cluster is followed", extra={"cluster": followed.name, "server": config.server})
         self._tell(followed.name, followed.cluster)
+
+
+async def _ended(task: asyncio.Task[None], former: asyncio.Task[None] | None) -> None:
+    """A cluster is closed, and so is the one that had its name before."""
+    task.cancel()
+    await asyncio.gather(task, *([former] if former else []), return_exceptions=True)
 
 
 class _Followed:

@@ -145,6 +145,17 @@ def test_what_is_shared_is_a_right_of_both_identities() -> None:
     assert found["ullage:controller:x"][-1].group == "events.k8s.io"
 
 
+def test_the_key_to_other_clusters_paths_is_the_webhooks_alone_and_only_where_there_are_any() -> None:
+    here, there = (Slice(name="x", shared=Part(make=lambda wiring: (), elsewhere=kinds)) for kinds in ((), (BARRELS,)))
+    assert "ullage:webhook:callers" not in {role.name for role in roles((here,))}
+    (role,) = (role for role in roles((there,)) if role.name == "ullage:webhook:callers")
+    assert (role.account, role.here) == ("webhook", True)
+    assert [rule.as_json() for rule in role.rules] == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["ullage-webhook-callers"]}
+    ]
+    assert "ullage:controller:x" not in {role.name for role in roles((there,))}, "rights elsewhere are for others to give"
+
+
 def test_the_world_is_somebody_of_its_own_and_only_where_it_is_asked_for() -> None:
     world = Slice(name="world", controllers=Part(make=lambda wiring: (), watches=(PODS,)))
     accounts = [one.name for one in manifests((SLICE,), world=world) if one.kind.kind == "ServiceAccount"]

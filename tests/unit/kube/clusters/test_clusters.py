@@ -210,6 +210,19 @@ async def test_a_cluster_that_was_removed_is_closed_and_may_come_again(found: Sc
 
 
 @scene
+async def test_one_that_comes_again_at_once_waits_until_the_one_before_is_closed(found: Scene) -> None:
+    found.credentials("one")
+    found.clusters.follow("far", found.secrets, SECRET)
+    await asyncio.sleep(1)
+    for _ in range(3):
+        found.clusters.remove("far")
+        found.clusters.follow("far", found.secrets, SECRET)
+    await asyncio.sleep(1)
+    assert found.log[2:] == ["far went", "close one", "open one", "far came"]
+    assert (found.sample("ullage_cache_objects"), found.sample("ullage_cache_syncs_total")) == (1, 1)
+
+
+@scene
 async def test_whoever_asks_late_is_told_of_what_is_there(found: Scene) -> None:
     found.credentials("one")
     found.clusters.follow("far", found.secrets, SECRET)
