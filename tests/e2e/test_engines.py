@@ -19,7 +19,7 @@ from ullage.engines.client.connection import HostConnection, address_of
 
 from .apart import IS_BORROWED
 from .engine_scene import LONGHORN, MIB, NAMESPACE, SIZE, EngineScene, engine_scene, eventually
-from .snapshot_scene import GA, VOLUMES
+from .snapshot_scene import GA, PROTOTYPE, VOLUMES
 from .test_up import Up
 
 pytestmark = [
@@ -287,6 +287,31 @@ def test_while_the_webhook_is_away_snapshots_and_volumes_are_let_go_of(scene: En
 def _is_admitted(scene: EngineScene, volume: str) -> bool:
     body = {**snapshot_of(volume), "metadata": {"name": "away-again"}}
     return bool(scene.api.call("POST", f"{LONGHORN}/snapshots?dryRun=All", body).code == 201)
+
+
+@pytest.mark.parametrize("dialect", [GA, PROTOTYPE], ids=lambda one: one.name)
+def test_a_snapshot_that_is_lost_says_so_at_once(scene: EngineScene, dialect: Any) -> None:
+    namespace = scene.base.namespace()
+    claim, volume = scene.claim(namespace, "data", volumeMode="Block")
+    path = f"{dialect.snapshots(namespace)}/snap"
+    scene.api.create(dialect.snapshots(namespace), dialect.of_claim("snap", "data"))
+    eventually("it is ready", lambda: dialect.ready(scene.api.get(path).obj))
+    (inside,) = scene.snapshots(volume)
+    found = f"{LONGHORN}/snapshots/{inside}"
+    ours = {"Impersonate-User": "system:serviceaccount:ullage-system:controller"}  # nobody else may delete what is held
+    assert scene.api.call("DELETE", found, headers=ours).code == 200
+    eventually("it says so", lambda: "does not have it any more" in json.dumps(scene.api.get(path).obj["status"]))
+    assert not dialect.ready(scene.api.get(path).obj)
+    eventually("an Event tells it", lambda: "SnapshotLost" in _events(scene, namespace))
+    scene.api.delete(claim)
+    eventually("nothing is held for it", lambda: gone(scene, volume))
+    scene.api.delete(path)
+    eventually("it is gone", lambda: scene.api.get(path).code == 404)
+
+
+def _events(scene: EngineScene, namespace: str) -> str:
+    found = scene.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").obj["items"]
+    return " ".join(one["reason"] for one in found)
 
 
 def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) -> None:

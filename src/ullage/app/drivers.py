@@ -86,6 +86,16 @@ ManageEngines = Annotated[
         help="Longhorn does not run in the cluster: its kinds are ours to bring and to check.",
     ),
 ]
+AuditInterval = Annotated[
+    float,
+    typer.Option(
+        "--audit-interval",
+        metavar="SECONDS",
+        min=0,
+        help="How often drivers are asked to list their snapshots, so that lost ones are noticed: missing twice. 0: never.",
+    ),
+]
+AUDIT_SECONDS: Final = 600.0
 Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]
 
 
@@ -109,6 +119,7 @@ class Chosen:
     alone: bool = False
     engines: Path | None = None  # the socket of the host of embedded engines
     manage_engines: bool = False  # Longhorn's kinds are ours, since it does not run here
+    audit_interval: float = AUDIT_SECONDS
 
 
 NOTHING_CHOSEN: Final = Chosen()
@@ -125,6 +136,7 @@ def chosen(
     alone: bool,
     longhorn: bool = False,
     engines: Path | None = None,
+    audit_interval: float = AUDIT_SECONDS,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
     connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
@@ -142,6 +154,7 @@ def chosen(
         alone=alone,
         engines=engines,
         manage_engines=engines is not None,
+        audit_interval=audit_interval,
     )
 
 
@@ -198,7 +211,12 @@ def options_of(what: Chosen) -> Options:
         owners[HOSTPATH] = "here"
     longhorn = _of_longhorn(what.longhorn, what.sockets)
     owners |= dict.fromkeys(longhorn, "here")
-    settings = Settings(drivers=owners, alone=what.alone, elsewhere=(longhorn | set(what.sockets)) - what.provisions)
+    settings = Settings(
+        drivers=owners,
+        alone=what.alone,
+        elsewhere=(longhorn | set(what.sockets)) - what.provisions,
+        audit_interval=what.audit_interval,
+    )
     return Options(
         settings=settings,
         backends=lambda wiring: backends_of(what, wiring),

@@ -17,12 +17,13 @@ from typing import Final
 from ullage.errors import BadInput
 from ullage.names import is_label, is_subdomain
 from ullage.snapshots.backends.base import Parameters
-from ullage.snapshots.model import Ref
+from ullage.snapshots.model import Record, Ref, SnapshotClass
 
 PREFIX: Final = "csi.storage.k8s.io/"
 FILESYSTEM: Final = f"{PREFIX}fstype"
 PROVISIONER: Final = "provisioner"
 SNAPSHOTTER: Final = "snapshotter"
+SNAPSHOT_LISTER: Final = "snapshotter-list"
 # Whose Secrets a PersistentVolume refers to, and in which field of its CSI source.
 REFERENCES: Final = {
     "controller-publish": "controllerPublishSecretRef",
@@ -32,7 +33,7 @@ REFERENCES: Final = {
     "node-expand": "nodeExpandSecretRef",
 }
 
-SNAPSHOT_ROLES: Final = (SNAPSHOTTER, "snapshotter-list")  # whose Secrets a class of snapshots may name
+SNAPSHOT_ROLES: Final = (SNAPSHOTTER, SNAPSHOT_LISTER)  # whose Secrets a class of snapshots may name
 RESTORE_ROLES: Final = (PROVISIONER, *REFERENCES)  # whose Secrets a StorageClass may name
 
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
@@ -83,6 +84,18 @@ def named_secret(parameters: Parameters, role: str) -> Ref | None:
 def varies(text: str) -> bool:
     """Whether it stands for something else with each request."""
     return "$" in text
+
+
+def list_secret(record: Record, found: SnapshotClass | None) -> Ref | None:
+    """The Secret for questions about a record's snapshot: the one that its class names for lists, else the one for all else."""
+    if found is None:
+        return record.secret
+    ref = record.ref
+    variables = snapshot_variables(namespace=ref.namespace, name=ref.name, record=record.meta.name)
+    try:
+        return secret_of(found.parameters, SNAPSHOT_LISTER, variables=variables) or record.secret
+    except BadInput:
+        return record.secret
 
 
 def references(parameters: Parameters, *, variables: Variables) -> dict[str, dict[str, str]]:

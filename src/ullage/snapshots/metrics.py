@@ -46,7 +46,7 @@ class Metrics:
         """A state was written: what took how long. The three are those that the seed asks for."""
         requested, now = read_time(snapshot.meta.creation_timestamp), self._clock.now()
         old = snapshot.state
-        if requested is None or snapshot.imported_record:  # an import was cut whenever it was
+        if requested is None or snapshot.imported_record or old.lost:  # an import was cut whenever it was; a lost one is back
             return
         if new.cut is not None and old.cut is None:
             self._cut.labels(driver).observe(_seconds(requested, new.cut))

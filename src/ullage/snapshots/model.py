@@ -45,6 +45,9 @@ def label_value(name: str) -> str:
     return name if len(name) <= LABEL_LIMIT else name_for("x", name, limit=LABEL_LIMIT)
 
 
+# The reason of a problem: the storage system had the snapshot, and does not have it any more.
+LOST: Final = "SnapshotLost"
+
 S = TypeVar("S", bound=Object)
 R = TypeVar("R", bound=Object)
 
@@ -75,6 +78,10 @@ class State:
     restore_size: int | None = None  # bytes
     problem: Problem | None = None
     waiting: Problem | None = None  # not an error: what it waits for
+
+    @property
+    def lost(self) -> bool:
+        return self.problem is not None and self.problem.reason == LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,11 @@ class Record:
     @property
     def handle(self) -> str:
         return self.state.handle or self.imported
+
+    @property
+    def lost(self) -> bool:
+        """Whether the storage system has not its snapshot any more, as an audit found."""
+        return self.state.lost
 
     @property
     def backend_name(self) -> str:

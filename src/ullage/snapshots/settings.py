@@ -13,6 +13,8 @@ from typing import Final, Literal
 HOSTPATH: Final = "ullage.io/hostpath"
 EBS: Final = "kubernetes.io/aws-ebs"
 
+AUDIT_SECONDS: Final = 600.0
+
 Owner = Literal["here", "sidecar"]  # the driver is called by the controller itself, or by `ullage csi-sidecar` beside it
 
 
@@ -24,6 +26,7 @@ class Settings:
     drivers: Mapping[str, Owner] = field(default_factory=dict)
     alone: bool = False
     elsewhere: frozenset[str] = frozenset()  # drivers whose own provisioner fills claims from GA snapshots
+    audit_interval: float = AUDIT_SECONDS  # between two lists of what a driver has; 0: its snapshots are not audited
 
     def managed(self, driver: str) -> bool:
         return driver in self.drivers

@@ -29,6 +29,9 @@ from ullage.snapshots.backends.metered import MeteredBackend
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
 from ullage.snapshots.controllers.claim.restore.controller import WRITES as RESTORE_WRITES
 from ullage.snapshots.controllers.claim.restore.controller import Restorer
+from ullage.snapshots.controllers.record.audit.controller import RecordAuditor
+from ullage.snapshots.controllers.record.audit.listing import SnapshotLister
+from ullage.snapshots.controllers.record.audit.rules import Misses
 from ullage.snapshots.controllers.record.hold.controller import WRITES as HOLD_WRITES
 from ullage.snapshots.controllers.record.hold.controller import Holder
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
@@ -38,7 +41,7 @@ from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snap
 from ullage.snapshots.metrics import Metrics, operation_meter
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.roles import aggregated_roles
-from ullage.snapshots.settings import Settings
+from ullage.snapshots.settings import AUDIT_SECONDS, Settings
 from ullage.snapshots.volume_queue import VolumeQueues
 from ullage.snapshots.webhook import deletion, hooks
 
@@ -98,10 +101,11 @@ def _hooks(options: Options) -> Part[Hook]:
     )
 
 
-def sidecar(backend: Backend, *, provisions: bool) -> Slice:
+def sidecar(backend: Backend, *, provisions: bool, audit_interval: float = AUDIT_SECONDS) -> Slice:
     """The slice as a sidecar has it, for its one driver. `provisions`: no other provisioner fills claims from GA snapshots."""
     elsewhere = frozenset() if provisions else frozenset({backend.driver})
-    options = Options(settings=Settings(elsewhere=elsewhere), backends=lambda wiring: {backend.driver: backend})
+    settings = Settings(elsewhere=elsewhere, audit_interval=audit_interval)
+    options = Options(settings=settings, backends=lambda wiring: {backend.driver: backend})
     return Slice(name="csi", controllers=_sidecar(options))
 
 
@@ -189,12 +193,29 @@ def _calling_drivers(
     return [
         *(one.controller(metrics=metrics) for one in (syncer, restorer)),
         reclaimer.controller(metrics=metrics, more=let_go),
+        *_auditing(wiring, options, lookups, backends),
     ]
 
 
 def _metered(backends: BackendsByDriver, wiring: Wiring) -> BackendsByDriver:
     observe = operation_meter(wiring.metrics.registry)
     return {name: MeteredBackend(backend, observe, clock=wiring.clock) for name, backend in backends.items()}
+
+
+def _auditing(
+    wiring: Wiring, options: Options, lookups: Sequence[SnapshotLookup], backends: BackendsByDriver
+) -> list[Controller[Any]]:
+    """Longhorn's Snapshots are watched, all other drivers are listed."""
+    client, clock, metrics, misses = wiring.client, wiring.clock, wiring.metrics, Misses()
+    watched = wiring.cache(ENGINE_SNAPSHOTS) if DRIVER in backends else None
+    auditor = RecordAuditor(client, lookups, backends, misses=misses, watched=watched, clock=clock).controller(metrics=metrics)
+    listed = {name: backend for name, backend in backends.items() if name != DRIVER}
+    interval = options.settings.audit_interval
+    if not interval or not listed:
+        return [auditor]
+    look = auditor.queue.add
+    lister = SnapshotLister(client, lookups, listed, misses=misses, look=look, interval=interval, clock=clock)
+    return [auditor, lister.controller(metrics=metrics)]
 
 
 def _volume_of_the_name(volume: EngineVolume) -> tuple[Key, ...]:

@@ -28,6 +28,7 @@ def controller(
     longhorn: drivers.Longhorn = False,
     node: drivers.Node = None,
     engines: drivers.Engines = None,
+    audit_interval: drivers.AuditInterval = drivers.AUDIT_SECONDS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -55,6 +56,7 @@ def controller(
         alone=only_snapshotter,
         longhorn=longhorn,
         engines=engines,
+        audit_interval=audit_interval,
     )
     slices = composition.slices(what)
     run_until_stopped(

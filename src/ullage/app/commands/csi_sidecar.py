@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ullage.app import drivers
 from ullage.app.commands import options
 
 LOOK_SECONDS: Final = 2.0
@@ -25,6 +26,7 @@ def csi_sidecar(
     provision: Annotated[
         bool, typer.Option("--provision", help="Fill claims from GA snapshots too: no external-provisioner runs here.")
     ] = False,
+    audit_interval: drivers.AuditInterval = drivers.AUDIT_SECONDS,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     leader_elect: Annotated[
@@ -70,7 +72,8 @@ def csi_sidecar(
             port=port,
         )
         async with CsiBackend.at(socket, driver=name) as backend:
-            await run_controller((sidecar(backend, provisions=provision),), config, settings, stop=stop, serves=serves)
+            served = sidecar(backend, provisions=provision, audit_interval=audit_interval)
+            await run_controller((served,), config, settings, stop=stop, serves=serves)
 
     run_until_stopped(run, ready_fd=ready_fd, parent_fd=parent_fd)
 

@@ -34,6 +34,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "RecordMissing": "an administrator makes the record, or the snapshot is lost: delete it",
     "RecordMisbound": "delete this snapshot: what it names belongs to another",
     "RecordMismatch": "name a record that was made for an import",
+    "SnapshotLost": "delete it and take another; if the storage system gets it back, it is ready again by itself",
     "InUse": "nothing, unless the record was to go: then delete the snapshot",
     "SnapshotInUse": "wait until the claim is bound, or delete the claim",
     "DriverRetrying": "nothing: it is tried again, at growing intervals of up to a minute",

@@ -99,6 +99,10 @@ class Backend(Protocol):
     def driver(self) -> str:
         """The name that StorageClasses, VolumeSnapshotClasses and PersistentVolumes know it by."""
 
+    @property
+    def node(self) -> str:
+        """The only node whose volumes and snapshots it knows; empty: all of them."""
+
     async def create(self, creation: Creation) -> BackendSnapshot:
         """Takes a snapshot, or gives back the one that has this name. Returns when the cut is made; it may not be ready then.
 

@@ -46,6 +46,10 @@ class MeteredBackend:
     def driver(self) -> str:
         return self._backend.driver
 
+    @property
+    def node(self) -> str:
+        return self._backend.node
+
     async def create(self, creation: Creation) -> BackendSnapshot:
         with self._timed("create"):
             return await self._backend.create(creation)

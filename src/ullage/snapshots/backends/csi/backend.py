@@ -76,6 +76,10 @@ class CsiBackend:
     def driver(self) -> str:
         return self._name
 
+    @property
+    def node(self) -> str:
+        return ""
+
     async def create(self, creation: Creation) -> BackendSnapshot:
         return self._backend_snapshot(await self._created(creation), of=creation.volume.handle)
 

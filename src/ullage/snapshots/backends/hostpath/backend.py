@@ -29,6 +29,7 @@ class HostPathBackend:
 
     def __init__(self, settings: HostPathSettings, *, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
+        self._node = settings.node
         self._snapshots = Snapshots(settings, clock=clock)
         self._restores = Restores(settings, self._snapshots, clock=clock)
         self._copies = Workers(_COPIES, name="hostpath-copy")
@@ -37,6 +38,10 @@ class HostPathBackend:
     @property
     def driver(self) -> str:
         return DRIVER
+
+    @property
+    def node(self) -> str:
+        return self._node
 
     async def create(self, creation: Creation) -> BackendSnapshot:
         """Copies the volume. It is ready at once; `cut` is a moment at which the whole tree was what the copy is."""

@@ -67,6 +67,10 @@ class LonghornBackend:
     def driver(self) -> str:
         return DRIVER
 
+    @property
+    def node(self) -> str:
+        return ""
+
     # --- taking ---
 
     async def create(self, creation: Creation) -> BackendSnapshot:

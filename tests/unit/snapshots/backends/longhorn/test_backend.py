@@ -21,12 +21,13 @@ from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import Reason
 from ullage.engines.handles import SnapshotHandle
+from ullage.engines.holds import Hold, annotations_of
 from ullage.engines.settings import Settings
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.errors import NotNow as EngineNotNow
 from ullage.kube.client.client import Client
 from ullage.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
-from ullage.snapshots.backends.base import BackendSnapshot, Creation, Restoration, Restored, VolumeHandle
+from ullage.snapshots.backends.base import BackendSnapshot, Creation, Held, Restoration, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend, Timeouts
 from ullage.snapshots.backends.longhorn.handles import parsed
 from ullage.standalone.world.controllers.longhorn_volume.rules import engine_for
@@ -551,6 +552,23 @@ async def test_what_cannot_be_restored(asked: Restoration, text: str) -> None:
     async def work(world: World) -> None:
         assert await refused(backend(world).restore(asked)) == (Impossible, text)
         assert len(world.api.bodies(VOLUMES)) == 1
+
+    await with_snapshot(work)
+
+
+async def test_a_restored_volume_that_somebody_holds_is_not_discarded() -> None:
+    hold = Hold(id="1", kind="VolumeSnapshot", namespace="team", name="nightly", kept_by="VolumeSnapshotContent/snapcontent-1")
+
+    async def work(world: World) -> None:
+        async with cloning(world, {"state": "completed"}):
+            await backend(world).restore(restoration())
+        world.api.edit(VOLUMES, "pvc-1", NS, merge={"metadata": {"annotations": annotations_of([hold])}})
+        text = "volume pvc-1 stays: it has the data of VolumeSnapshot team/nightly"
+        assert await refused(backend(world).discard("pvc-1")) == (Held, text)
+        assert world.body(VOLUMES, "pvc-1") is not None
+        world.api.edit(VOLUMES, "pvc-1", NS, merge={"metadata": {"annotations": None}})
+        await backend(world).discard("pvc-1")
+        assert world.body(VOLUMES, "pvc-1") is None
 
     await with_snapshot(work)
 

@@ -16,7 +16,7 @@ from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
 from ullage.snapshots.binding import refers_to
 from ullage.snapshots.data_source import DataSource, has_begun, waits_for
-from ullage.snapshots.model import Record, Snapshot
+from ullage.snapshots.model import LOST, Record, Snapshot
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 MODE_CHANGE: Final = "snapshot.storage.kubernetes.io/allow-volume-mode-change"
@@ -124,6 +124,12 @@ def _bound_back(facts: RestoreFacts) -> Blocker | None:
     return Blocker("SnapshotMisbound", f"{facts.shown} names {facts.record.meta.name}, which belongs to another snapshot")
 
 
+def _not_lost(facts: RestoreFacts) -> Blocker | None:
+    assert facts.record is not None
+    problem = facts.record.state.problem
+    return Blocker(LOST, f"{facts.shown} is lost: {problem.message}") if facts.record.lost and problem else None
+
+
 def _ready(facts: RestoreFacts) -> Blocker | None:
     assert facts.snapshot is not None
     assert facts.record is not None
@@ -200,6 +206,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _record_exists,
     _bound_back,
     _record_stays,
+    _not_lost,
     _ready,
     _has_handle,
     _same_driver,

@@ -78,8 +78,8 @@ def _standing(facts: RecordFacts) -> Decision:
     record, snapshot = facts.record, facts.snapshot
     if not facts.held:
         return Decision(Step.HOLD)
-    if record.state.ready:
-        return Decision(Step.REST)
+    if record.state.ready or record.lost:
+        return Decision(Step.REST)  # to ask for a lost one would be to take another, of other data
     if record.imported:
         return Decision(Step.FIND)
     if record.handle:

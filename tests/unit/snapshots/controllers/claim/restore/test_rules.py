@@ -126,6 +126,13 @@ REFUSALS = [
         id="a snapshot that is not ready",
     ),
     pytest.param(
+        facts(
+            record=replace(RECORD, state=State(handle="shot-1", problem=Problem("SnapshotLost", "the driver has it no more")))
+        ),
+        Blocker("SnapshotLost", "VolumeSnapshot team/snap is lost: the driver has it no more"),
+        id="a snapshot that is lost is not waited for",
+    ),
+    pytest.param(
         facts(record=replace(RECORD, state=State(handle="shot-1"))),
         Blocker("SnapshotNotReady", "VolumeSnapshot team/snap is not ready yet", waits=True),
         id="a record that is not ready, whatever the snapshot says",

@@ -16,6 +16,7 @@ from ullage.snapshots.volume_queue import position_of
 
 DONE = State(handle="h-1", cut=datetime(2026, 1, 1, tzinfo=UTC), ready=True)
 UPLOADING = replace(DONE, ready=False)
+LOST = replace(DONE, ready=False, problem=Problem("SnapshotLost", "…"))
 GOING = {"deletion_timestamp": DELETED}
 THEIRS = {"snapshot.storage.kubernetes.io/volumesnapshot-being-created": "yes"}
 FAILED = State(problem=Problem("DriverRetrying", "…"))
@@ -36,6 +37,8 @@ STANDING: list[tuple[str, Record, dict[str, Any], Step]] = [
     ("an upload is asked about", record(state=UPLOADING), {}, Step.CREATE),
     ("an upload goes on without its snapshot", record(state=UPLOADING), {"snapshot": None}, Step.CREATE),
     ("a ready one rests", record(state=DONE), {}, Step.REST),
+    ("a lost one is not taken anew", record(state=LOST), {}, Step.REST),
+    ("a lost import is not waited for", record(imported="h-9", state=replace(LOST, handle="")), {}, Step.REST),
     ("nothing is begun for a snapshot that is gone", record(begun=True), {"snapshot": None}, Step.REST),
     ("nor for one that goes", record(), {"snapshot": snapshot(meta=GOING)}, Step.REST),
     ("nor for another of the name", record(ref=Ref("team", "snap", "old")), {}, Step.REST),
@@ -53,6 +56,7 @@ DELETING: list[tuple[str, Record, dict[str, Any], Step]] = [
     ("what has no finalizer is nobody's business", record(state=DONE, meta=GOING), {"held": False}, Step.REST),
     ("a snapshot that stays keeps its record", record(state=DONE, meta=GOING), {"snapshot": snapshot()}, Step.REST),
     ("with its snapshot it goes", record(state=DONE, meta=GOING), {"snapshot": LEAVING}, Step.DELETE),
+    ("a lost one goes as any other", record(state=LOST, meta=GOING), {}, Step.DELETE),
     ("without a snapshot it goes", record(state=DONE, meta=GOING), {"snapshot": None}, Step.DELETE),
     (
         "another snapshot of the name keeps nothing",

@@ -8,7 +8,7 @@ from tests.unit.snapshots.controllers.cluster import NAME, World
 from ullage.errors import NotNow, Retryable
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.cache.indexer import Key
-from ullage.snapshots.backends.base import NO_SECRETS, Secrets
+from ullage.snapshots.backends.base import NO_SECRETS, Held, Secrets
 
 
 async def test_a_volume_goes_with_its_claim() -> None:
@@ -103,22 +103,35 @@ async def test_a_policy_that_was_changed_a_moment_ago_counts() -> None:
     assert (world.volume() is not None, world.storage.discarded) == (True, [])
 
 
-async def test_a_volume_that_cannot_be_deleted_says_so_and_stays() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason", "note"),
+    [
+        pytest.param(
+            NotNow("the volume is attached to node-1"),
+            "VolumeDeleteFailed",
+            "the volume is attached to node-1; it is tried again",
+            id="in use",
+        ),
+        pytest.param(
+            Held("volume pvc-1 stays: it has the data of VolumeSnapshot team/nightly"),
+            "VolumeHeld",
+            "volume pvc-1 stays: it has the data of VolumeSnapshot team/nightly; it goes when they are deleted",
+            id="somebody's snapshots are in it",
+        ),
+    ],
+)
+async def test_a_volume_that_cannot_be_deleted_says_so_and_stays(error: NotNow, reason: str, note: str) -> None:
     world = World().everything()
     await world.live()
     world.delete_claim()
 
     async def busy(handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
-        raise NotNow("the volume is attached to node-1")
+        raise error
 
     world.storage.discard = busy  # type: ignore[method-assign]
     async with world.process() as process:
         assert isinstance(await process.look(), Retryable)
-    assert world.told.events[-1] == (
-        "Warning",
-        "VolumeDeleteFailed",
-        "the volume is attached to node-1; it is tried again",
-    )
+    assert world.told.events[-1] == ("Warning", reason, note)
     assert world.volume() is not None
 
 
