@@ -208,8 +208,11 @@ class Folder:
             track.wrote_at = self._clock.monotonic()
 
     def _next(self, status: LedgerStatus, track: _Track) -> Requeue | None:
-        """Attempts expire, and a count becomes exact, without an event to say so."""
+        """Attempts expire, a count becomes exact, and somebody can say whether a cluster was removed, without an event."""
         moments = [] if is_true(status.conditions, READY) else [READY_LOOK]
+        clusters = {cluster_of(source) for source in (*status.observed, *status.exact_from)} - {""}
+        if any(not self._sources.is_placed(cluster) for cluster in clusters):
+            moments.append(READY_LOOK)
         if status.pending:
             expiry = track.expiry.next_due()
             moments.append(READY_LOOK if expiry is None else max(QUIET, expiry))

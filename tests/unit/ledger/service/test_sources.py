@@ -229,6 +229,23 @@ def test_a_cluster_is_not_dropped_because_a_process_does_not_know_it(silent: boo
 
 
 @scene
+async def test_whether_a_cluster_was_removed_is_asked_until_somebody_can_tell(found: Scene) -> None:
+    leader = found.start()
+    joined(found, leader)
+    assert await found.admit(leader, "a", 6)
+    await asyncio.sleep(20)
+    found.gone.add("far")
+    found.silent = True
+    leader.sources.displace("far")
+    leader.sources.drop(FAR)
+    await asyncio.sleep(60)
+    assert found.counted() == "6"
+    found.silent = False
+    await asyncio.sleep(20)
+    assert found.counted() is None
+
+
+@scene
 async def test_what_somebody_who_was_held_up_writes_back_is_dropped_again_and_only_ever_too_much(found: Scene) -> None:
     leader, stalled = found.start(), found.start(leads=False)
     joined(found, leader)
