@@ -69,7 +69,7 @@ test-slow: install-dev ## run the slow tests: storms of kills, and peers that Go
 test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which Go builds once; ARGS as above
 	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m "not slow" tests/e2e $(ARGS)
-	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py tests/e2e/test_snapshot_beside.py
 
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"

@@ -184,10 +184,10 @@ class Scene:
     def login(self, account: str) -> list[str]:
         return ["--kubeconfig", str(Identity(account, self.directory).kubeconfig)]
 
-    def controller(self, *options: str) -> list[str]:
-        """The command; no lease, so that the next one works at once."""
+    def controller(self, *options: str, alone: bool = True) -> list[str]:
+        """The command; no lease, so that the next one works at once. `alone`: no other snapshotter runs."""
         places = ["--hostpath-volumes", str(self.volumes), "--hostpath-snapshots", str(self.snapshots), "--node", NODE]
-        own = ["--metrics-port", "0", "--no-leader-elect", "--only-snapshotter"]
+        own = ["--metrics-port", "0", "--no-leader-elect", *(["--only-snapshotter"] if alone else [])]
         return ["controller", *self.login(CONTROLLER), *own, *places, *options]
 
     def world(self) -> list[str]:

@@ -1,7 +1,8 @@
 """The two snapshotters that can serve the same CSI driver: the GA one (snapshot-controller and csi-snapshotter) and ours.
 
 They take turns on the same objects: one is stopped before the other is started, as in a cluster that moves from one to the
-other. Claims are bound by hand, since nobody does that on a bare API server.
+other. Or the GA snapshot-controller, which answers for every driver, runs beside ours, which calls the driver. Claims are
+bound by hand, since nobody does that on a bare API server.
 """
 
 from __future__ import annotations
@@ -43,8 +44,14 @@ class Snapshotters:
         self._start("snapshot-controller", [str(programs / "snapshot-controller"), *common])
         self._start("csi-snapshotter", [str(programs / "csi-snapshotter"), f"--csi-address={self._driver.path}", *common])
 
-    def start_ours(self) -> None:
-        options = ["--no-leader-elect", "--only-snapshotter", f"--driver={NAME}={self._driver.path}", f"--provision={NAME}"]
+    def start_their_controller(self, programs: Path) -> None:
+        """It alone: what answers for every driver, and calls none. As quick as it can be."""
+        quick = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+        self._start("snapshot-controller", [str(programs / "snapshot-controller"), f"--kubeconfig={self._kubeconfig}", *quick])
+
+    def start_ours(self, *more: str, alone: bool = True) -> None:
+        options = ["--no-leader-elect", f"--driver={NAME}={self._driver.path}", f"--provision={NAME}", *more]
+        options += ["--only-snapshotter"] if alone else []
         self._start("ullage controller", self._ullage("controller", *options))
 
     def start_ours_apart(self) -> None:

@@ -1,10 +1,12 @@
 """The controller is killed at fifty random moments while snapshots are made and deleted; nothing leaks, nothing is stuck.
 
-Both dialects at once, several claims, on each backend. What there is at the end is asked of the storage system itself.
+Both dialects at once, several claims, on each backend, alone and beside a GA snapshot-controller that answers for every driver.
+What there is at the end is asked of the storage system itself.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +19,13 @@ import pytest
 
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
+from tools.go_programs import NoPrograms
+from tools.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED
 from .forked_controller import ForkedController
 from .snapshot_scene import BOTH, Dialect, Json, Scene, csi_volume, eventually, scene
+from .snapshotters import Snapshotters
 
 SEED = 20260701
 CLAIMS = 4
@@ -41,6 +46,8 @@ pytestmark = [
 
 class Storage(Protocol):
     """One storage system, and what it says itself of its snapshots."""
+
+    alone: bool  # no other snapshotter runs
 
     def options(self) -> tuple[str, ...]: ...
 
@@ -64,6 +71,8 @@ class Storage(Protocol):
 
 class Directories:
     """Copies in a directory. Volumes have enough files that a copy takes a while."""
+
+    alone = True
 
     def __init__(self, stage: Scene) -> None:
         self._stage = stage
@@ -101,6 +110,8 @@ class Directories:
 class Driver:
     """A CSI driver that takes its time, and is killed now and then itself."""
 
+    alone = True
+
     def __init__(self, stage: Scene) -> None:
         directory = stage.directory / "csi"
         directory.mkdir()
@@ -137,13 +148,32 @@ class Driver:
         return "\n".join(str(call) for call in self.driver.calls() if call.about in known)
 
 
-@pytest.fixture(params=[Directories, Driver], ids=["hostpath", "csi"])
+class DriverBesideOthers(Driver):
+    """The same, with the GA snapshot-controller at work all the time."""
+
+    alone = False
+
+    def __init__(self, stage: Scene) -> None:
+        try:
+            programs = snapshotter(os.environ)
+        except NoPrograms as problem:
+            pytest.skip(str(problem))
+        super().__init__(stage)
+        self.others = Snapshotters(stage.plane.kubeconfig, self.driver)
+        self.others.start_their_controller(programs)
+
+
+@pytest.fixture(
+    params=[Directories, Driver, DriverBesideOthers], ids=["hostpath", "csi", "csi beside a GA snapshot-controller"]
+)
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     with ExitStack() as stack:
         stage = stack.enter_context(scene(tmp_path))
         storage: Storage = request.param(stage)
         if isinstance(storage, Driver):
             stack.callback(storage.driver.kill)
+        if isinstance(storage, DriverBesideOthers):
+            stack.callback(storage.others.end)
         yield Shop(stage, storage)
 
 
@@ -223,7 +253,7 @@ class Shop:
 @pytest.fixture
 def controller(shop: Shop) -> Iterator[ForkedController]:
     log = shop.stage.directory / "controller.log"
-    with ForkedController(*shop.stage.controller(*shop.storage.options()), log=log) as made:
+    with ForkedController(*shop.stage.controller(*shop.storage.options(), alone=shop.storage.alone), log=log) as made:
         yield made
     print(log.read_text(errors="replace")[-6000:])
 

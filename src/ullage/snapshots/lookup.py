@@ -20,6 +20,7 @@ BY_CLAIM: Final = "claim"
 BY_HANDLE: Final = "handle"
 BY_SNAPSHOT: Final = "snapshot"
 BY_CLASS: Final = "class of a restore"
+BY_REF: Final = "snapshot of a record"
 FAILED_BY_CLASS: Final = "class of a failure"
 
 
@@ -82,6 +83,7 @@ class SnapshotLookup:
         snapshots.index(BY_CLAIM, self._claims)
         records.index(BY_HANDLE, self._handles)
         records.index(FAILED_BY_CLASS, self._failed_classes)
+        records.index(BY_REF, self._refs)
 
     def snapshot(self, namespace: str, name: str) -> Snapshot | None:
         found = self.snapshots.get(Key(namespace, name))
@@ -110,6 +112,10 @@ class SnapshotLookup:
     def with_handle(self, driver: str, handle: str) -> list[Record]:
         return [self.dialect.read_record(one) for one in self.records.by(BY_HANDLE, f"{driver} {handle}")]
 
+    def of_snapshot(self, key: Key) -> list[Record]:
+        """The records that name a snapshot, whether it is bound to them or not."""
+        return [self.dialect.read_record(one) for one in self.records.by(BY_REF, str(key))]
+
     def failed_of_class(self, name: str) -> list[str]:
         """The records of a class whose driver has answered with an error, or could not be asked."""
         return [one.metadata.name for one in self.records.by(FAILED_BY_CLASS, name)]
@@ -130,6 +136,10 @@ class SnapshotLookup:
     def _handles(self, obj: Any) -> Iterable[str]:
         record = self.dialect.read_record(obj)
         return (f"{record.driver} {record.handle}",) if record.handle else ()
+
+    def _refs(self, obj: Any) -> Iterable[str]:
+        ref = self.dialect.read_record(obj).ref
+        return (str(Key(ref.namespace, ref.name)),) if ref.name else ()
 
     def _failed_classes(self, obj: Any) -> Iterable[str]:
         record = self.dialect.read_record(obj)

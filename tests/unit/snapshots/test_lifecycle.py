@@ -557,6 +557,66 @@ async def test_a_claim_is_let_go_though_its_volume_is_gone(dialect: Dialect[Any,
     assert cluster.api.body(core.CLAIMS, "db", "team")["metadata"]["annotations"] == {}  # type: ignore[index]
 
 
+def made_late(dialect: Dialect[Any, Any], **annotations: str) -> Json:
+    """A record that a snapshotter makes for a snapshot that is gone by then."""
+    ref = {"namespace": "team", "name": "snap", "uid": "uid-snap"}
+    if dialect is GA:
+        spec: Json = {"driver": DRIVER, "deletionPolicy": "Delete", "source": {"volumeHandle": "vol-1"}}
+    else:
+        spec = {"csiVolumeSnapshotSource": {"driver": DRIVER, "snapshotHandle": ""}}
+        annotations["ullage.io/source-volume"] = "vol-1"
+    meta = {"name": f"late-{dialect.name}", "annotations": annotations, "finalizers": [dialect.record_finalizer]}
+    return {"metadata": meta, "spec": {**spec, "volumeSnapshotRef": ref}}
+
+
+@both
+async def test_a_record_that_was_made_after_its_snapshot_was_gone_is_removed(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    async with cluster.running():
+        cluster.api.put(dialect.records, made_late(dialect))
+        await cluster.api.until(lambda: not cluster.api.bodies(dialect.records))
+    assert cluster.driver.made == 0
+
+
+@both
+async def test_what_may_have_been_made_for_a_snapshot_that_is_gone_is_undone_before_its_record_goes(
+    dialect: Dialect[Any, Any],
+) -> None:
+    cluster = Cluster(dialect)
+    cluster.driver.names["shot-9"] = "snapshot-uid-snap"
+    cluster.api.put(dialect.records, made_late(dialect, **{"ullage.io/creating": "true"}))
+    await cluster.live(lambda: not cluster.api.bodies(dialect.records))
+    assert cluster.driver.names == {}
+
+
+@both
+async def test_a_snapshot_that_another_lets_go_while_it_is_taken_leaves_nothing(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.driver.gate.clear()
+    cluster.ask()
+    async with cluster.running():
+        await cluster.api.until(lambda: bool(cluster.api.bodies(dialect.records)))
+        cluster.delete()
+        cluster.api.edit(dialect.snapshots, "snap", "team", merge={"metadata": {"finalizers": []}})
+        assert cluster.gone()
+        cluster.driver.gate.set()
+        await cluster.api.until(lambda: not cluster.api.bodies(dialect.records))
+        await cluster.api.until(cluster.free)
+    assert cluster.driver.names == {}
+
+
+@both
+async def test_a_record_with_data_stays_though_its_snapshot_is_gone(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    cluster.delete()
+    cluster.api.edit(dialect.snapshots, "snap", "team", merge={"metadata": {"finalizers": []}})
+    cluster.ask("other")
+    await cluster.live(lambda: cluster.ready("other"))
+    assert len(cluster.api.bodies(dialect.records)) == len(cluster.driver.names) == 2
+
+
 class SlowAnswers(MemoryApi):
     """What was written is seen by everybody before its writer is told."""
 

@@ -21,6 +21,7 @@ from ullage.kube.controller.attempts import AFTER_REFUSAL, Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.kube.objects import is_deleting
 from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
 from ullage.snapshots.binding import hold_of
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
@@ -42,6 +43,7 @@ from ullage.snapshots.secrets import find_secrets
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
+RETRY_SECONDS: Final = 0.5  # where a cache is behind
 
 
 class RecordSyncer:
@@ -196,14 +198,38 @@ class RecordSyncer:
                 await backend.undo(creation)
                 await self._release(lookup, live)
             return None
+        if step is Step.ABANDON:
+            return await self._abandon(lookup, obj, creation)
         if step is Step.FIND:
             found = await backend.find(record.handle, secrets=creation.secrets)
             if found is None:
                 raise NotNow(f"{record.driver} has no snapshot {record.handle}")
             return await self._found(lookup, obj, found)
         if step is Step.MARK:
+            live = await self._live_snapshot(lookup, record)
+            if live is None or is_deleting(live.metadata):
+                return None  # the cache of snapshots is behind that of records, and will tell
             obj = await self._mark(lookup, obj, ABOUT_TO)
-        return await self._found(lookup, obj, await backend.create(creation))
+        made = await backend.create(creation)
+        unseen = lookup.snapshot(record.ref.namespace, record.ref.name) is None
+        if unseen and not record.handle and record.policy == "Delete" and await self._live_snapshot(lookup, record) is None:
+            return await self._abandon(lookup, obj, creation)  # while its mark is all that tells of it
+        return await self._found(lookup, obj, made)
+
+    async def _abandon(self, lookup: SnapshotLookup, obj: Any, creation: Creation) -> Requeue | None:
+        """Nobody has ever been told of what may have been made, and nobody ever will."""
+        record = lookup.dialect.read_record(obj)
+        if await self._live_snapshot(lookup, record) is not None:
+            return Requeue(RETRY_SECONDS)  # the caches do not show it yet
+        await self._backends[record.driver].undo(creation)
+        await self._mark(lookup, obj, None)
+        return None
+
+    async def _live_snapshot(self, lookup: SnapshotLookup, record: Record) -> Any:
+        """The snapshot of a record, by the word of the API itself: another snapshotter may have let it go while the record was
+        being made."""
+        live = await self._client.find(lookup.dialect.snapshots, record.ref.name, record.ref.namespace)
+        return live if live is not None and live.metadata.uid == record.ref.uid else None
 
     async def _found(self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot) -> Requeue | None:
         state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)

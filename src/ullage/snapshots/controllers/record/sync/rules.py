@@ -35,6 +35,7 @@ class Step(Enum):
     FIND = auto()  # ask about a snapshot that was there already
     DELETE = auto()  # delete the driver's snapshot, then RELEASE
     UNDO = auto()  # see to it that nothing is left of a creation whose outcome is not known, then RELEASE
+    ABANDON = auto()  # the same for a record that stands and whose snapshot is gone; then the mark goes, and nothing else
     RELEASE = auto()  # take the finalizer off
 
 
@@ -84,6 +85,8 @@ def _standing(facts: RecordFacts) -> Decision:
         return Decision(Step.FIND)
     if record.handle:
         return Decision(Step.CREATE)
+    if snapshot is None and CREATING in record.meta.annotations and record.policy == "Delete":
+        return Decision(Step.ABANDON)  # somebody else let the snapshot go: what was begun would hold up the volume's queue
     if snapshot is None or is_deleting(snapshot.meta):
         return Decision(Step.REST)  # nobody waits for it any more: what was begun is undone when the record goes
     if problem := misbound(record, snapshot):

@@ -26,6 +26,7 @@ from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
     SnapshotPlan,
+    is_orphan,
     plan_snapshot,
     wants_other_class,
 )
@@ -128,6 +129,7 @@ class Binder:
 
     async def reconcile(self, key: Key) -> Requeue | None:
         obj = self._lookup.snapshots.get(key)
+        await self._remove_orphans(key, obj)
         if obj is None:
             return None
         facts = await self._facts(self._dialect.read_snapshot(obj))
@@ -137,6 +139,17 @@ class Binder:
         except (AlreadyExists, NotFound):
             return Requeue(RETRY_SECONDS)  # what was made, or went, a moment ago is not in the caches yet
         return self._report_waiting(obj, plan)
+
+    async def _remove_orphans(self, key: Key, seen: Any) -> None:
+        """Records for an earlier snapshot of this name, which somebody has made after it was gone."""
+        read, kinds = self._dialect.read_snapshot, self._dialect
+        for record in self._lookup.of_snapshot(key):
+            if not is_orphan(record, read(seen) if seen is not None else None, self._settings):
+                continue
+            snapshot = await self._client.find(kinds.snapshots, key.name, key.namespace)
+            live = await self._read_record(record.meta.name)
+            if live is not None and is_orphan(live, read(snapshot) if snapshot is not None else None, self._settings):
+                await self._delete_record(live)
 
     async def _facts(self, snapshot: Snapshot) -> SnapshotFacts:
         lookup = self._lookup

@@ -74,6 +74,32 @@ def plan_snapshot(facts: SnapshotFacts) -> SnapshotPlan:
         return NOTHING
     if is_deleting(facts.snapshot.meta):
         return _deleting(facts)
+    plan = _staying(facts)
+    return plan if facts.settings.alone else _beside_others(facts, plan)
+
+
+def _beside_others(facts: SnapshotFacts, plan: SnapshotPlan) -> SnapshotPlan:
+    """Another snapshotter may answer for the same snapshot. Where nothing is bound, it may have told why in its own words, and
+    have put finalizers back on: two that put each other right would write for ever."""
+    snapshot = facts.snapshot
+    told = snapshot.state.problem is not None and not snapshot.state.problem.reason
+    if told and plan.state is not None and plan.state.problem is not None and not plan.state.record:
+        plan = replace(plan, state=None)
+    return replace(plan, release=plan.release and DRIVER in snapshot.meta.annotations)
+
+
+def is_orphan(record: Record, snapshot: Snapshot | None, settings: Settings) -> bool:
+    """Whether a record stands for nothing: no data, no call that may have made some, and no snapshot that it could be for. A
+    snapshotter that was late makes such ones. `snapshot` has the name that the record gives, and is asked of the API itself
+    before anything is deleted."""
+    if snapshot is not None and refers_to(record, snapshot):
+        return False
+    ours = settings.alone or settings.managed(record.driver)
+    empty = not (record.handle or record.begun or record.imported)
+    return ours and empty and bool(record.ref.uid) and not is_deleting(record.meta)
+
+
+def _staying(facts: SnapshotFacts) -> SnapshotPlan:
     if facts.snapshot.imported_record:
         return _imported(facts)
     if facts.record is not None or facts.snapshot.state.record:

@@ -15,17 +15,20 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
     NOTHING,
     SnapshotFacts,
     SnapshotPlan,
+    is_orphan,
     plan_snapshot,
 )
-from ullage.snapshots.model import CLAIM_LABEL, CREATING, SOURCE, VOLUME_LABEL, Problem, Ref, State
+from ullage.snapshots.model import CLAIM_LABEL, CREATING, SOURCE, VOLUME_LABEL, Problem, Record, Ref, Snapshot, State
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import ClaimContext
 
 CONTEXT = ClaimContext(claim=claim(), volume=volume(), storage_class=storage_class())
 MANAGED = Settings(drivers={DRIVER: "here"})
+THEIR_MARK = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 CUT = datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)
 DONE = State(handle="h-1", cut=CUT, ready=True, restore_size=1024)
 FOREIGN = core.CsiVolumeSource(driver="theirs.example.com", volume_handle="vol-9")
+NOTED = {"annotations": {"ullage.io/driver": DRIVER}}
 BUSY = Problem("WaitingForTurn", "one at a time")
 
 
@@ -69,7 +72,7 @@ class TestBegin:
 
     def test_a_refusal_holds_nothing(self) -> None:
         context = ClaimContext(storage_class=storage_class())
-        refused = plan(context=context, snapshot=snapshot(class_name="daily"))
+        refused = plan(context=context, snapshot=snapshot(class_name="daily", meta=NOTED))
         assert (refused.protect, refused.hold_claim, refused.create_record, refused.release) == (False, False, None, True)
         assert refused.state is not None
         assert refused.state.problem is not None
@@ -127,6 +130,59 @@ class TestRecorded:
         assert made.state.problem == Problem("RecordMissing", text)
 
 
+class TestBesideOthers:
+    """Another snapshotter that answers for every driver writes the same objects."""
+
+    UNBOUND = replace(CONTEXT, claim=claim(phase="Pending"), volume=None)
+    THEIRS = State(problem=Problem("", "Failed to create snapshot content with error the PVC is not yet bound"))
+    OURS = State(problem=Problem("ClaimNotFound", "claim team/db does not exist; create it, or snapshot another claim"))
+    ALONE = replace(MANAGED, alone=True)
+
+    @pytest.mark.parametrize(
+        ("state", "settings", "told"),
+        [
+            pytest.param(State(), MANAGED, "ClaimNotBound", id="where nobody has told anything, we do"),
+            pytest.param(OURS, MANAGED, "ClaimNotBound", id="our own words are put right"),
+            pytest.param(THEIRS, MANAGED, None, id="another's words stay"),
+            pytest.param(THEIRS, ALONE, "ClaimNotBound", id="unless nobody else is there"),
+        ],
+    )
+    def test_an_error_is_told_by_one_of_them(self, state: State, settings: Settings, told: str | None) -> None:
+        made = plan(snapshot=snapshot(state=state), context=self.UNBOUND, settings=settings).state
+        assert (made.problem.reason if made is not None and made.problem is not None else None) == told
+
+    def test_what_a_record_says_is_shown_whoever_wrote_something_else(self) -> None:
+        refused = Problem("DriverError", "no pool")
+        made = plan(snapshot=snapshot(state=self.THEIRS), record=record(state=State(problem=refused))).state
+        assert made is not None
+        assert made.problem == refused
+
+    def test_finalizers_that_we_did_not_put_there_stay(self) -> None:
+        assert plan(context=self.UNBOUND).release is False
+        assert plan(context=self.UNBOUND, snapshot=snapshot(meta=NOTED)).release is True
+        assert plan(context=self.UNBOUND, settings=self.ALONE).release is True
+
+
+ORPHANS: list[tuple[str, Record, Snapshot | None, bool]] = [
+    ("its snapshot is gone", record(), None, True),
+    ("a later snapshot has the name", record(), snapshot(meta={"uid": "later"}), True),
+    ("its snapshot is there", record(), snapshot(), False),
+    ("its snapshot is going", record(), snapshot(meta={"deletion_timestamp": DELETED}), False),
+    ("it has a handle", record(state=DONE), None, False),
+    ("it has our mark", record(begun=True), None, False),
+    ("it has another's mark", record(meta={"annotations": {THEIR_MARK: "yes"}}), None, False),
+    ("it was made by hand", record(imported="h-9"), None, False),
+    ("it was never bound", record(ref=Ref("team", "snap")), None, False),
+    ("it is going already", record(meta={"deletion_timestamp": DELETED}), None, False),
+    ("its driver is another's", record(driver="theirs.example.com"), None, False),
+]
+
+
+@pytest.mark.parametrize(("found", "seen", "orphan"), [row[1:] for row in ORPHANS], ids=[row[0] for row in ORPHANS])
+def test_a_record_is_removed_only_if_it_stands_for_nothing(found: Record, seen: Snapshot | None, orphan: bool) -> None:
+    assert is_orphan(found, seen, MANAGED) is orphan
+
+
 OTHERS = [
     ("of another namespace", Ref("other", "snap", "snap-uid")),
     ("of another name", Ref("team", "other", "snap-uid")),
@@ -138,7 +194,7 @@ OTHERS = [
 class TestBinding:
     @pytest.mark.parametrize("ref", [row[1] for row in OTHERS], ids=[row[0] for row in OTHERS])
     def test_a_record_gives_nothing_to_a_snapshot_and_whose_it_is_is_not_told(self, ref: Ref) -> None:
-        made = plan(record=record(ref=ref, state=DONE))
+        made = plan(snapshot=snapshot(meta=NOTED), record=record(ref=ref, state=DONE))
         text = "snapcontent-snap-uid belongs to another snapshot, not to this one"
         assert made.state == State(problem=Problem("RecordMisbound", text))
         assert made.release
