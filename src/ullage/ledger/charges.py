@@ -5,18 +5,24 @@ Only in the validating phase: before it, an object has neither its final name no
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ullage.errors import Terminal
-from ullage.kube.kinds import Kind, Object
+from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.review import Review, Unreadable
 from ullage.ledger.amounts import NOTHING, BadAmount, Takings
 from ullage.ledger.book import Charge
 from ullage.ledger.keys import key_of
 from ullage.ledger.service.views import Evaluator
+from ullage.names import SUBDOMAIN_LIMIT, is_label
 
 T = TypeVar("T", bound=Object)
+
+LONGEST_UID: Final = 64  # characters; they have 36
+_ODD: Final = re.compile(r"[/%\x00-\x20\x7f]")
+_VERSION: Final = re.compile(r"[0-9]{0,18}")
 
 
 class NoIdentity(Terminal):
@@ -34,8 +40,8 @@ class Addressed:
 def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_limit: bool = False) -> Addressed | None:
     """What a request asks of a ledger; None where there is nothing to ask: a deletion, or an object that takes nothing.
 
-    Raises `Unreadable`, which names the field, where the object would take less than nothing; and whatever the evaluator does
-    where an object that could be counted no longer can.
+    Raises `Unreadable`, which names the field, where the object would take less than nothing or is called as nothing can be;
+    and whatever the evaluator does where an object that could be counted no longer can.
     """
     if review.operation not in ("CREATE", "UPDATE"):
         return None
@@ -55,8 +61,10 @@ def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_li
     meta = new.metadata if old is None else old.metadata
     if not meta.uid or (old is not None and not meta.resource_version):
         raise NoIdentity(f"{kind.name} {meta.name!r}: the request carries no uid")
+    name = meta.name or review.name
+    _refuse_odd(kind, review.namespace, name, meta)
     charge = Charge(
-        key=key_of(kind.name, cluster=review.cluster, namespace=review.namespace, name=meta.name or review.name),
+        key=key_of(kind.name, cluster=review.cluster, namespace=review.namespace, name=name),
         uid=meta.uid,
         on_version=None if old is None else int(meta.resource_version),
         now=wanted,
@@ -66,6 +74,19 @@ def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_li
         past_limit=past_limit,
     )
     return Addressed(ledger, charge)
+
+
+def _refuse_odd(kind: Kind[T], namespace: str, name: str, meta: Meta) -> None:
+    """What no API server sends, and whoever speaks for another cluster could: it would be booked, and nobody could ever look
+    whether there is such an object."""
+    if not name or len(name) > SUBDOMAIN_LIMIT or _ODD.search(name) or name in (".", ".."):
+        raise Unreadable("metadata.name", "nothing can be called that")
+    if bool(namespace) != kind.namespaced or (namespace and not is_label(namespace)):
+        raise Unreadable("metadata.namespace", "no namespace can be called that")
+    if len(meta.uid) > LONGEST_UID or _ODD.search(meta.uid):
+        raise Unreadable("metadata.uid", "this is no uid")
+    if not _VERSION.fullmatch(meta.resource_version):
+        raise Unreadable("metadata.resourceVersion", "this is no version")
 
 
 def _takes(obj: T, evaluator: Evaluator[T]) -> Takings | Exception:

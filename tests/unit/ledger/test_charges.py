@@ -108,3 +108,33 @@ def test_what_mends_an_object_that_takes_less_than_nothing_pays_for_all_of_it() 
     """Nothing of it is in any sum."""
     mended = charge_of(review("UPDATE", body(3), body(-90)), CUPS, BY_LABEL)
     assert mended == Addressed("team", charge(on_version=7, old=NOTHING))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"name": "a/b"}, "metadata.name", id="a name that is a path"),
+        pytest.param({"name": ".."}, "metadata.name", id="a name that leads elsewhere"),
+        pytest.param({"name": "a%2fb"}, "metadata.name", id="a name that is a path, quoted"),
+        pytest.param({"name": "a\n"}, "metadata.name", id="a name with another line"),
+        pytest.param({"name": "x" * 254}, "metadata.name", id="a name without end"),
+        pytest.param({"uid": "x" * 65}, "metadata.uid", id="a uid without end"),
+        pytest.param({"resourceVersion": "-7"}, "metadata.resourceVersion", id="a version below zero"),
+        pytest.param({"resourceVersion": "7" * 19}, "metadata.resourceVersion", id="a version without end"),
+        pytest.param({"resourceVersion": "seven"}, "metadata.resourceVersion", id="a version that is no number"),
+    ],
+)
+def test_what_no_api_server_sends_is_not_booked(changes: dict[str, str], field: str) -> None:
+    """Whoever speaks for another cluster can send it, and nobody could ever look whether there is such an object."""
+    odd, plain = body(3), body(2)
+    odd["metadata"].update(changes)
+    plain["metadata"].update(changes)
+    with pytest.raises(Unreadable) as caught:
+        charge_of(replace(review("UPDATE", odd, plain), cluster="far"), CUPS, BY_LABEL)
+    assert caught.value.cause.field == field
+
+
+def test_a_namespace_that_there_cannot_be_is_not_booked() -> None:
+    asked = review("CREATE", body(3))
+    with pytest.raises(Unreadable, match=r"metadata\.namespace: no namespace can be called that"):
+        charge_of(replace(asked, request=msgspec.structs.replace(asked.request, namespace="a/b")), CUPS, BY_LABEL)

@@ -6,6 +6,7 @@ which ledger, is a function of the object alone; two processes with the same obj
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -30,6 +31,7 @@ T = TypeVar("T", bound=Object)
 
 REMEMBER_SECONDS = 300.0  # uids that went; an attempt of one that was forgotten goes by its expiry instead
 REMEMBER_MOST = 100_000
+_serials = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class KindView(Generic[T]):
         self._cluster = cluster
         self._clock = clock or SystemClock()
         self._gone = _Gone(remember)
+        self._serial = next(_serials)
         self._epochs: dict[str, tuple[int, int]] = {}  # by ledger: the epoch that was seen last, and the reading that is of it
         self._ledgers: dict[str, _Counted] = {}
         self._objects: dict[str, _Held] = {}
@@ -89,7 +92,8 @@ class KindView(Generic[T]):
 
     @property
     def session(self) -> int:
-        return self.cache.session
+        """Of this view alone: the next one of its name may be of another server."""
+        return (self._serial << 32) + self.cache.session
 
     @property
     def synced(self) -> bool:

@@ -292,6 +292,23 @@ async def test_a_cluster_that_comes_again_with_other_data_is_counted_from_its_ow
 
 
 @scene
+async def test_a_kubeconfig_that_suddenly_names_another_cluster_is_noticed_like_a_backup(found: Scene) -> None:
+    leader = found.start()
+    for number in range(50):  # far ahead of the other one
+        found.far.cup(f"old-{number}", 0)
+    joined(found, leader)
+    assert await found.admit(leader, "a", 6)
+    await asyncio.sleep(20)
+    leader.sources.drop(FAR)
+    found.far = Server()
+    leader.follow("far", found.far)
+    assert await found.admit(leader, "b", 3), "what was counted stays until the other is"
+    assert not await found.admit(leader, "c", 2)
+    await asyncio.sleep(60)
+    assert (found.says(), found.counted(), found.pending()) == (COUNTED, "3", [])
+
+
+@scene
 async def test_an_answer_of_before_does_not_drop_a_cluster_that_has_come_again(found: Scene) -> None:
     """It was removed when somebody asked; when the answer is there, it is back, and another process has counted it."""
     leader, other = found.start(), found.start(leads=False)

@@ -46,6 +46,14 @@ A1, A2, A0 = cup("a", 1, 3), cup("a", 2, 5), cup("a", 3, 0)
 OTHER = cup("b", 4, 7, namespace="other")
 
 
+def test_a_view_that_takes_the_place_of_another_is_not_taken_for_it() -> None:
+    async def main() -> None:
+        views = [KindView(Cache(Server(), CUPS), BY_TEAM, client=Server()) for _ in range(2)]
+        assert len({view.session for view in views}) == 2
+
+    in_virtual_time(main())
+
+
 @pytest.mark.parametrize(
     ("changes", "sums"),
     [
