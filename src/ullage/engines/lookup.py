@@ -12,6 +12,7 @@ from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring
 
 _VOLUME = "volume"
+_NODE = "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class Lookup:
 
     def engines_of(self, volume: Key) -> list[Engine]:
         return self.engines.by(_VOLUME, str(volume))
+
+    def engines_on(self, node: str) -> list[Engine]:
+        return self.engines.by(_NODE, node)
 
     def volume_of(self, engine: Engine) -> Volume | None:
         return self.volumes.get(volume_key(engine))
@@ -56,4 +60,5 @@ def lookup_of(wiring: Wiring) -> Lookup:
     lookup = Lookup(wiring.cache(SNAPSHOTS), wiring.cache(VOLUMES), wiring.cache(ENGINES))
     lookup.snapshots.index(_VOLUME, lambda one: (str(Key(one.metadata.namespace, one.spec.volume)),))
     lookup.engines.index(_VOLUME, lambda one: (str(volume_key(one)),))
+    lookup.engines.index(_NODE, lambda one: (one.spec.node_id,))
     return lookup

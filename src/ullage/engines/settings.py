@@ -1,4 +1,4 @@
-"""How often engines are polled, how often a snapshot is tried, and whether Longhorn's kinds are ours."""
+"""How often engines are polled, how often a snapshot is tried, how many purges run, and whether Longhorn's kinds are ours."""
 
 from __future__ import annotations
 
@@ -13,5 +13,6 @@ class Settings:
     manage: bool = False
     interval: float = 5.0  # seconds between two polls of an engine
     pollers: int = 32  # engines that are polled at the same time
+    purges_per_node: int = 4  # volumes that purge at the same time: merging reads and writes all that goes
     tries: int = 10  # of a creation, before it has failed
     ticket_seconds: float = 3600.0  # what an attachment ticket is worth unless it is renewed

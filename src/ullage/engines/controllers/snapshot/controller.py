@@ -20,6 +20,7 @@ from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.snapshot import operations, statuses
 from ullage.engines.controllers.snapshot.events import record_events
+from ullage.engines.controllers.snapshot.purges import PurgeSlots
 from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, plan
 from ullage.engines.controllers.snapshot.triggers import engine_source, volume_source
 from ullage.engines.lookup import Lookup
@@ -71,6 +72,7 @@ class SnapshotController:
         self._poll_now = poll_now
         self._clock = clock or SystemClock()
         self._attempts: Attempts[str] = Attempts(backoff)
+        self._purges = PurgeSlots(lookup, settings=settings, clock=self._clock)
         self._taken: dict[str, float] = {}  # by uid: since when the engine has what its Engine does not show yet
         self._purged: dict[str, frozenset[str]] = {}  # by uid: the children that it had when the engine was told to purge
         lookup.snapshots.handle(metrics.seen)
@@ -181,7 +183,9 @@ class SnapshotController:
             return Requeue(wait)
         engine = self._engines.of(snapshot.spec.volume)
         try:
-            found = await operations.remove(engine, snapshot, purged_with=self._purged.get(uid))
+            found = await operations.remove(
+                engine, snapshot, purged_with=self._purged.get(uid), may_purge=lambda: self._purges.take(facts.engine)
+            )
         except (Retryable, Terminal) as error:
             self._purged.pop(uid, None)
             delay = self._attempts.failed(uid, REMOVING, now)
@@ -206,13 +210,17 @@ class SnapshotController:
                 status = statuses.logically_removed(snapshot, status, "ParentOfHead", now=self._clock.now())
             case Removal.NOT_MERGED:
                 status = statuses.logically_removed(snapshot, status, "NotMerged", now=self._clock.now())
+            case Removal.QUEUED:
+                limit = self._settings.purges_per_node
+                status = statuses.queued(status, node=engine.spec.node_id, purges=limit)
             case _:
                 status = replace(status, error="")
         await self._write_status(snapshot, status)
         if found.removal is Removal.PURGE:
             self._purged[uid] = entry.children
             return Requeue(min(RECHECK_SECONDS, self._settings.interval))
-        return Requeue(self._settings.interval) if found.removal is Removal.PURGING else None
+        waits = found.removal in (Removal.PURGING, Removal.QUEUED)
+        return Requeue(self._settings.interval) if waits else None
 
     async def _release(self, facts: SnapshotFacts) -> Requeue | None:
         """The ticket first: nobody looks for it once the snapshot is gone, but the reaper."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ullage.engines.api import Snapshot
@@ -55,8 +55,11 @@ async def _changes(engine: EngineClient, limits: Limits) -> bool:
     return True
 
 
-async def remove(engine: EngineClient, snapshot: Snapshot, *, purged_with: frozenset[str] | None) -> Removed:
-    """Goes one step on with a removal. What is told is what was found before that step."""
+async def remove(
+    engine: EngineClient, snapshot: Snapshot, *, purged_with: frozenset[str] | None, may_purge: Callable[[], bool]
+) -> Removed:
+    """Goes one step on with a removal. What is told is what was found before that step. `may_purge` takes one of the node's
+    places for a purge, if there is one."""
     name = snapshot.metadata.name
     entry = (await engine.list()).get(name)
     if entry is not None and not entry.removed:
@@ -66,6 +69,8 @@ async def remove(engine: EngineClient, snapshot: Snapshot, *, purged_with: froze
     found = removal(entry, purges, purged_with=purged_with)
     if found is Removal.NOT_MERGED and (problem := _problem(purges.values())):
         raise PurgeFailed(f"the engine could not merge it away: {problem}")
+    if found is Removal.PURGE and not may_purge():
+        found = Removal.QUEUED
     if found is Removal.PURGE:
         try:
             await engine.purge()

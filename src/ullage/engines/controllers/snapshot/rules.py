@@ -126,6 +126,7 @@ class Removal(Enum):
     GONE = auto()
     PURGE = auto()
     PURGING = auto()
+    QUEUED = auto()  # too many others on the node are at it
     PARENT_OF_HEAD = auto()
     NOT_MERGED = auto()  # a purge went by and left it
 

@@ -43,6 +43,15 @@ def troubled(status: SnapshotStatus, error: str) -> SnapshotStatus:
     return replace(status, ready_to_use=False, error=error)
 
 
+def queued(status: SnapshotStatus, *, node: str, purges: int) -> SnapshotStatus:
+    """Others of its node are merged away first."""
+    where = f"node {node}" if node else "this node"
+    many = "1 volume" if purges == 1 else f"{purges} volumes"
+    verb = "is" if purges == 1 else "are"
+    text = f"waiting to be merged away: {many} of {where} {verb} purging, and that many may at the same time"
+    return replace(status, error=text)
+
+
 def lost(status: SnapshotStatus) -> SnapshotStatus:
     return troubled(status, LOST)
 

@@ -3,12 +3,13 @@ in every way, and a process that dies before and after every single effect."""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.unit.engines.world import CREATED, GIB, MIB, NS, World, holds
+from tests.unit.engines.world import CREATED, GIB, MIB, NS, FakeEngine, World, holds
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.errors import Reason
@@ -469,3 +470,52 @@ def _raise_next(errors: Any) -> None:
     error = next(errors, None)
     if error is not None:
         raise error
+
+
+# --- purges at the same time -----------------------------------------------------------------------------------------
+
+
+class SlowPurges:
+    """Engines whose purges go on until they are let end."""
+
+    def __init__(self, world: World, volumes: int) -> None:
+        self.world = world
+        self.engines = [world.volume(f"vol-{number}") for number in range(volumes)]
+        self.most = 0
+        for number, engine in enumerate(self.engines):
+            engine._purge = partial(self._begin, engine)  # type: ignore[method-assign]
+            world.api.edit(ENGINES, f"vol-{number}-e-0", NS, merge={"spec": {"nodeID": f"node-{number % 2}"}})
+
+    def _begin(self, engine: FakeEngine) -> None:
+        engine.purging = True
+        self.most = max(self.most, max(self.running().values()))
+
+    def running(self) -> Counter[str]:
+        return Counter(f"node-{number % 2}" for number, engine in enumerate(self.engines) if engine.purging)
+
+    def let_end(self) -> None:
+        for engine in self.engines:
+            if engine.purging:
+                engine.purging = False
+                FakeEngine._purge(engine)
+
+
+async def test_of_a_node_only_so_many_volumes_purge_at_the_same_time_and_the_others_wait_and_say_so() -> None:
+    world = World(settings=Settings(interval=0.02, purges_per_node=2))
+    slow = SlowPurges(world, 8)
+    names = [f"snap-{number}" for number in range(8)]
+    for number, name in enumerate(names):
+        world.ask(name, f"vol-{number}")
+    await world.live(lambda: all(map(world.ready, names)))
+    for engine in slow.engines:
+        engine.take("next-" + engine.volume)
+    waits = "waiting to be merged away: 2 volumes of node node-{} are purging, and that many may at the same time"
+    async with world.running():
+        for name in names:
+            world.delete(name)
+        await holds(lambda: sum(world.error(name) in (waits.format(0), waits.format(1)) for name in names) == 4)
+        assert slow.running() == {"node-0": 2, "node-1": 2}
+        while not all(world.snapshot(name) is None for name in names):
+            slow.let_end()
+            await world.breath()
+    assert slow.most == 2
