@@ -83,7 +83,7 @@ ManageEngines = Annotated[
     bool,
     typer.Option(
         "--manage-engines",
-        help="Longhorn does not run in the cluster: its kinds are ours to bring and to check.",
+        help="Longhorn does not run in the cluster: its kinds are ours to bring, to check and to look after.",
     ),
 ]
 AuditInterval = Annotated[
@@ -137,6 +137,7 @@ def chosen(
     longhorn: bool = False,
     engines: Path | None = None,
     audit_interval: float = AUDIT_SECONDS,
+    manage_engines: bool = False,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
     connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
@@ -153,8 +154,8 @@ def chosen(
         longhorn=longhorn,
         alone=alone,
         engines=engines,
-        manage_engines=engines is not None,
         audit_interval=audit_interval,
+        manage_engines=manage_engines or engines is not None,
     )
 
 
@@ -226,8 +227,10 @@ def options_of(what: Chosen) -> Options:
 
 
 def engines_of(what: Chosen) -> EngineOptions:
-    """For the slice of engines. Where Longhorn runs its kinds are its own."""
+    """For the slice of engines. Where Longhorn runs its kinds are its own; else engines are those of an embedded host, or real
+    ones that their Engines say where to find."""
     from ullage.engines.client.connection import address_of, connect
+    from ullage.engines.instances import running_engines
     from ullage.engines.settings import Settings
     from ullage.engines.slice import Options
 
@@ -238,7 +241,9 @@ def engines_of(what: Chosen) -> EngineOptions:
         return connect(wiring, address_of(path))
 
     settings = Settings(manage=what.manage_engines)
-    return Options(settings=settings, engines=None if socket is None else lambda wiring: connected(wiring, socket))
+    if socket is not None:
+        return Options(settings=settings, engines=lambda wiring: connected(wiring, socket))
+    return Options(settings=settings, engines=running_engines if what.manage_engines else None)
 
 
 def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:

@@ -249,6 +249,10 @@ class EngineStatus(Value):
     """The size in bytes that the engine serves now."""
     endpoint: str = ""
     """Where the volume is offered."""
+    ip: str = ""
+    """Where a real engine listens: the address of its instance. Embedded engines have none."""
+    port: int = 0
+    """And its port."""
 
 
 class Engine(Object):

@@ -93,6 +93,14 @@ def is_running(engine: Engine | None) -> bool:
     return engine is not None and engine.status.current_state == RUNNING
 
 
+def instance_address(engine: Engine) -> str:
+    """Where a real engine listens while it runs; empty: nowhere that it says."""
+    ip, port = engine.status.ip, engine.status.port
+    if not is_running(engine) or not ip or not port:
+        return ""
+    return f"tcp://[{ip}]:{port}" if ":" in ip else f"tcp://{ip}:{port}"
+
+
 def is_parent_of_head(children: Mapping[str, bool] | None) -> bool:
     """Whether what is being written now is all that was taken after it: such a snapshot can be marked, and no more."""
     return bool(children) and set(children or ()) == {HEAD}

@@ -56,7 +56,7 @@ def engines(options: Options | None = None) -> Slice:
 def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     if options.engines is None:
         return []
-    lookup, metrics, settings = lookup_of(wiring), Metrics(wiring.metrics.registry), options.settings
+    lookup, metrics, settings = wiring.shared(lookup_of), Metrics(wiring.metrics.registry), options.settings
     found = MeteredEngines(options.engines(wiring), metrics.operated, clock=wiring.clock)
     monitor = EngineMonitor(wiring.client, lookup, found, settings=settings, metrics=metrics, clock=wiring.clock)
     polling = monitor.controller(metrics=wiring.metrics)

@@ -8,6 +8,8 @@ from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, chosen, engines_of
 from ullage.app.installer.manifests import manifests
 from ullage.app.up.components import ENGINE_SOCKET, system
+from ullage.engines.api import KINDS
+from ullage.engines.instances import running_engines
 from ullage.kube.slices import Slice
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.slice import world
@@ -54,6 +56,13 @@ def test_a_socket_says_where_engines_are_and_that_they_are_ours() -> None:
     assert options.engines is not None
     assert engines_of(NOTHING_CHOSEN).engines is None
     assert not engines_of(NOTHING_CHOSEN).settings.manage
+
+
+def test_without_a_socket_engines_that_are_ours_say_themselves_where_they_are() -> None:
+    what = chosen(None, provisions=None, volumes=None, snapshots=None, node=None, alone=False, manage_engines=True)
+    assert engines_of(what).settings.manage
+    assert engines_of(what).engines is running_engines
+    assert engines_in(what).kinds == KINDS
 
 
 def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:

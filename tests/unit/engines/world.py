@@ -302,7 +302,7 @@ class World:
                     task.cancel()
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
-        lookup, metrics, told = lookup_of(wiring), Metrics(), self.told
+        lookup, metrics, told = wiring.shared(lookup_of), Metrics(), self.told
         client, given, clock = wiring.client, self.settings, self.clock
         engines: Any = self
         monitor = EngineMonitor(client, lookup, engines, settings=given, metrics=metrics, clock=clock)

@@ -29,6 +29,7 @@ def controller(
     node: drivers.Node = None,
     engines: drivers.Engines = None,
     audit_interval: drivers.AuditInterval = drivers.AUDIT_SECONDS,
+    manage_engines: drivers.ManageEngines = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -57,6 +58,7 @@ def controller(
         longhorn=longhorn,
         engines=engines,
         audit_interval=audit_interval,
+        manage_engines=manage_engines,
     )
     slices = composition.slices(what)
     run_until_stopped(

@@ -381,7 +381,7 @@ class TestLimits:
 
 def test_where_longhorn_runs_nothing_is_asked_and_nothing_written() -> None:
     found = engines()
-    assert (found.hooks, found.controllers, found.foreign) == (None, None, KINDS)
+    assert (found.hooks, found.controllers, found.kinds, found.foreign) == (None, None, (), ())
     managed = engines(Options(settings=Settings(manage=True)))
     assert managed.hooks is not None
     assert managed.controllers is not None

@@ -1,0 +1,24 @@
+"""Real engines, found by what their Engines say: the instance's address while it runs. Whoever starts one writes it."""
+
+from __future__ import annotations
+
+from ullage.engines.client.engine import RunningEngines
+from ullage.engines.client.interface import EngineClients
+from ullage.engines.handles import NAMESPACE
+from ullage.engines.lookup import lookup_of
+from ullage.engines.model import instance_address
+from ullage.kube.cache.indexer import Key
+from ullage.kube.slices import Wiring
+
+
+def running_engines(wiring: Wiring) -> EngineClients:
+    """For as long as the wiring's work goes on. While a volume migrates it has two engines, and none is asked."""
+    lookup = wiring.shared(lookup_of)
+
+    def address(volume: str) -> str:
+        found = lookup.engines_of(Key(NAMESPACE, volume))
+        return instance_address(found[0]) if len(found) == 1 else ""
+
+    engines = RunningEngines(address)
+    wiring.hold(engines)
+    return engines
