@@ -147,6 +147,7 @@ class Registry:
         """Has objects of a kind counted in other clusters, all that are followed (`Wiring.clusters`) and placed. To be called
         while a part is made that declares to watch the kind `elsewhere`.
 
+        `evaluator_of` gives the same for a cluster as long as it is followed: what was counted is not looked at again.
         `removed` tells whether a cluster was removed on purpose: it has to ask the API itself, since a cache may not have heard
         yet of one that came. `complete` says when all clusters have been placed that were there at first: that of the cache
         which they come from has synced, say. Until then no ledger is counted.
@@ -165,8 +166,11 @@ class Registry:
         return charged
 
     def place(self, cluster: str, ledgers: Iterable[str], *, asked: bool = True) -> None:
-        """Says which ledgers have objects in a cluster. They are not exact until it is counted, and that is not before all
-        requests there are `asked` about. Whether it can be reached does not matter, nor whether its kubeconfig can be read."""
+        """Says which ledgers have objects in a cluster; one slice does, for all that count something there.
+
+        They are not exact until it is counted, and that is not before all requests there are `asked` about. Whether it can be
+        reached does not matter, nor whether its kubeconfig can be read.
+        """
         self._sources.place(cluster, ledgers, asked=asked)
 
     def displace(self, cluster: str) -> None:
