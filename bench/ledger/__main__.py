@@ -1,8 +1,8 @@
 """`python -m bench.ledger`: what asking the ledger costs a create, on a real kube-apiserver and an etcd with fsync.
 
 In one run: (0) creates without admission, (a) with core ResourceQuota, (b) with a webhook of ours that does nothing, (c) with
-the ledger. The ways take turns, several rounds of them, since a machine is never equally busy. With `--endurance` instead:
-minutes of load on one hot tenant.
+the ledger. The ways take turns, several rounds of them, since a machine is never equally busy. With `--writes` instead: what
+one write of a ledger costs, by its accounts. With `--endurance`: minutes of load on one hot tenant.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bench.apiserver.wire import Connection
 from bench.ledger.endurance import endure
 from bench.ledger.report import render
 from bench.ledger.ways import Measured, Scene, Way, measure
+from bench.ledger.writes import cost_of_writes
 from tests.e2e.real import RealControlPlane
 from tools.kube.build import NoPrograms, programs
 from ullage.kube.crds.definitions import crd_of
@@ -35,6 +36,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=64, help="connections that create at once (default 64)")
     parser.add_argument("--tenants", type=int, default=200, help="ledgers, where there are many (default 200)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each way (default 3)")
+    parser.add_argument(
+        "--ways", default="", help="measure those alone whose names have one of these: 'nothing, 1;tenant, 1' (default all)"
+    )
+    parser.add_argument("--writes", action="store_true", help="what a write of a ledger costs, by its accounts, instead")
     parser.add_argument("--endurance", type=float, nargs="?", const=300.0, help="load for so many seconds (default 300)")
     return parser.parse_args()
 
@@ -48,7 +53,14 @@ def ways(tenants: int) -> list[Way]:
             Way("(c) ledger, one hot tenant", role="ledger", replicas=replicas),
             Way(f"(c) ledger, {tenants} tenants", role="ledger", replicas=replicas, tenants=tenants),
         ]
+        if replicas == 1:
+            found.append(Way("(c) ledger, one hot tenant with 100 accounts", role="ledger", replicas=1, accounts=100))
     return found
+
+
+def chosen(found: list[Way], words: str) -> list[Way]:
+    wanted = [word for word in words.split(";") if word]
+    return [way for way in found if not wanted or any(word in way.full_name for word in wanted)]
 
 
 async def prepare(scene: Scene) -> None:
@@ -71,9 +83,12 @@ async def run(scene: Scene, options: argparse.Namespace) -> bool:
     await prepare(scene)
     if options.endurance is not None:
         return await endure(scene, options.endurance)
+    if options.writes:
+        print(await cost_of_writes(scene))
+        return True
     rounds: dict[Way, list[Measured]] = {}
     for number in range(options.rounds):
-        for way in ways(options.tenants):
+        for way in chosen(ways(options.tenants), options.ways):
             say(f"round {number + 1} of {options.rounds}: {way.full_name}")
             rounds.setdefault(way, []).append(await measure(way, scene))
     print(render(rounds))

@@ -1,4 +1,4 @@
-"""The processes that serve one way: webhook replicas behind one port, and a leader where there are ledgers."""
+"""The processes that serve one way: webhook replicas behind one port, and a leader, or one who only looks on."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Crew:
             for process in self.replicas:
                 self._heard(process)
 
-    def lead(self, observed: str) -> None:
-        self.leaders = [self._start("leader", "--observe", observed)]
+    def lead(self, role: str, observed: str) -> None:
+        self.leaders = [self._start(role, "--observe", observed)]
         self._heard(self.leaders[0])
 
     def reports(self) -> list[Json]:

@@ -1,7 +1,9 @@
-"""A slice whose objects are ConfigMaps: each takes one piece from the ledger of the tenant that its label names.
+"""A slice whose objects are ConfigMaps: each takes one piece from the ledger of the tenant that its label names, and where
+another label says so, from one of many accounts besides.
 
-The processes of a product that has it: webhook replicas (or ones that do nothing, to compare with) and the leader. They say on
-standard output what they have measured when a line comes in on standard input, and end when that does.
+The processes of a product that has it: webhook replicas and the leader; or, to compare with, replicas and a leader that watch
+the same and do nothing. They say on standard output what they have measured when a line comes in on standard input, and end
+when that does.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
+from typing import Any
 
 import uvloop
 
-from bench.ledger.meters import Lateness, Recorder
+from bench.ledger.meters import Connections, Lateness, Recorder
 from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings as WebhookSettings
 from ullage.admission.run import run_webhook
@@ -39,11 +43,26 @@ from ullage.quantity import Quantity
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
 CELL = Cell("maps", "pieces")
 TENANT = "bench.ullage.io/tenant"
+ACCOUNT = "bench.ullage.io/account"
 PIECE = Takings({CELL: Quantity.of(1)})
 HOOK = "maps"
 
 
-BY_TENANT = Evaluator[Object](ledger_of=lambda found: found.metadata.labels.get(TENANT, ""), takes=lambda found: PIECE)
+def account_of(number: str) -> str:
+    return f"maps/machine/machine-{number}"
+
+
+def taken(found: Object) -> Takings:
+    account = found.metadata.labels.get(ACCOUNT)
+    return PIECE if account is None else _pieces(account)
+
+
+@cache
+def _pieces(account: str) -> Takings:
+    return Takings({CELL: Quantity.of(1), Cell(account_of(account), CELL.resource): Quantity.of(1)})
+
+
+BY_TENANT = Evaluator[Object](ledger_of=lambda found: found.metadata.labels.get(TENANT, ""), takes=taken)
 
 
 async def admit_all(review: Review) -> Decision:
@@ -65,21 +84,39 @@ async def serve(args: argparse.Namespace, client: Client, stop: asyncio.Event, *
     await run_webhook([hook], client, settings, stop=stop, serves=lambda host, port: say(port=port))
 
 
+@asynccontextmanager
+async def reading(*caches: Cache[Any]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(one.run()) for one in caches]
+    await asyncio.gather(*(one.synced.wait() for one in caches))
+    yield
+    for task in tasks:
+        task.cancel()
+
+
 async def nothing(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
+    connections = Connections()
+    told(lambda: {"opened": connections.opened})
+    async with reading(Cache(client, MAPS), Cache(client, LEDGERS, namespace=NAMESPACE)):
+        await serve(args, client, stop, answer=admit_all)
+
+
+async def onlooker(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
+    """Watches what a leader does."""
     told(dict)
-    await serve(args, client, stop, answer=admit_all)
+    async with reading(Cache(client, MAPS), Cache(client, LEDGERS, namespace=NAMESPACE)):
+        say(leads=False)
+        await stop.wait()
 
 
 async def ledger(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
     maps = Cache(client, MAPS)
     ledgers = Cache(client, LEDGERS, namespace=NAMESPACE)
-    recorder = Recorder()
-    told(recorder.report)
+    recorder, connections = Recorder(), Connections()
+    told(lambda: {**recorder.report(), "opened": connections.opened})
     async with AsyncExitStack() as stack:
         view = KindView(maps, BY_TENANT, client=client)
         service = await stack.enter_async_context(Service(client, Sources(view), metrics=recorder, ledgers=ledgers))
-        reading = [asyncio.create_task(cache.run()) for cache in (maps, ledgers)]
-        stack.callback(lambda: [task.cancel() for task in reading])
+        await stack.enter_async_context(reading(maps, ledgers))
 
         async def admit(review: Review) -> Decision:
             asked = charge_of(review, MAPS, BY_TENANT)
@@ -87,7 +124,6 @@ async def ledger(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
                 return Decision.allow()
             return decision(await service.decide(asked.ledger, asked.charge, deadline=review.deadline))
 
-        await asyncio.gather(maps.synced.wait(), ledgers.synced.wait())
         await serve(args, client, stop, answer=admit)
 
 
@@ -105,7 +141,7 @@ async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) 
     await running
 
 
-ROLES = {"nothing": nothing, "ledger": ledger, "leader": leader}
+ROLES = {"nothing": nothing, "onlooker": onlooker, "ledger": ledger, "leader": leader}
 
 
 def say(**words: object) -> None:

@@ -20,8 +20,8 @@ from typing import Any, Final
 from bench.apiserver.load import Rate, creates
 from bench.apiserver.wire import Connection, Target
 from bench.ledger.crew import Crew, crew
-from bench.ledger.maps_slice import CELL, HOOK, MAPS, TENANT
-from bench.ledger.meters import connections_opened, cpu_seconds, machine_seconds
+from bench.ledger.maps_slice import ACCOUNT, CELL, HOOK, MAPS, TENANT, account_of
+from bench.ledger.meters import cpu_seconds, machine_seconds
 from ullage.kube.client.codec import MERGE_PATCH
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.limits import NO_MANAGED_FIELDS
@@ -42,6 +42,7 @@ class Way:
     role: str = ""
     replicas: int = 0
     tenants: int = 1
+    accounts: int = 1  # of each tenant, all with a limit
     quota: bool = False
 
     @property
@@ -70,6 +71,11 @@ class Measured:
     others: float  # processors that were busy with something else: how far the figures can be trusted
     asked: Json = field(default_factory=dict)  # what the replicas did, added up
     late: Json = field(default_factory=dict)  # what the leader saw of one ledger
+
+    @property
+    def spent(self) -> float:
+        """Seconds of CPU of all processes together, for one create."""
+        return sum(self.cpu.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,8 @@ async def stage(way: Way, scene: Scene) -> AsyncIterator[Stage]:
 
 async def measure(way: Way, scene: Scene) -> Measured:
     async with stage(way, scene) as here:
-        bodies = [configmap(number, here.tenants) for number in range(WARM_UP + scene.creates)]
+        numbers = range(WARM_UP + scene.creates)
+        bodies = [configmap(number, here.tenants, accounts=way.accounts) for number in numbers]
         await creates(scene.target, here.maps, bodies[:WARM_UP], clients=scene.clients)
         return await _timed(here, bodies[WARM_UP:])
 
@@ -120,23 +127,23 @@ async def measure(way: Way, scene: Scene) -> Measured:
 async def _timed(here: Stage, bodies: list[bytes]) -> Measured:
     groups, people = here.groups(), here.crew
     before, seen = people.reports(), people.sightings()
-    cpu, machine, opened = cpu_seconds(groups), machine_seconds(), connections_opened()
+    cpu, machine = cpu_seconds(groups), machine_seconds()
     rate = await creates(here.scene.target, here.maps, bodies, clients=here.scene.clients)
-    opened = connections_opened() - opened - here.scene.clients
     machine = machine_seconds() - machine
     spent = {name: seconds - cpu[name] for name, seconds in cpu_seconds(groups).items()}
+    done = added(before, people.reports()) if here.way.role else {}
     return Measured(
         rate,
         {name: seconds / len(bodies) for name, seconds in spent.items()},
-        max(0, opened) / len(bodies),
+        done.get("opened", 0) / len(bodies),
         max(0.0, machine - sum(spent.values())) * rate.per_second / len(bodies),
-        added(before, people.reports()) if here.way.role == "ledger" else {},
+        done,
         _since(seen, people.sightings()),
     )
 
 
 def _since(before: Json, after: Json) -> Json:
-    """What the leader saw; its writes are counted from its start."""
+    """What the leader saw; its writes are counted from its start. One who only looks on tells nothing."""
     return {**after, "folds": after["folds"] - before["folds"]} if after else {}
 
 
@@ -144,7 +151,7 @@ def added(before: list[Json], after: list[Json]) -> Json:
     """What all replicas did between two reports."""
     names = [name for name in after[0] if name != "writes"]
     found: Json = {name: sum(new[name] - old[name] for old, new in zip(before, after, strict=True)) for name in names}
-    return {**found, "writes": [write for new in after for write in new["writes"]]}
+    return {**found, "writes": [write for new in after for write in new.get("writes", ())]}
 
 
 # --- what has to be there ---
@@ -157,11 +164,11 @@ async def _prepare(here: Stage) -> None:
         await _quota(admin, f"/api/v1/namespaces/{here.namespace}/resourcequotas")
     if way.role == "ledger":
         for tenant in here.tenants:
-            await admin.json("POST", LEDGERS.path(NAMESPACE), ledger(tenant))
+            await admin.json("POST", LEDGERS.path(NAMESPACE), ledger(tenant, accounts=way.accounts))
             patch: Json = {"metadata": NO_MANAGED_FIELDS}  # as whoever sets limits has it
             await admin.json("PATCH", LEDGERS.path(NAMESPACE, tenant), patch, content_type=MERGE_PATCH)
-        await asyncio.to_thread(here.crew.lead, here.tenants[0])
     if way.role:
+        await asyncio.to_thread(here.crew.lead, "leader" if way.role == "ledger" else "onlooker", here.tenants[0])
         await asyncio.to_thread(here.crew.serve, way.role, way.replicas)
         await _called(here)
 
@@ -192,15 +199,18 @@ async def _calls(admin: Connection) -> float:
     return sum(float(line.rsplit(b" ", 1)[1]) for line in lines if line.startswith(name) and hook in line)
 
 
-def configmap(number: int, tenants: Sequence[str]) -> bytes:
-    meta = {"name": f"m{number:06}", "labels": {TENANT: tenants[number % len(tenants)]}}
+def configmap(number: int, tenants: Sequence[str], *, accounts: int = 1) -> bytes:
+    """In one account, and where there are more, in one of the others besides."""
+    own = {ACCOUNT: str(number % (accounts - 1))} if accounts > 1 else {}
+    meta = {"name": f"m{number:06}", "labels": {TENANT: tenants[number % len(tenants)], **own}}
     return json.dumps({"metadata": meta, "data": {"key": "x" * 200}}).encode()
 
 
-def ledger(name: str) -> Json:
+def ledger(name: str, *, accounts: int = 1) -> Json:
+    names = [CELL.account, *(account_of(str(number)) for number in range(accounts - 1))]
     return {
         "apiVersion": LEDGERS.api_version,
         "kind": LEDGERS.kind,
         "metadata": {"name": name},
-        "spec": {"limits": {CELL.account: {CELL.resource: str(LIMIT)}}},
+        "spec": {"limits": {name: {CELL.resource: str(LIMIT)} for name in names}},
     }

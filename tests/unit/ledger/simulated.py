@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from random import Random
 from typing import Any
 
@@ -85,6 +86,7 @@ class Server:
         self.unserved: set[str] = set()  # kinds that are answered by a 404, though their definitions are there
         self.undefined: set[str] = set()  # kinds that there are not
         self.calls: list[str] = []
+        self.watches: Counter[str] = Counter()  # that are open, by kind
         self.committed: Callable[[], None] = lambda: None
         self._version = itertools.count(101)
         self.version = 100
@@ -289,6 +291,17 @@ class Server:
         self, kind: Kind[Any], namespace: str = "", *, resource_version: str, initial_events: bool = False, **_: Any
     ) -> AsyncGenerator[WatchEvent[Any], None]:
         self._check_served(kind)
+        self.watches[kind.name] += 1
+        try:
+            async with aclosing(self._events(kind, resource_version, initial_events=initial_events)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self.watches[kind.name] -= 1
+
+    async def _events(
+        self, kind: Kind[Any], resource_version: str, *, initial_events: bool
+    ) -> AsyncGenerator[WatchEvent[Any], None]:
         history = self.history
         seen = int(resource_version or 0)
         if initial_events:

@@ -171,7 +171,7 @@ class _Contents(Generic[T]):
         held = self.objects.get(key_of(obj))
         if held is not None and _same(held, obj):
             return held
-        self._pool.compact(obj)
+        self._pool.compact(obj, held)
         return obj
 
     def replace(self, found: Mapping[Key, T], version: str) -> None:

@@ -33,13 +33,22 @@ class Pool:
         self._mappings: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._fields: dict[type, tuple[str, ...]] = {}
 
-    def compact(self, value: msgspec.Struct) -> None:
-        """Replaces what is inside a freshly decoded struct by equal values that were seen before."""
+    def compact(self, value: msgspec.Struct, before: msgspec.Struct | None = None) -> None:
+        """Replaces what is inside a freshly decoded struct by equal values that were seen before. Where it takes the place of
+        another of its type, what is as it was there is taken from there, and not looked through: most changes are small."""
         for name in self._fields.get(type(value)) or self._learn(type(value)):
             inner = getattr(value, name)
-            shared = self._share(inner)
+            shared = self._share(inner) if before is None else self._kept(inner, getattr(before, name))
             if shared is not inner:
                 msgspec.structs.force_setattr(value, name, shared)
+
+    def _kept(self, value: Any, before: Any) -> Any:
+        if value == before and type(value) is type(before):
+            return before
+        if isinstance(value, msgspec.Struct) and type(value) is type(before):
+            self.compact(value, before)
+            return value
+        return self._share(value)
 
     def _learn(self, kind: type[msgspec.Struct]) -> tuple[str, ...]:
         unique = _UNIQUE.get(kind, frozenset())

@@ -25,6 +25,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.metrics import Metrics
+from ullage.ledger.service.answers import Answers
 from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.restores import Remembered
@@ -121,6 +122,7 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._remembered = Remembered()
+        self._answers = Answers()
         self._sightings = Expiry(
             around.sources,
             expiry=around.settings.expiry,
@@ -151,6 +153,7 @@ class Batcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._answers.give_now()
         for ask in self._line():
             ask.answer.set_exception(Stopping(f"ledger {self.name}: this process stops; ask another"))
 
@@ -254,7 +257,7 @@ class Batcher:
         if wanted is not None:
             if await self._write(wanted, decided, size=len(asks)):
                 # Accepted, so the state that all was decided on was still the latest: refusals are as good as bookings.
-                self._settle(answers)
+                self._settle(answers, over=self._settings.pause)
             else:
                 self._copy = replace(copy, beaten=True)
             return
@@ -296,11 +299,12 @@ class Batcher:
         self._look(decided, written)
         return True
 
-    def _settle(self, answers: Sequence[tuple[Ask, Said]]) -> None:
+    def _settle(self, answers: Sequence[tuple[Ask, Said]], *, over: float = 0.0) -> None:
+        """Those who have an answer are in line no more, though it may be on its way for so many seconds."""
         self._failures = 0
-        for ask, verdict in answers:
-            if not ask.answer.done():
-                ask.answer.set_result(verdict)
+        settled = {ask for ask, _ in answers}
+        self._asks = [ask for ask in self._asks if ask not in settled]
+        self._answers.give([(ask.answer, verdict) for ask, verdict in answers], over=over)
 
     def _rest(self, seconds: float) -> None:
         self._free_at = self._around.clock.monotonic() + seconds

@@ -48,6 +48,18 @@ def test_a_compacted_object_is_equal_to_what_it_was() -> None:
     assert thing == decoded()
 
 
+def test_what_a_change_leaves_alone_is_taken_from_the_object_before_and_not_looked_through() -> None:
+    before, pool = decoded(), Pool()
+    change = {**DOCUMENT, "spec": {"volume": "vol-9", "sizes": {"used": 5}}}
+    thing = msgspec.json.decode(msgspec.json.encode(change), type=Thing)
+    pool.compact(thing, before)
+    assert thing == msgspec.json.decode(msgspec.json.encode(change), type=Thing)
+    assert thing.metadata is before.metadata
+    assert thing.parts is before.parts
+    assert thing.spec.sizes is before.spec.sizes
+    assert set(pool._strings) == {"vol-9"}
+
+
 @pytest.mark.parametrize(
     "part",
     [

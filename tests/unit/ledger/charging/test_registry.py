@@ -16,6 +16,7 @@ from tests.unit.ledger.slices import PLATES, review, running, slice_of, wired
 from ullage.kube.cache.cache import Cache
 from ullage.kube.identities import OWN
 from ullage.kube.kinds import Kind, Meta
+from ullage.kube.slices import Part
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.charging.stamps import read_stamp, write_stamp
@@ -92,6 +93,24 @@ async def test_each_kind_is_watched_once_and_so_are_the_ledgers() -> None:
     wiring.hooks(BOTH)
     wiring.controllers((BRIEF,))
     assert [one.kind for one in wiring.caches] == [CUPS, PLATES, LEDGERS]
+
+
+@simulated
+async def test_a_process_has_one_watch_of_each_kind_whoever_needs_it(server: Server) -> None:
+    """Service, folder and metrics in one process, and the slices' own caches of what they charge for."""
+    server.put(LEDGERS, ledger(9))
+    server.put(CUPS, made(CUPS, "a", 2))
+    wiring = wired(server)
+    (cups, _) = wiring.hooks(BOTH)
+    controllers = wiring.controllers((BRIEF,))
+    own: Part[Cache[Cup]] = Part(make=lambda wiring: [wiring.cache(CUPS)], watches=(CUPS,))
+    wiring.made(own)
+    async with running(wiring, controllers):
+        assert (await cups.answer(review(CUPS, "b"))).allowed
+        await asyncio.sleep(20)
+        assert 'ullage_ledger_used{account="cups"' in generate_latest(wiring.metrics.registry).decode()
+        assert +server.watches == {CUPS.name: 1, PLATES.name: 1, LEDGERS.name: 1}
+    assert +server.watches == {}
 
 
 async def test_while_nothing_is_charged_for_nothing_is_watched() -> None:
