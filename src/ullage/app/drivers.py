@@ -284,6 +284,9 @@ def _made(directory: Path) -> Path:
 
 @asynccontextmanager
 async def _swept(hostpath: HostPathBackend) -> AsyncIterator[None]:
-    """What an earlier process left half done goes before the work begins."""
+    """What an earlier process left half done goes before the work begins; what is being copied at its end is called off."""
     await hostpath.sweep()
-    yield
+    try:
+        yield
+    finally:
+        await hostpath.close()

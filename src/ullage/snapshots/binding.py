@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ullage.engines.holds import Hold
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.model import Problem, Record, Ref, Snapshot
+from ullage.snapshots.model import ASKED_AGAIN, Problem, Record, Ref, Snapshot
 
 
 def ref_of(snapshot: Snapshot) -> Ref:
@@ -50,4 +50,5 @@ def in_progress(snapshot: Snapshot, record: Record | None) -> bool:
     """Whether the source volume is still needed: it is not cut, and there is something left to try."""
     if snapshot.imported_record or record is None or not refers_to(record, snapshot):
         return False
-    return not record.handle and (record.begun or record.state.problem is None)
+    problem = record.state.problem
+    return not record.handle and (record.begun or problem is None or problem.reason in ASKED_AGAIN)

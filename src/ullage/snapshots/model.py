@@ -24,6 +24,8 @@ Policy = Literal["Delete", "Retain"]
 CREATING: Final = "ullage.io/creating"
 ABOUT_TO: Final = "true"  # the driver is about to be asked, or was
 MAY_BE: Final = "maybe"  # it was, and nobody knows what came of it
+# On a record, a GA snapshot and a claim: how far a copy is that takes long. It goes when that is done.
+PROGRESS: Final = "ullage.io/progress"
 # On a record: the node that its source volume can only be reached from; the source volume's handle, where the API has no field.
 NODE: Final = "ullage.io/node"
 SOURCE: Final = "ullage.io/source-volume"
@@ -60,6 +62,8 @@ class Problem:
     message: str
 
 
+# Why a snapshot is not there yet, where the storage system tells how far it is.
+COPYING: Final = "Copying"
 # Reasons on records: the driver said that nothing can be done; it may be able to later; it could not even be asked.
 DRIVER_ERROR: Final = "DriverError"
 DRIVER_RETRYING: Final = "DriverRetrying"
@@ -134,6 +138,11 @@ class Record:
     def backend_name(self) -> str:
         """What the storage system's snapshot is called, whether it is there or not."""
         return f"snapshot-{self.ref.uid}"
+
+    @property
+    def progress(self) -> str:
+        """How far the storage system is, where it tells."""
+        return "" if self.handle else self.meta.annotations.get(PROGRESS, "")
 
     @property
     def begun(self) -> bool:

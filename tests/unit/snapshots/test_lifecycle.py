@@ -23,8 +23,9 @@ from ullage.kube.errors import Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Secrets
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, InProgress, Secrets
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
+from ullage.snapshots.controllers.record.sync import controller as record_sync
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
@@ -646,6 +647,50 @@ async def test_a_line_moves_on_at_once_and_the_driver_is_asked_once_for_each(
         cluster.ask(name)
     await cluster.live(lambda: all(cluster.ready(name) for name in names))
     assert len([what for what in cluster.api.fuse.log if what.startswith("make ")]) == len(names)
+
+
+@both
+async def test_a_copy_of_twenty_minutes_shows_its_bytes_holds_its_claim_and_ends(
+    dialect: Dialect[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many looks as twenty minutes have, in less time: no run of a worker lasts as long as the copy."""
+    looks = int(20 * 60 / record_sync.PROGRESS_SECONDS)
+    monkeypatch.setattr(record_sync, "PROGRESS_SECONDS", 0.0005)
+    cluster, asked, seen = Cluster(dialect), list[int](), set[tuple[str, bool, bool]]()
+
+    def goes_on() -> None:
+        asked.append(1)
+        if (shown := cluster.snapshot()).state.waiting is not None and shown.state.waiting.reason == "Copying":
+            seen.add((shown.state.waiting.message.split()[0], shown.state.problem is None, bool(cluster.held())))
+        if len(asked) <= looks:
+            raise InProgress(f"copied {len(asked)}Mi of {looks}Mi")
+
+    cluster.driver.before = goes_on
+    cluster.ask()
+    await cluster.live(cluster.done)
+    assert seen == {("copied", True, True)}, "the bytes are told, it is no error, and the claim is held"
+    assert len(asked) == looks + 1
+    found = cluster.snapshot()
+    assert (found.state.ready, found.state.waiting, cluster.held()) == (True, None, [])
+    assert "ullage.io/progress" not in found.meta.annotations
+    [record] = cluster.api.bodies(dialect.records)
+    assert "ullage.io/progress" not in record["metadata"].get("annotations", {})
+
+
+@both
+async def test_a_claim_is_held_while_a_driver_that_cannot_just_now_is_asked_again(dialect: Dialect[Any, Any]) -> None:
+    cluster, tries, held = Cluster(dialect), list[int](), list[bool]()
+
+    def full() -> None:
+        tries.append(1)
+        held.append(bool(cluster.held()))
+        if len(tries) < 6:
+            raise NotNow("no space left")
+
+    cluster.driver.before = full
+    cluster.ask()
+    await cluster.live(cluster.done)
+    assert held == [True] * 6
 
 
 @both

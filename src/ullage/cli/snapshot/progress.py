@@ -9,7 +9,7 @@ from typing import Final
 from ullage.cli.common.text import moment, plain, size
 from ullage.cli.snapshot.text import problem
 from ullage.snapshots.metrics import state_of
-from ullage.snapshots.model import Problem, Snapshot, State
+from ullage.snapshots.model import COPYING, Problem, Snapshot, State
 from ullage.times import read_time
 
 # Problems that pass by themselves: the controller goes on trying, or something else has to happen first. One without a
@@ -90,7 +90,14 @@ def news(old: Snapshot | None, new: Snapshot | None) -> Iterator[str]:
         if new.state.ready and not before.ready:
             yield f"ready{_sized(new)}"
     yield from _trouble(before.problem, new.state.problem, "trouble")
-    yield from _trouble(before.waiting, new.state.waiting, "waits")
+    if new.state.waiting is None or new.state.waiting.reason != COPYING:  # that has lines of its own, now and then
+        yield from _trouble(before.waiting, new.state.waiting, "waits")
+
+
+def copying(snapshot: Snapshot | None) -> str:
+    """How far a copy is that takes long; empty where there is none."""
+    waiting = snapshot.state.waiting if snapshot is not None else None
+    return plain(waiting.message) if waiting is not None and waiting.reason == COPYING else ""
 
 
 def _trouble(old: Problem | None, new: Problem | None, word: str) -> Iterator[str]:

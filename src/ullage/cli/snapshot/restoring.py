@@ -16,7 +16,7 @@ from ullage.cli.snapshot.progress import Verdict, judge, why_failed
 from ullage.cli.snapshot.reading import events_of
 from ullage.cli.snapshot.taking import requested
 from ullage.cli.snapshot.text import problem
-from ullage.cli.snapshot.waiting import SETTLE, Failed, ProgressOutput, until
+from ullage.cli.snapshot.waiting import SETTLE, CopyLines, Failed, ProgressOutput, until
 from ullage.clock import Clock, SystemClock
 from ullage.errors import BadInput
 from ullage.kube.builtin import core, storage
@@ -26,7 +26,7 @@ from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.data_source import SNAPSHOT_KIND
-from ullage.snapshots.model import Problem
+from ullage.snapshots.model import PROGRESS, Problem
 
 LATE: Final = "WaitForFirstConsumer"
 # How the controller of restores marks its Events. Those of other provisioners are not told apart: they try again for ever.
@@ -144,6 +144,7 @@ class ClaimWaiter:
         self._output = output or ProgressOutput()
         self._clock = clock or SystemClock()
         self._told: set[str] = set()
+        self._copies = CopyLines()
         self._error = ""
         self._since = 0.0  # when the error was first seen
 
@@ -172,6 +173,11 @@ class ClaimWaiter:
             if text not in self._told:
                 self._told.add(text)
                 self._output.line(f"{meta.name}: {text}")
+        told = plain(claim.metadata.annotations.get(PROGRESS, ""))
+        if self._copies.worth(meta.name, told, self._clock.monotonic()):
+            self._output.line(f"{meta.name}: {told}")
+        if told:
+            self._output.under_way(f"claim {meta.name} is being filled: {told}")
         self._give_up(final_error(events) or await self._snapshot_error())
         return None
 

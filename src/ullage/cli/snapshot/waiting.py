@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.progress import Verdict, how_far, judge, news, why_failed
+from ullage.cli.snapshot.progress import Verdict, copying, how_far, judge, news, why_failed
 from ullage.cli.snapshot.text import problem
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable, Terminal
@@ -29,6 +29,7 @@ R = TypeVar("R")
 LOOKS: Final = (0.1, 0.2, 0.4, 0.7, 1.0)  # seconds between the first looks; the last one from then on
 # An error has to stand for so long: right after a claim was made, the controller may not have seen it yet.
 SETTLE: Final = 2.0
+COPY_LINES: Final = 10.0  # seconds between two lines about the bytes of one copy
 
 
 class Failed(Terminal):
@@ -45,6 +46,21 @@ class WaitOptions:
 
     goal: str
     timeout: float  # seconds; 0 looks once
+
+
+class CopyLines:
+    """How far copies are, a line for each now and then: a copy may take hours."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, float]] = {}
+
+    def worth(self, name: str, text: str, now: float) -> bool:
+        """Whether this is worth a line at this moment."""
+        before, since = self._told.get(name, ("", now - COPY_LINES))
+        if not text or text == before or now - since < COPY_LINES:
+            return False
+        self._told[name] = text, now
+        return True
 
 
 class ProgressOutput:
@@ -121,6 +137,7 @@ class SnapshotWaiter:
         self._seen: dict[int, Snapshot | None] = {}
         self._over: dict[int, Verdict] = {}
         self._failing: dict[int, float] = {}  # since when
+        self._copies = CopyLines()
 
     async def run(self) -> None:
         """Returns when all have come; raises with the reasons where one cannot, or where the time is up."""
@@ -173,12 +190,16 @@ class SnapshotWaiter:
         for text in news(self._seen.get(place), snapshot):
             took = "" if first or not text.startswith(("ready", "gone")) else f" (waited {self._elapsed():.1f} s)"
             self._output.line(f"{self._name(place)}: {text}{took}")
+        told = copying(snapshot)
+        if self._copies.worth(self._name(place), told, self._clock.monotonic()):
+            self._output.line(f"{self._name(place)}: {told}")
 
     def _progress(self) -> str:
         goal, count = self._terms.goal, len(self._found)
         waited = f"{self._elapsed():.0f} s"
         if count == 1:
-            return f"{self._name(0)} is {self._state(0)}; waiting until it is {goal}, {waited}"
+            far = copying(self._seen.get(0))
+            return f"{self._name(0)} is {self._state(0)}{f' ({far})' if far else ''}; waiting until it is {goal}, {waited}"
         verdicts = list(self._over.values())
         failed = f", {verdicts.count(Verdict.FAILED)} failed" if Verdict.FAILED in verdicts else ""
         return f"{verdicts.count(Verdict.DONE)} of {count} snapshots are {goal}{failed}, {waited}"

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ullage.engines.holds import Hold
-from ullage.errors import NotNow
+from ullage.errors import NotNow, Uncertain
 
 Parameters = Mapping[str, str]
 
@@ -50,6 +50,7 @@ class Creation:
     volume: VolumeHandle
     parameters: Parameters = field(default_factory=dict)  # handed on untouched
     secrets: Secrets = NO_SECRETS
+    owner: str = ""  # the namespace that asks: systems that can do little at a time share it between these
     hold: Hold | None = None  # for whom it is taken, and stays: for systems that would delete it with its volume
 
 
@@ -76,6 +77,7 @@ class Restoration:
     filesystem: str = ""  # empty: the system's own choice
     block: bool = False  # a raw device, not a file system
     access_modes: tuple[str, ...] = ("ReadWriteOnce",)
+    owner: str = ""  # the namespace that asks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,10 @@ class Restored:
     size: int  # bytes
     source: Mapping[str, Any]  # for the PersistentVolume's spec: `{"csi": {…}}`, `{"hostPath": {…}}`
     node: str = ""  # the only node that it can be reached from; empty: any
+
+
+class InProgress(Uncertain):
+    """It is being made, and takes its time. The text says how far it is; ask again under the same name."""
 
 
 class Held(NotNow):

@@ -214,6 +214,32 @@ async def test_a_claim_is_waited_for_and_what_its_events_say_is_told_once() -> N
     assert stage.told == ["copy: SnapshotNotReady: it is uploading", "copy: bound to volume pvc-1 (waited 8.0 s)"]
 
 
+async def test_how_far_the_copy_for_a_claim_is_is_told_now_and_then() -> None:
+    def copied(far: str) -> Callable[[Stage], None]:
+        def act(stage: Stage) -> None:
+            body = claim()
+            body["metadata"]["annotations"] = {"ullage.io/progress": far}
+            stage.cluster.put(core.CLAIMS, body)
+
+        return act
+
+    looks = [copied(f"copied {number}Gi of 40Gi") for number in range(1, 31)]
+    stage = Stage(nothing, *looks, bound)
+    await filling(stage).run(600)
+    told = [line for line in stage.told if "copied" in line]
+    assert told[0] == "copy: copied 1Gi of 40Gi"
+    assert 2 <= len(told) <= 6, "not every look is worth a line"
+
+
+@pytest.mark.parametrize("times", [1, 30])
+async def test_how_far_the_copy_of_a_snapshot_is_is_told_now_and_then(times: int) -> None:
+    far = [becomes("a", {}, annotations={"ullage.io/progress": f"copied {one}Gi of 40Gi"}) for one in range(1, times + 1)]
+    stage = Stage(nothing, *far, becomes("a", READY))
+    told = [line for line in await stage.wait(stage.cluster.snapshot("a", "data")) if "copied" in line]
+    assert told[0] == "a: copied 1Gi of 40Gi"
+    assert 1 <= len(told) <= 6, "not every look is worth a line"
+
+
 async def test_a_claim_that_waits_for_its_first_pod_is_not_waited_for() -> None:
     stage = Stage()
     late = {"metadata": {"name": "fast"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer"}

@@ -1,12 +1,13 @@
 """`snapshot.storage.k8s.io/v1`, what every tool speaks: its objects in our terms, and our states in its fields.
 
 It has no place for two things. The reason of a problem stands before its message (`ClaimNotBound: …`), which is how it is read
-back; what a snapshot waits for is not written at all, only Events tell it.
+back; of what a snapshot waits for, how far a copy is stands in an annotation, and Events tell the rest.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -40,7 +41,19 @@ from ullage.snapshots.api.ga.types import (
     VolumeSnapshotClass,
     VolumeSnapshotContent,
 )
-from ullage.snapshots.model import NODE, VOLUME_LABEL, Change, Problem, Record, Ref, Snapshot, SnapshotClass, State
+from ullage.snapshots.model import (
+    COPYING,
+    NODE,
+    PROGRESS,
+    VOLUME_LABEL,
+    Change,
+    Problem,
+    Record,
+    Ref,
+    Snapshot,
+    SnapshotClass,
+    State,
+)
 from ullage.times import read_time, timestamp
 
 _PREFIX: Final = "snapshot.storage.kubernetes.io"
@@ -71,6 +84,7 @@ class Ga:
             ready=status.ready_to_use is True,
             restore_size=read_size(status.restore_size),
             problem=_problem(status.error),
+            waiting=_copying(obj),
         )
         return Snapshot(
             meta=obj.metadata,
@@ -138,7 +152,13 @@ class Ga:
             restore_size=write_size(state.restore_size, old.restore_size),
             error=_error(state.problem, old.error, now),
         )
-        return _change(old, new, nothing=SnapshotStatus(ready_to_use=False))
+        change = _change(old, new, nothing=SnapshotStatus(ready_to_use=False))
+        waiting = _copying(obj)
+        wanted = state.waiting if state.waiting is not None and state.waiting.reason == COPYING else None
+        if waiting == wanted:
+            return change
+        told = {"metadata": {"annotations": {PROGRESS: wanted.message if wanted else None}}}
+        return replace(change, main=told)
 
     def record_change(self, obj: VolumeSnapshotContent, state: State, *, now: datetime) -> Change:
         old = obj.status
@@ -167,6 +187,12 @@ class Ga:
 
 
 GA: Final = Ga()
+
+
+def _copying(obj: VolumeSnapshot) -> Problem | None:
+    """The API has no field for what a snapshot waits for."""
+    told = obj.metadata.annotations.get(PROGRESS)
+    return Problem(COPYING, told) if told else None
 
 
 def _record_state(status: ContentStatus) -> State:

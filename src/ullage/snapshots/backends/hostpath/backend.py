@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, Restoration, Restored, Secrets, VolumeHandle
+from ullage.snapshots.backends.hostpath.copies import PATIENCE, Copies, CopyKey
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 from ullage.snapshots.backends.hostpath.restores import Restores
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
@@ -27,12 +29,12 @@ _BATCH: Final = 100  # manifests read at one go
 class HostPathBackend:
     """Directories of this machine. Parameters and secrets mean nothing to it."""
 
-    def __init__(self, settings: HostPathSettings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: HostPathSettings, *, clock: Clock | None = None, patience: float = PATIENCE) -> None:
         clock = clock or SystemClock()
         self._node = settings.node
         self._snapshots = Snapshots(settings, clock=clock)
         self._restores = Restores(settings, self._snapshots, clock=clock)
-        self._copies = Workers(_COPIES, name="hostpath-copy")
+        self._copies = Copies(_COPIES, name="hostpath-copy", patience=patience)
         self._looks = Workers(_LOOKS, name="hostpath")
 
     @property
@@ -45,9 +47,11 @@ class HostPathBackend:
 
     async def create(self, creation: Creation) -> BackendSnapshot:
         """Copies the volume. It is ready at once; `cut` is a moment at which the whole tree was what the copy is."""
-        return await self._copies.run(partial(self._snapshots.create, creation))
+        key = CopyKey(creation.name, creation.volume.handle)
+        return await self._copies.run(key, partial(self._snapshots.create, creation), owner=creation.owner)
 
     async def undo(self, creation: Creation) -> None:
+        await self._copies.cancel(creation.name)
         await self._looks.run(partial(self._snapshots.undo, creation))
 
     async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
@@ -66,9 +70,11 @@ class HostPathBackend:
 
     async def restore(self, restoration: Restoration) -> Restored:
         """A new directory. The size is checked and handed back, but a directory has none of its own: nothing enforces it."""
-        return await self._copies.run(partial(self._restores.restore, restoration))
+        key = CopyKey(restoration.name, restoration.snapshot)
+        return await self._copies.run(key, partial(self._restores.restore, restoration), owner=restoration.owner)
 
     async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        await self._copies.cancel(Path(handle).name)
         await self._looks.run(partial(self._restores.discard, handle))
 
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
@@ -80,6 +86,10 @@ class HostPathBackend:
     async def estimate(self, volume: VolumeHandle) -> int | None:
         """The bytes that are allocated in the volume now; None for a volume of another node."""
         return await self._looks.run(partial(self._snapshots.estimate, volume))
+
+    async def close(self) -> None:
+        """Calls off every copy that is being made. The next process makes them."""
+        await self._copies.close()
 
     async def sweep(self) -> None:
         """Removes what killed processes left behind, where nobody works on it. For the start of a controller."""

@@ -122,10 +122,13 @@ def _write(file: int, target: int, name: str, *, like: Stamp, stop: Stop) -> Non
 def copy_data(source: int, target: int, *, size: int, stop: Stop) -> None:
     """The content of one open file to another, empty one."""
     if _clone(source, target):
+        stop.advance(size)
         return
+    before, _ = stop.progress
     for start, end in _data(source, size):
         _copy_range(source, target, start=start, end=end, stop=stop)
     os.ftruncate(target, size)
+    stop.advance(size - (stop.progress[0] - before))  # holes are done too
 
 
 def _clone(source: int, target: int) -> bool:
@@ -166,6 +169,7 @@ def _copy_range(source: int, target: int, *, start: int, end: int, stop: Stop) -
         if not moved:  # it became shorter: that is found out afterwards
             return
         start += moved
+        stop.advance(moved)
 
 
 def _in_kernel(source: int, target: int, start: int, count: int) -> int:

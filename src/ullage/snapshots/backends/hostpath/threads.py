@@ -20,13 +20,27 @@ class Stopped(Exception):
 
 
 class Stop:
-    """One call's way to be told that nobody wants it any more."""
+    """One call's way to be told that nobody wants it any more, and to tell how far it is."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
+        self._done = 0
+        self._total: int | None = None
 
     def ask(self) -> None:
         self._asked.set()
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes that are done, and how many there are: None while nobody knows."""
+        return self._done, self._total
+
+    def expect(self, total: int) -> None:
+        """There are so many bytes to be done. What is found to be more later counts too."""
+        self._total = max(total, self._total or 0)
+
+    def advance(self, count: int) -> None:
+        self._done += count
 
     def check(self) -> None:
         if self._asked.is_set():
@@ -44,8 +58,8 @@ class Workers:
     def __init__(self, threads: int, *, name: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
-    async def run(self, work: Callable[[Stop], T]) -> T:
-        stop = Stop()
+    async def run(self, work: Callable[[Stop], T], *, stop: Stop | None = None) -> T:
+        stop = stop or Stop()
         running = self._pool.submit(work, stop)
         waiting = asyncio.wrap_future(running)
         try:

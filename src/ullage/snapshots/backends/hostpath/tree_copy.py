@@ -72,6 +72,8 @@ class _TreeCopy:
             if turn:
                 self._stop.pause(_PAUSE * 2**turn)
             file_copy.sync_filesystem(self._source)
+            done, _ = self._stop.progress
+            self._stop.expect(done + sum(found[path].size for path in delta.fresh if found[path].kind == stat.S_IFREG))
             self._remove(delta.gone)
             self._copy(delta.fresh, found)
             turn += 1

@@ -24,4 +24,5 @@ def snapshot_facts(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 def record_facts(record: Record) -> tuple[object, ...]:
-    return record.meta.uid, record.ref, record.handle, record.begun, record.state.problem is None
+    problem = record.state.problem
+    return record.meta.uid, record.ref, record.handle, record.begun, problem is None, problem and problem.reason

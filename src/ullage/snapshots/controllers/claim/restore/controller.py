@@ -10,9 +10,9 @@ own deletion is the affair of `controllers/volume/reclaim`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Impossible, NotNow, Retryable, Terminal
@@ -29,18 +29,20 @@ from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import with_finalizer, without_finalizer
 from ullage.kube.slices import Write
 from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
-from ullage.snapshots.backends.base import Backend, Restored, Secrets
+from ullage.snapshots.backends.base import Backend, InProgress, Restored, Secrets
 from ullage.snapshots.controllers.claim.restore import triggers
 from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts
 from ullage.snapshots.controllers.claim.restore.persistent_volume import NEW_VOLUMES, new_volume
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
 from ullage.snapshots.data_source import RESTORING, DataSource, data_source_of, has_begun, volume_name
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
+from ullage.snapshots.model import PROGRESS
 from ullage.snapshots.restored_volume import is_for
 from ullage.snapshots.secrets import read_secrets
 from ullage.snapshots.source_volume import source_volume_of
 
 LONGEST_RESTORE: Final = 24 * 3600.0  # seconds: a copy may be large, and each backend sets limits of its own
+PROGRESS_SECONDS: Final = 2.0  # between two looks at a copy that takes long
 AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been mended, and nobody watches these
 
 # What this controller and that of `volume/reclaim` do besides watching.
@@ -93,9 +95,9 @@ class Restorer:
             case Report(blocker):
                 self._record_event(facts.claim, blocker)
             case Make(request):
-                await self._make(facts, request)
+                return await self._until_done(facts.claim, self._make(facts, request))
             case Undo(request):
-                await self._undo(facts.claim, request)
+                return await self._until_done(facts.claim, self._undo(facts.claim, request))
             case Release():
                 await self._release(facts.claim)
             case Leave():
@@ -137,6 +139,19 @@ class Restorer:
 
     # --- act ---
 
+    async def _until_done(self, claim: PersistentVolumeClaim, work: Coroutine[Any, Any, None]) -> Requeue | None:
+        """A copy that takes long goes on without us. How far it is stands on the claim, which stays held."""
+        try:
+            await work
+        except InProgress as error:
+            live = await self._client.find(CLAIMS, claim.metadata.name, claim.metadata.namespace)
+            if live is None or live.metadata.uid != claim.metadata.uid:
+                return None
+            if live.metadata.annotations.get(PROGRESS) != str(error):
+                await patch_seen(self._client, CLAIMS, live, {"metadata": {"annotations": {PROGRESS: str(error)}}})
+            return Requeue(PROGRESS_SECONDS)
+        return None
+
     async def _make(self, facts: RestoreFacts, request: RestoreRequest) -> None:
         claim, resumed = facts.claim, has_begun(facts.claim)
         secrets = await self._secrets(claim, request)
@@ -144,6 +159,8 @@ class Restorer:
             claim = await self._write_finalizers(claim, with_finalizer(claim.metadata, RESTORING))
         try:
             restored = await self._backends[request.driver].restore(replace(request.restoration, secrets=secrets))
+        except InProgress:
+            raise
         except (Retryable, Terminal) as error:
             # That this call made nothing does not tell about an earlier one, whose answer was lost: only undo does.
             if isinstance(error, Terminal | NotNow) and not resumed:
@@ -182,6 +199,8 @@ class Restorer:
             restored = await self._found(request, secrets)
             if restored is not None:
                 await self._discard(request, restored, secrets)
+        except InProgress:
+            raise
         except (Retryable, Terminal) as error:
             self._failed(claim, error)
             raise
@@ -215,7 +234,10 @@ class Restorer:
     async def _write_finalizers(self, claim: PersistentVolumeClaim, wanted: Meta) -> PersistentVolumeClaim:
         if wanted is claim.metadata:
             return claim
-        return await patch_seen(self._client, CLAIMS, claim, {"metadata": {"finalizers": list(wanted.finalizers)}})
+        change: dict[str, Any] = {"finalizers": list(wanted.finalizers)}
+        if PROGRESS in claim.metadata.annotations:
+            change["annotations"] = {PROGRESS: None}
+        return await patch_seen(self._client, CLAIMS, claim, {"metadata": change})
 
     def _record_event(self, claim: PersistentVolumeClaim, blocker: Blocker) -> None:
         reason = Reason(blocker.reason, action="Restore", type="Normal" if blocker.waits else "Warning")

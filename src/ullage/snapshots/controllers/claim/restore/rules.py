@@ -112,6 +112,7 @@ def request_of(facts: RestoreFacts) -> RestoreRequest:
         filesystem=found.parameters.get(class_parameters.FILESYSTEM, ""),
         block=claim.spec.volume_mode == "Block",
         access_modes=claim.spec.access_modes or ("ReadWriteOnce",),
+        owner=meta.namespace,
     )
     return RestoreRequest(
         driver=found.provisioner,

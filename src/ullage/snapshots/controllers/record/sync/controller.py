@@ -22,7 +22,7 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, Secrets, VolumeHandle
+from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, InProgress, Secrets, VolumeHandle
 from ullage.snapshots.binding import hold_of
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
 from ullage.snapshots.controllers.record.sync.live_records import LiveRecords
@@ -38,12 +38,13 @@ from ullage.snapshots.controllers.record.sync.rules import (
     problem_of,
 )
 from ullage.snapshots.lookup import SnapshotLookup
-from ullage.snapshots.model import ABOUT_TO, CREATING, Change, Record, Ref, State
+from ullage.snapshots.model import ABOUT_TO, CREATING, PROGRESS, Change, Record, Ref, State
 from ullage.snapshots.secrets import find_secrets
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 RETRY_SECONDS: Final = 0.5  # where a cache is behind
+PROGRESS_SECONDS: Final = 2.0  # between two looks at a copy that takes long
 
 
 class RecordSyncer:
@@ -142,6 +143,8 @@ class RecordSyncer:
             creation = self._creation(lookup, record, secrets, strict=decision.step in (Step.MARK, Step.CREATE))
             asked = True
             again = await self._call_driver(lookup, obj, decision.step, creation)
+        except InProgress as error:
+            return await self._going_on(lookup, key, error)
         except ApiError:
             raise  # says nothing of what the driver did: that is asked for again
         except (Retryable, Terminal) as error:
@@ -233,6 +236,8 @@ class RecordSyncer:
 
     async def _found(self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot) -> Requeue | None:
         state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)
+        if PROGRESS in obj.metadata.annotations:
+            obj = await self._patch(lookup, obj, {"metadata": {"annotations": {PROGRESS: None}}})
         obj = await self._write_state(lookup, obj, state)
         # Whoever looks next, at this one or at its queue, must see that it is cut: it would ask the driver once more.
         await lookup.records.reached(int(obj.metadata.resource_version))
@@ -248,7 +253,8 @@ class RecordSyncer:
         parameters = driver_parameters(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
         volume = VolumeHandle(handle=record.volume, node=record.node)
         hold = hold_of(record, kind=lookup.dialect.records.kind)
-        return Creation(name=record.backend_name, volume=volume, parameters=parameters, secrets=secrets, hold=hold)
+        owner = record.ref.namespace
+        return Creation(name=record.backend_name, volume=volume, parameters=parameters, secrets=secrets, owner=owner, hold=hold)
 
     async def _secrets(self, ref: Ref | None) -> Secrets:
         found = await find_secrets(self._client, ref)
@@ -257,6 +263,18 @@ class RecordSyncer:
         return found or NO_SECRETS
 
     # --- writing ---
+
+    async def _going_on(self, lookup: SnapshotLookup, key: RecordKey, error: InProgress) -> Requeue | None:
+        """Shows how far it is. The mark stays, and so does the claim: it is being taken."""
+        self._attempts.forget(key)
+        obj = await self._client.find(lookup.dialect.records, key.name)
+        if obj is None:
+            return None
+        record = lookup.dialect.read_record(obj)
+        if record.meta.annotations.get(PROGRESS) != str(error):
+            obj = await self._patch(lookup, obj, {"metadata": {"annotations": {PROGRESS: str(error)}}})
+        await self._write_state(lookup, obj, replace(record.state, problem=None))
+        return Requeue(PROGRESS_SECONDS)
 
     async def _failed(
         self, lookup: SnapshotLookup, key: RecordKey, error: Retryable | Terminal, failure: _Failure

@@ -16,6 +16,7 @@ from ullage.snapshots.model import (
     DRIVER_RETRYING,
     MAY_BE,
     NOT_ASKED,
+    PROGRESS,
     Problem,
     Record,
     Snapshot,
@@ -131,10 +132,11 @@ def poll_after(cut: datetime, now: datetime) -> float:
 def edited_snapshot(snapshot: Snapshot) -> tuple[object, ...]:
     """What of a snapshot people write. Any of it may be meant to mend a refusal, if only as a request to try again."""
     meta = snapshot.meta
-    return meta.uid, snapshot.class_name, tuple(sorted(meta.labels.items())), tuple(sorted(meta.annotations.items()))
+    annotations = sorted((key, value) for key, value in meta.annotations.items() if key != PROGRESS)
+    return meta.uid, snapshot.class_name, tuple(sorted(meta.labels.items())), tuple(annotations)
 
 
 def edited_record(record: Record) -> tuple[object, ...]:
-    """The same of a record, without the mark that every try writes."""
-    annotations = sorted((key, value) for key, value in record.meta.annotations.items() if key != CREATING)
+    """The same of a record, without what every try writes."""
+    annotations = sorted((key, value) for key, value in record.meta.annotations.items() if key not in (CREATING, PROGRESS))
     return record.meta.generation, record.class_name, tuple(annotations)

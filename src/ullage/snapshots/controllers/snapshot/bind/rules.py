@@ -17,6 +17,7 @@ from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
 from ullage.snapshots.model import (
     ABOUT_TO,
+    COPYING,
     CREATING,
     DRIVER,
     NODE,
@@ -243,7 +244,8 @@ def _with_other_class(facts: SnapshotFacts, record: Record, plan: SnapshotPlan) 
 def _mirrored(facts: SnapshotFacts, record: Record) -> State:
     state = record.state
     problem = None if state.ready else state.problem  # what is wrong with a record that is ready is not its snapshot's
-    waiting = None if state.cut or problem else facts.waiting or CREATING_NOW
+    copying = Problem(COPYING, record.progress) if record.progress else None
+    waiting = None if state.cut or problem else facts.waiting or copying or CREATING_NOW
     return replace(state, record=record.meta.name, handle="", problem=problem, waiting=waiting)
 
 

@@ -13,8 +13,10 @@ from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
+from ullage.kube.controller.controller import Requeue
 from ullage.kube.errors import Forbidden, Unavailable
-from ullage.snapshots.backends.base import Restoration, Restored
+from ullage.snapshots.backends.base import InProgress, Restoration, Restored
+from ullage.snapshots.controllers.claim.restore.controller import PROGRESS_SECONDS
 from ullage.snapshots.data_source import RESTORING
 
 COPY = Key("team", "copy")
@@ -35,13 +37,38 @@ async def test_a_claim_gets_a_volume_with_the_data_of_its_snapshot() -> None:
     world = World().everything()
     await world.live()
     assert world.api.fuse.log == STEPS
-    restoration = Restoration(name=NAME, snapshot="shot-1", size=2 * GIB)
+    restoration = Restoration(name=NAME, snapshot="shot-1", size=2 * GIB, owner="team")
     assert world.storage.asked == [restoration]
     assert world.finalizers() == [PROTECTION]
     assert world.told.events == [("Normal", "Restored", f"volume {NAME} was made from VolumeSnapshot team/snap")]
     claim = world.api.body(CLAIMS, "copy", "team")
     assert claim is not None
     assert claim["spec"]["volumeName"] == NAME
+
+
+async def test_a_copy_that_takes_long_shows_its_bytes_on_the_claim_and_is_asked_for_again() -> None:
+    world, looks = World().everything(), iter(("copied 1Gi of 2Gi", "copied 2Gi of 2Gi"))
+
+    def goes_on() -> None:
+        if (told := next(looks, "")) != "":
+            raise InProgress(told)
+
+    def shown() -> str:
+        claim = world.api.body(CLAIMS, "copy", "team")
+        assert claim is not None
+        return str(claim["metadata"].get("annotations", {}).get("ullage.io/progress", ""))
+
+    world.storage.before = goes_on
+    async with world.process() as process:
+        for told in ("copied 1Gi of 2Gi", "copied 2Gi of 2Gi"):
+            await process.current()
+            assert await process.restorer.reconcile(COPY) == Requeue(PROGRESS_SECONDS)
+            assert (shown(), world.volume(), world.told.events) == (told, None, [])
+            assert "ullage.io/restoring" in world.finalizers(), "the claim and its snapshot stay"
+        await process.current()
+        assert await process.restorer.reconcile(COPY) is None
+    assert world.volume() is not None
+    assert (shown(), world.finalizers()) == ("", [PROTECTION])
 
 
 async def test_the_persistent_volume_says_whose_it_is_and_how_it_goes() -> None:

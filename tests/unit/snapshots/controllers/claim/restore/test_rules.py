@@ -48,7 +48,7 @@ def late() -> Any:
 
 REQUEST = RestoreRequest(
     driver=objects.DRIVER,
-    restoration=Restoration(name="pvc-claim-uid", snapshot="shot-1", size=GIB, access_modes=("ReadWriteOnce",)),
+    restoration=Restoration(name="pvc-claim-uid", snapshot="shot-1", size=GIB, access_modes=("ReadWriteOnce",), owner="team"),
 )
 
 # --- who gets nothing, and why ---------------------------------------------------------------------------------------
@@ -252,6 +252,7 @@ def test_what_the_storage_system_is_asked_for() -> None:
                 filesystem="xfs",
                 block=True,
                 access_modes=("ReadWriteMany",),
+                owner="team",
             ),
             secret=Ref("storage", "copy"),
             references={"nodeStageSecretRef": {"name": "stage", "namespace": "team"}},
