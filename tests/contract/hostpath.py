@@ -25,7 +25,9 @@ class Directories:
         self._outside = directory / "outside"
         for made in (self._volumes, self._snapshots, self._outside):
             made.mkdir()
-        settings = HostPathSettings(volumes=(self._volumes,), snapshots=self._snapshots, restored=self._volumes, node=NODE)
+        settings = HostPathSettings(
+            volumes=(self._volumes,), snapshots=self._snapshots, restored=self._volumes, node=NODE, single_node=True
+        )
         self.backend: Backend = HostPathBackend(settings)
         self.unknown = str(self._snapshots / "snapshot-unknown")
         self.unknown_volume = str(self._volumes / "pvc-unknown")

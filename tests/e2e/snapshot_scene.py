@@ -187,6 +187,7 @@ class Scene:
     def controller(self, *options: str, alone: bool = True) -> list[str]:
         """The command; no lease, so that the next one works at once. `alone`: no other snapshotter runs."""
         places = ["--hostpath-volumes", str(self.volumes), "--hostpath-snapshots", str(self.snapshots), "--node", NODE]
+        places += ["--hostpath-single-node"]
         own = ["--metrics-port", "0", "--no-leader-elect", *(["--only-snapshotter"] if alone else [])]
         return ["controller", *self.login(CONTROLLER), *own, *places, *options]
 

@@ -57,6 +57,13 @@ Volumes = Annotated[
     ),
 ]
 Snapshots = Annotated[Path | None, typer.Option("--hostpath-snapshots", metavar="DIR", help="Where their snapshots are kept.")]
+SingleNode = Annotated[
+    bool,
+    typer.Option(
+        "--hostpath-single-node",
+        help="hostPath volumes without node affinity are on this node: it is the only one, or all share the directories.",
+    ),
+]
 Longhorn = Annotated[
     bool,
     typer.Option(
@@ -106,6 +113,7 @@ class HostPaths:
     volumes: tuple[Path, ...]
     snapshots: Path
     node: str
+    single_node: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +142,7 @@ def chosen(
     snapshots: Path | None,
     node: str | None,
     alone: bool,
+    single_node: bool = False,
     longhorn: bool = False,
     engines: Path | None = None,
     audit_interval: float = AUDIT_SECONDS,
@@ -150,7 +159,7 @@ def chosen(
     return Chosen(
         sockets=sockets,
         provisions=frozenset(provisions or ()),
-        hostpath=_hostpath(tuple(volumes or ()), snapshots, node),
+        hostpath=_hostpath(tuple(volumes or ()), snapshots, node, single_node=single_node),
         longhorn=longhorn,
         alone=alone,
         engines=engines,
@@ -189,8 +198,10 @@ def _socket(where: str) -> Path:
     return socket_path(where, where="--driver")
 
 
-def _hostpath(volumes: tuple[Path, ...], snapshots: Path | None, node: str | None) -> HostPaths | None:
+def _hostpath(volumes: tuple[Path, ...], snapshots: Path | None, node: str | None, *, single_node: bool) -> HostPaths | None:
     if not volumes and snapshots is None:
+        if single_node:
+            raise BadInput("--hostpath-single-node", "(given)", "it is about hostPath volumes; --hostpath-volumes sets them up")
         return None
     if not volumes or snapshots is None or not node:
         missing = next(
@@ -199,7 +210,7 @@ def _hostpath(volumes: tuple[Path, ...], snapshots: Path | None, node: str | Non
             if not value
         )
         raise BadInput(missing, "(absent)", "hostPath volumes need --hostpath-volumes, --hostpath-snapshots and --node")
-    return HostPaths(volumes, snapshots, node)
+    return HostPaths(volumes, snapshots, node, single_node)
 
 
 def options_of(what: Chosen) -> Options:
@@ -262,7 +273,9 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
 
         given = what.hostpath
         volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
-        settings = HostPathSettings(volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node)
+        settings = HostPathSettings(
+            volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node, single_node=given.single_node
+        )
         hostpath = HostPathBackend(settings, clock=wiring.clock)
         wiring.hold(_swept(hostpath))
         made[hostpath.driver] = hostpath

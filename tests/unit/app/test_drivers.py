@@ -38,6 +38,14 @@ def test_directories_make_hostpath_ours() -> None:
     assert dict(options_of(found).settings.drivers) == {"ullage.io/hostpath": "here"}
 
 
+def test_volumes_without_node_affinity_are_this_nodes_only_where_that_is_said() -> None:
+    found = choose(**HERE, single_node=True).hostpath
+    assert found is not None
+    assert found.single_node
+    with pytest.raises(BadInput, match=r"--hostpath-single-node \(given\): it is about hostPath volumes"):
+        choose(single_node=True)
+
+
 def test_longhorns_claims_are_left_to_its_own_provisioner_unless_it_has_none() -> None:
     found = choose(longhorn=True)
     assert dict(options_of(found).settings.drivers) == {"driver.longhorn.io": "here"}

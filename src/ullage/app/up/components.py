@@ -89,7 +89,18 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
         places = ["--hostpath-volumes", str(directory / VOLUMES), "--hostpath-snapshots", str(directory / SNAPSHOTS)]
         longhorn = [*_engines(directory), "--longhorn", "--provision", DRIVER]
-        return [*program, "controller", *own, *places, "--node", NODE, "--only-snapshotter", *longhorn, *options]
+        return [
+            *program,
+            "controller",
+            *own,
+            *places,
+            "--node",
+            NODE,
+            "--hostpath-single-node",
+            "--only-snapshotter",
+            *longhorn,
+            *options,
+        ]
 
     def world(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port)]

@@ -22,6 +22,7 @@ from ullage.engines.holds import Hold
 from ullage.errors import NotNow, Uncertain
 
 Parameters = Mapping[str, str]
+Topology = Mapping[str, str]  # a place, in the terms of a driver: `topology.kubernetes.io/zone: a`
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Restoration:
     block: bool = False  # a raw device, not a file system
     access_modes: tuple[str, ...] = ("ReadWriteOnce",)
     owner: str = ""  # the namespace that asks
+    node: str = ""  # the node that it is to be used on; empty: not known yet
+    topologies: tuple[Topology, ...] = ()  # it must be reachable from one of these; empty: from wherever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,7 @@ class Restored:
     size: int  # bytes
     source: Mapping[str, Any]  # for the PersistentVolume's spec: `{"csi": {…}}`, `{"hostPath": {…}}`
     node: str = ""  # the only node that it can be reached from; empty: any
+    topologies: tuple[Topology, ...] = ()  # it can be reached from each of these; empty: from wherever
 
 
 class InProgress(Uncertain):

@@ -128,6 +128,7 @@ class CsiBackend:
             parameters=restoration.parameters,
             secrets=restoration.secrets.values,
             volume_content_source=_from_snapshot(restoration.snapshot),
+            accessibility_requirements=_requirements(restoration, driver),
         )
         made = await self._client.create_volume(request)
         await self._refuse_unfit(made, restoration)
@@ -136,7 +137,12 @@ class CsiBackend:
             source["fsType"] = filesystem
         if made.volume_context:
             source["volumeAttributes"] = dict(made.volume_context)
-        return Restored(handle=made.volume_id, size=made.capacity_bytes or restoration.size, source={"csi": source})
+        return Restored(
+            handle=made.volume_id,
+            size=made.capacity_bytes or restoration.size,
+            source={"csi": source},
+            topologies=tuple(dict(one.segments) for one in made.accessible_topology if one.segments),
+        )
 
     async def discard(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
         try:
@@ -187,6 +193,20 @@ class CsiBackend:
 
 def _from_snapshot(handle: str) -> csi.VolumeContentSource:
     return csi.VolumeContentSource(snapshot=csi.VolumeContentSource.SnapshotSource(snapshot_id=handle))
+
+
+def _requirements(restoration: Restoration, driver: Driver) -> csi.TopologyRequirement | None:
+    """Only drivers whose volumes have a place are told of one. The chosen node's is the only one that will do: the pod runs
+    there. Of those that a class allows any will."""
+    if not driver.topology:
+        return None
+    if restoration.node and not restoration.topologies:
+        raise NotNow(
+            f"driver {driver.name} has to know where node {restoration.node} is, and CSINode {restoration.node} does not tell: "
+            "its part on that node has not registered"
+        )
+    places = [csi.Topology(segments=one) for one in restoration.topologies]
+    return csi.TopologyRequirement(requisite=places, preferred=places) if places else None
 
 
 def _capabilities(restoration: Restoration, filesystem: str, driver: Driver) -> list[csi.VolumeCapability]:

@@ -42,6 +42,7 @@ class Driver:
     name: str
     version: str
     capabilities: frozenset[str]
+    topology: bool = False  # its volumes cannot be reached from everywhere
 
 
 class CsiClient:
@@ -132,7 +133,8 @@ class CsiClient:
         services = {capability.service.type for capability in plugin.capabilities if capability.HasField("service")}
         can = await self._capabilities() if csi.PluginCapability.Service.CONTROLLER_SERVICE in services else frozenset[str]()
         self._name = info.name  # from now on no other driver will do
-        self._driver = Driver(info.name, info.vendor_version, can)
+        placed = csi.PluginCapability.Service.VOLUME_ACCESSIBILITY_CONSTRAINTS in services
+        self._driver = Driver(info.name, info.vendor_version, can, topology=placed)
         return self._driver
 
     async def _capabilities(self) -> frozenset[str]:

@@ -414,6 +414,30 @@ class VolumeContentSource(_message.Message):
 Global___VolumeContentSource: _TypeAlias = VolumeContentSource  # noqa: Y015
 
 @_typing.final
+class TopologyRequirement(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUISITE_FIELD_NUMBER: _builtins.int
+    PREFERRED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def requisite(self) -> _containers.RepeatedCompositeFieldContainer[Global___Topology]: ...
+    @_builtins.property
+    def preferred(self) -> _containers.RepeatedCompositeFieldContainer[Global___Topology]: ...
+    def __init__(
+        self,
+        *,
+        requisite: _abc.Iterable[Global___Topology] | None = ...,
+        preferred: _abc.Iterable[Global___Topology] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["preferred", b"preferred", "requisite", b"requisite"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopologyRequirement: _TypeAlias = TopologyRequirement  # noqa: Y015
+
+@_typing.final
 class Topology(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -557,6 +581,7 @@ class CreateVolumeRequest(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     SECRETS_FIELD_NUMBER: _builtins.int
     VOLUME_CONTENT_SOURCE_FIELD_NUMBER: _builtins.int
+    ACCESSIBILITY_REQUIREMENTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     @_builtins.property
     def capacity_range(self) -> Global___CapacityRange: ...
@@ -568,6 +593,8 @@ class CreateVolumeRequest(_message.Message):
     def secrets(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def volume_content_source(self) -> Global___VolumeContentSource: ...
+    @_builtins.property
+    def accessibility_requirements(self) -> Global___TopologyRequirement: ...
     def __init__(
         self,
         *,
@@ -577,10 +604,11 @@ class CreateVolumeRequest(_message.Message):
         parameters: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         secrets: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         volume_content_source: Global___VolumeContentSource | None = ...,
+        accessibility_requirements: Global___TopologyRequirement | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_range", b"capacity_range", "volume_content_source", b"volume_content_source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accessibility_requirements", b"accessibility_requirements", "capacity_range", b"capacity_range", "volume_content_source", b"volume_content_source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_range", b"capacity_range", "name", b"name", "parameters", b"parameters", "secrets", b"secrets", "volume_capabilities", b"volume_capabilities", "volume_content_source", b"volume_content_source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accessibility_requirements", b"accessibility_requirements", "capacity_range", b"capacity_range", "name", b"name", "parameters", b"parameters", "secrets", b"secrets", "volume_capabilities", b"volume_capabilities", "volume_content_source", b"volume_content_source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

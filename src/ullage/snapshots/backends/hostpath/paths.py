@@ -31,6 +31,7 @@ class HostPathSettings:
     snapshots: Path  # what is in here is ours alone
     restored: Path  # new volumes are made in here; one of `volumes`, or below one, if they are to have snapshots too
     node: str  # the name of this node
+    single_node: bool = False  # volumes without node affinity are on this node too
 
     def __post_init__(self) -> None:
         for where, path in (*(("volume root", root) for root in self.volumes), ("snapshot root", self.snapshots)):

@@ -52,6 +52,11 @@ class Restores:
         name = check_name(restoration.name)
         if restoration.block:
             raise Impossible(f"volume {name}: volumeMode Block is not possible here, Filesystem is")
+        if restoration.node not in ("", self._settings.node):
+            raise Impossible(
+                f"volume {name}: the pod that uses it is scheduled to node {restoration.node}, and the snapshot's files are on "
+                f"{self._settings.node}; have the pod run there"
+            )
         with self.store.opened() as root, self._making(restoration, stop), self.store.locked(root, name, stop=stop):
             if not self._is_there(root, restoration):
                 self.store.clear(root, name)

@@ -85,7 +85,7 @@ class Snapshots:
         return [self._backend_snapshot(one) for one in found if one and (not volume or _same(one.volume, volume))]
 
     def estimate(self, volume: VolumeHandle, stop: Stop) -> int | None:
-        if volume.node not in ("", self._settings.node):
+        if volume.node != self._settings.node and (volume.node or not self._settings.single_node):
             return None
         with (
             _reading(f"volume {printable(volume.handle)}"),
@@ -140,6 +140,12 @@ class Snapshots:
 
     def _check_node(self, volume: VolumeHandle) -> None:
         here = self._settings.node
+        if not volume.node and not self._settings.single_node:
+            raise Impossible(
+                f"volume {printable(volume.handle)} has no node affinity, so nothing tells on which node its files are; "
+                "give its PersistentVolume one, or have an administrator start the controller with --hostpath-single-node",
+                reason="NodeUnknown",
+            )
         if volume.node not in ("", here):
             raise Impossible(
                 f"volume {printable(volume.handle)} is on node {volume.node}, this controller runs on {here}: "

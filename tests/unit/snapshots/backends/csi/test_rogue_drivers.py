@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,11 @@ CAN = ("CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "CREATE_DELETE_VOLUME")
 class Rogue(services.IdentityServicer, services.ControllerServicer):
     """Answers as it was told to, and remembers what was deleted."""
 
-    def __init__(self, *, ready: bool = True, controller: bool = True, can: tuple[int, ...] = (), **answers: Any) -> None:
+    def __init__(
+        self, *, ready: bool = True, controller: bool = True, placed: bool = False, can: tuple[int, ...] = (), **answers: Any
+    ) -> None:
         self._ready = ready
+        self._placed = placed
         self._controller = controller
         self._can = [*(csi.ControllerServiceCapability.RPC.Type.Value(name) for name in CAN), *can]
         self._answers = answers
@@ -41,8 +45,10 @@ class Rogue(services.IdentityServicer, services.ControllerServicer):
 
     async def GetPluginCapabilities(self, request: Any, context: Any) -> csi.GetPluginCapabilitiesResponse:
         service = csi.PluginCapability.Service
-        kind = service.CONTROLLER_SERVICE if self._controller else service.VOLUME_ACCESSIBILITY_CONSTRAINTS
-        return csi.GetPluginCapabilitiesResponse(capabilities=[csi.PluginCapability(service=service(type=kind))])
+        kinds = [service.CONTROLLER_SERVICE] if self._controller else []
+        kinds += [service.VOLUME_ACCESSIBILITY_CONSTRAINTS] if self._placed or not self._controller else []
+        capabilities = [csi.PluginCapability(service=service(type=kind)) for kind in kinds]
+        return csi.GetPluginCapabilitiesResponse(capabilities=capabilities)
 
     async def ControllerGetCapabilities(self, request: Any, context: Any) -> csi.ControllerGetCapabilitiesResponse:
         answer = csi.ControllerGetCapabilitiesResponse()
@@ -140,6 +146,38 @@ async def test_a_volume_that_is_not_what_was_asked_for_is_deleted_again(made: cs
 async def test_a_size_that_is_not_told_is_the_one_that_was_asked_for() -> None:
     async with backend_of(a_rogue(volume=volume(source="s", size=0))) as backend:
         assert (await backend.restore(restoration("s", size=100))).size == 100
+
+
+A, B = {"zone": "a"}, {"zone": "b"}
+
+
+@pytest.mark.parametrize(
+    ("placed", "wanted", "asked"),
+    [
+        pytest.param(True, {"node": "n", "topologies": (A,)}, [A], id="the place of the chosen node"),
+        pytest.param(True, {"topologies": (A, B)}, [A, B], id="the places that the class allows"),
+        pytest.param(True, {}, [], id="wherever it likes"),
+        pytest.param(False, {"node": "n", "topologies": (A,)}, [], id="a driver that knows no places is told of none"),
+    ],
+)
+async def test_what_a_driver_is_told_of_places(placed: bool, wanted: dict[str, Any], asked: list[dict[str, str]]) -> None:
+    made = volume(source="s", size=100)
+    made.accessible_topology.extend([csi.Topology(segments=A), csi.Topology()])
+    rogue = a_rogue(placed=placed, volume=made)
+    async with backend_of(rogue) as backend:
+        restored = await backend.restore(replace(restoration("s", size=100), **wanted))
+    needs = rogue.asked[0].accessibility_requirements
+    assert [dict(one.segments) for one in needs.requisite] == asked
+    assert [dict(one.segments) for one in needs.preferred] == asked
+    assert restored.topologies == (A,)
+
+
+async def test_a_node_that_the_driver_has_not_registered_on_is_waited_for() -> None:
+    rogue = a_rogue(placed=True, volume=volume(source="s", size=100))
+    async with backend_of(rogue) as backend:
+        with pytest.raises(NotNow, match="driver rogue has to know where node n is, and CSINode n does not tell"):
+            await backend.restore(replace(restoration("s", size=100), node="n"))
+    assert rogue.asked == []
 
 
 async def test_pages_that_lead_to_themselves_end() -> None:

@@ -20,7 +20,9 @@ STEPS = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", 
 
 
 def settings(top: Path) -> HostPathSettings:
-    return HostPathSettings(volumes=(top / "volumes",), snapshots=top / "snapshots", restored=top / "volumes", node="here")
+    return HostPathSettings(
+        volumes=(top / "volumes",), snapshots=top / "snapshots", restored=top / "volumes", node="here", single_node=True
+    )
 
 
 def cycle(top: Path) -> None:

@@ -33,7 +33,9 @@ class World:
         self.volume.mkdir(parents=True)
         self.snapshots.mkdir()
         (self.volume / "file").write_bytes(b"content")
-        self.settings = HostPathSettings(volumes=(self.volumes,), snapshots=self.snapshots, restored=self.volumes, node="here")
+        self.settings = HostPathSettings(
+            volumes=(self.volumes,), snapshots=self.snapshots, restored=self.volumes, node="here", single_node=True
+        )
         self.backend = HostPathBackend(self.settings)
         self.creation = Creation(name="s-1", volume=VolumeHandle(handle=str(self.volume), node="here"))
 
@@ -88,6 +90,20 @@ async def test_volumes_of_this_node_are_copied(world: World, node: str) -> None:
     volume = replace(world.creation.volume, node=node)
     assert await world.backend.create(replace(world.creation, volume=volume))
     assert await world.backend.estimate(volume)
+
+
+async def test_volumes_without_a_node_are_refused_unless_a_setting_says_that_they_are_here(world: World) -> None:
+    careful = HostPathBackend(replace(world.settings, single_node=False))
+    volume = replace(world.creation.volume, node="")
+    with pytest.raises(Impossible) as refused:
+        await careful.create(replace(world.creation, volume=volume))
+    assert (refused.value.reason, str(refused.value)) == (
+        "NodeUnknown",
+        f"volume {world.volume} has no node affinity, so nothing tells on which node its files are; give its PersistentVolume "
+        "one, or have an administrator start the controller with --hostpath-single-node",
+    )
+    assert await careful.estimate(volume) is None
+    assert await careful.create(world.creation)
 
 
 async def test_volumes_of_other_nodes_are_refused(world: World) -> None:
@@ -284,6 +300,13 @@ async def test_leftovers_of_a_killed_call_are_removed_by_the_next_one(world: Wor
     else:
         await world.backend.delete(str(world.snapshots / "s-1"))
     assert world.left() == (["s-1"] if call == "create" else [])
+
+
+async def test_a_volume_is_not_restored_where_its_pod_will_not_run(world: World) -> None:
+    await world.backend.create(world.creation)
+    with pytest.raises(Impossible, match="is scheduled to node there, and the snapshot's files are on here; have the pod run"):
+        await world.backend.restore(replace(world.restoration(), node="there"))
+    assert (await world.backend.restore(replace(world.restoration(), node="here"))).node == "here"
 
 
 async def test_a_restored_volume_is_a_directory_of_this_node(world: World) -> None:

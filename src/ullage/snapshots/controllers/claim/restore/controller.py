@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Impossible, NotNow, Retryable, Terminal
-from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
+from ullage.kube.builtin.storage import CSI_NODES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
@@ -34,6 +35,7 @@ from ullage.snapshots.controllers.claim.restore import triggers
 from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts
 from ullage.snapshots.controllers.claim.restore.persistent_volume import NEW_VOLUMES, new_volume
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
+from ullage.snapshots.controllers.claim.restore.topology import topology_of
 from ullage.snapshots.data_source import RESTORING, DataSource, data_source_of, has_begun, volume_name
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.model import PROGRESS
@@ -49,6 +51,8 @@ AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been m
 WRITES: Final = (
     Write(CLAIMS, ("get", "patch")),
     Write(PERSISTENT_VOLUMES, ("get", "create", "patch", "delete")),
+    Write(NODES, ("get",)),
+    Write(CSI_NODES, ("get",)),
 )
 
 
@@ -155,6 +159,7 @@ class Restorer:
     async def _make(self, facts: RestoreFacts, request: RestoreRequest) -> None:
         claim, resumed = facts.claim, has_begun(facts.claim)
         secrets = await self._secrets(claim, request)
+        request = await self._placed(claim, request)
         if not resumed:
             claim = await self._write_finalizers(claim, with_finalizer(claim.metadata, RESTORING))
         try:
@@ -195,6 +200,7 @@ class Restorer:
     async def _undo(self, claim: PersistentVolumeClaim, request: RestoreRequest) -> None:
         """Only the storage system knows what became of it: asking for it once more gives its handle, to delete it by."""
         secrets = await self._secrets(claim, request)
+        request = await self._placed(claim, request)
         try:
             restored = await self._found(request, secrets)
             if restored is not None:
@@ -227,6 +233,20 @@ class Restorer:
         except (Retryable, Terminal) as error:
             self._failed(claim, error)
             raise
+
+    async def _placed(self, claim: PersistentVolumeClaim, request: RestoreRequest) -> RestoreRequest:
+        """The request with the place of the node that a pod of the claim was scheduled to, as the driver sees it."""
+        name = request.restoration.node
+        node = await self._client.find(NODES, name) if name else None
+        csi_node = await self._client.find(CSI_NODES, name) if node is not None else None
+        if node is None or csi_node is None:
+            return request
+        try:
+            place = topology_of(node, csi_node, request.driver)
+        except NotNow as error:
+            self._failed(claim, error)
+            raise
+        return replace(request, restoration=replace(request.restoration, topologies=(place,) if place else ()))
 
     async def _release(self, claim: PersistentVolumeClaim) -> None:
         await self._write_finalizers(claim, without_finalizer(claim.metadata, RESTORING))

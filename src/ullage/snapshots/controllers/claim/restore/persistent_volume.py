@@ -11,8 +11,8 @@ from ullage.kube.kinds import Kind, Meta, Object
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.backends.base import Restored
 from ullage.snapshots.controllers.claim.restore.rules import RestoreRequest
+from ullage.snapshots.controllers.claim.restore.topology import node_affinity
 from ullage.snapshots.restored_volume import FINALIZER, HANDLE, PROVISIONED_BY, RESTORED_FROM, SECRET_NAME, SECRET_NAMESPACE
-from ullage.snapshots.source_volume import HOSTNAME
 
 
 class NewVolume(Object):
@@ -61,9 +61,8 @@ def new_volume(
     }
     if storage_class.mount_options:
         body["mountOptions"] = list(storage_class.mount_options)
-    if restored.node:
-        only = {"key": HOSTNAME, "operator": "In", "values": [restored.node]}
-        body["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [only]}]}}
+    if affinity := node_affinity(restored):
+        body["nodeAffinity"] = affinity
     return NewVolume(metadata=Meta(name=request.restoration.name, annotations=annotations, finalizers=(FINALIZER,)), spec=body)
 
 

@@ -14,7 +14,14 @@ from ullage.errors import BadInput
 from ullage.kube.objects import is_deleting
 from ullage.snapshots import class_parameters
 from ullage.snapshots.backends.base import Restoration
-from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts, cleanup_blocker, review
+from ullage.snapshots.controllers.claim.restore.eligibility import (
+    SELECTED_NODE,
+    Blocker,
+    RestoreFacts,
+    cleanup_blocker,
+    review,
+)
+from ullage.snapshots.controllers.claim.restore.topology import allowed_topologies
 from ullage.snapshots.data_source import RESTORING, has_begun, volume_name
 from ullage.snapshots.model import Ref
 
@@ -103,6 +110,7 @@ def request_of(facts: RestoreFacts) -> RestoreRequest:
     assert found is not None
     assert record is not None
     meta, name = claim.metadata, volume_name(claim)
+    node = meta.annotations.get(SELECTED_NODE, "")
     variables = class_parameters.claim_variables(namespace=meta.namespace, name=meta.name, volume=name)
     restoration = Restoration(
         name=name,
@@ -113,6 +121,8 @@ def request_of(facts: RestoreFacts) -> RestoreRequest:
         block=claim.spec.volume_mode == "Block",
         access_modes=claim.spec.access_modes or ("ReadWriteOnce",),
         owner=meta.namespace,
+        node=node,
+        topologies=() if node else allowed_topologies(found),
     )
     return RestoreRequest(
         driver=found.provisioner,

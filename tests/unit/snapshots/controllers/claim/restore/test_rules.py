@@ -11,6 +11,7 @@ from msgspec.structs import replace as changed
 from tests.unit.snapshots import objects
 from tests.unit.snapshots.objects import GA, reference
 from tests.unit.snapshots.objects import restoring_claim as claim
+from ullage.kube.builtin.storage import TopologyRequirement, TopologyTerm
 from ullage.kube.kinds import Meta
 from ullage.snapshots.backends.base import Restoration
 from ullage.snapshots.controllers.claim.restore.eligibility import MODE_CHANGE, SELECTED_NODE, Blocker, RestoreFacts
@@ -217,7 +218,6 @@ def test_a_claim_that_gets_no_volume_is_told_why(seen: RestoreFacts, blocker: Bl
             facts(record=replace(RECORD, volume_mode="Block", meta=Meta(name="x", annotations={MODE_CHANGE: "true"}))),
             id="another volume mode that an administrator allows",
         ),
-        pytest.param(facts(storage_class=late(), claim=claim(annotations={SELECTED_NODE: "node-1"})), id="a pod was scheduled"),
         pytest.param(
             facts(claim=claim(finalizers=(RESTORING,)), snapshot=snapshot(deletion_timestamp=objects.DELETED)),
             id="a snapshot that waits for this very claim before it goes",
@@ -227,6 +227,20 @@ def test_a_claim_that_gets_no_volume_is_told_why(seen: RestoreFacts, blocker: Bl
 )
 def test_a_claim_that_gets_its_volume(seen: RestoreFacts) -> None:
     assert decide(seen) == Make(REQUEST)
+
+
+ZONES = TopologyTerm(match_label_expressions=(TopologyRequirement(key="zone", values=("a", "b")),))
+
+
+def test_the_node_of_a_pod_that_was_scheduled_goes_along() -> None:
+    waits = changed(late(), allowed_topologies=(ZONES,))
+    placed = replace(REQUEST, restoration=replace(REQUEST.restoration, node="node-1"))
+    assert decide(facts(storage_class=waits, claim=claim(annotations={SELECTED_NODE: "node-1"}))) == Make(placed)
+
+
+def test_without_a_pod_the_places_that_the_class_allows_go_along() -> None:
+    placed = replace(REQUEST, restoration=replace(REQUEST.restoration, topologies=({"zone": "a"}, {"zone": "b"})))
+    assert decide(facts(storage_class=changed(objects.storage_class(), allowed_topologies=(ZONES,)))) == Make(placed)
 
 
 def test_what_the_storage_system_is_asked_for() -> None:
