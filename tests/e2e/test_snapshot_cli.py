@@ -188,6 +188,14 @@ def test_taken_restored_and_deleted(shop: Shop, dialect: str, kind: str) -> None
     assert (shop.files("copy") / "file").read_text() == "before"
     assert shop("describe", "a").out.count("copy") == 1
 
+    claim = shop.path("persistentvolumeclaims") + "/data"
+    shop.api.delete(claim)
+    eventually(lambda: shop.api.get(claim).code == 404, "the source is gone")
+    again = shop("restore", "a", "--to", "later", "--dialect", dialect, "--dry-run").lines
+    assert again[2:] == ["  1Gi, ReadWriteOnce, Filesystem", "  class ullage-hostpath"], (
+        "as the claim was, not as small as its data"
+    )
+
     assert shop("delete", "a", "--wait").lines[0] == f"{kind}/a deleted"
     assert "snapshot a does not exist" in shop.refused("describe", "a")
     shop("wait", "a", "--for", "deleted", "--timeout", "0")

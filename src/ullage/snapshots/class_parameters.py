@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from ullage.errors import BadInput
 from ullage.names import is_label, is_subdomain
 from ullage.snapshots.backends.base import Parameters
@@ -24,6 +26,9 @@ FILESYSTEM: Final = f"{PREFIX}fstype"
 PROVISIONER: Final = "provisioner"
 SNAPSHOTTER: Final = "snapshotter"
 SNAPSHOT_LISTER: Final = "snapshotter-list"
+# On a record: the parameters of its class, as they were when the driver took the snapshot. The class may change, or go.
+PARAMETERS: Final = "ullage.io/class-parameters"
+LONGEST_STAMP: Final = 32768  # characters
 # Whose Secrets a PersistentVolume refers to, and in which field of its CSI source.
 REFERENCES: Final = {
     "controller-publish": "controllerPublishSecretRef",
@@ -86,14 +91,27 @@ def varies(text: str) -> bool:
     return "$" in text
 
 
+def parameters_stamp(parameters: Parameters) -> str | None:
+    """The class's parameters for a record whose snapshot was taken with them; None for more than an annotation should hold."""
+    text = msgspec.json.encode(dict(sorted(parameters.items()))).decode()
+    return text if len(text) <= LONGEST_STAMP else None
+
+
+def stamped_parameters(record: Record) -> Parameters | None:
+    """Those that a record's snapshot was taken with; None where that is not known."""
+    text = record.meta.annotations.get(PARAMETERS)
+    try:
+        return msgspec.json.decode(text, type=dict[str, str]) if text is not None else None
+    except msgspec.MsgspecError:
+        return None
+
+
 def list_secret(record: Record, found: SnapshotClass | None) -> Ref | None:
     """The Secret for questions about a record's snapshot: the one that its class names for lists, else the one for all else."""
-    if found is None:
-        return record.secret
-    ref = record.ref
+    parameters, ref = stamped_parameters(record) or (found.parameters if found is not None else {}), record.ref
     variables = snapshot_variables(namespace=ref.namespace, name=ref.name, record=record.meta.name)
     try:
-        return secret_of(found.parameters, SNAPSHOT_LISTER, variables=variables) or record.secret
+        return secret_of(parameters, SNAPSHOT_LISTER, variables=variables) or record.secret
     except BadInput:
         return record.secret
 

@@ -22,6 +22,10 @@ SNAPSHOT_KIND: Final = "VolumeSnapshot"
 RESTORING: Final = "ullage.io/restoring"
 
 
+# On a claim: the uid of the snapshot that it is filled from, or was, by us.
+RESTORED_FROM_UID: Final = "ullage.io/restored-from-uid"
+
+
 class DataSource(NamedTuple):
     """The snapshot that a claim is to be filled from."""
 

@@ -147,11 +147,16 @@ class Record:
     @property
     def begun(self) -> bool:
         """Whether the storage system may have been asked to create it, and no outcome is known."""
-        return not self.handle and bool(set(self.meta.annotations) & {CREATING, _THEIRS})
+        return not self.handle and self.marked
+
+    @property
+    def marked(self) -> bool:
+        """Whether it has a mark that says so. Once there is a handle, that has served."""
+        return any(mark in self.meta.annotations for mark in MARKS)
 
 
-# The mark of the GA snapshotter for the same thing.
-_THEIRS: Final = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
+# Ours, and that of the GA snapshotter for the same thing.
+MARKS: Final = (CREATING, "snapshot.storage.kubernetes.io/volumesnapshot-being-created")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

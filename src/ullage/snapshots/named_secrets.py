@@ -18,7 +18,7 @@ from ullage.kube.kinds import Kind
 from ullage.snapshots import restored_volume
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.class_parameters import PROVISIONER, SNAPSHOTTER, named_secret, varies
+from ullage.snapshots.class_parameters import PROVISIONER, SNAPSHOT_ROLES, named_secret, varies
 from ullage.snapshots.model import Problem, Record, Ref, SnapshotClass
 
 
@@ -52,7 +52,8 @@ def named_secrets(found: NamingObjects, *, drivers: frozenset[str] | None = None
         if ours(one.provisioner)
     ]
     by_class += [
-        (f"class {one.name}", named_secret(one.parameters, SNAPSHOTTER))
+        (f"class {one.name}", named_secret(one.parameters, role))
+        for role in SNAPSHOT_ROLES
         for one in found.classes
         if ours(one.driver) and not isinstance(one.parameters, Problem)
     ]

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ullage.kube.builtin import core, storage
+from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting
+from ullage.quantity import Quantity, QuantityError
 from ullage.snapshots.backends.base import VolumeHandle
 from ullage.snapshots.model import Problem, Snapshot, SnapshotClass
 from ullage.snapshots.settings import EBS, HOSTPATH
@@ -34,6 +37,62 @@ class ClaimContext:
     claim: core.PersistentVolumeClaim | None = None
     volume: core.PersistentVolume | None = None  # the one that the claim names
     storage_class: storage.StorageClass | None = None  # the claim's
+
+
+# On a record, and for its users on the snapshot too: what the claim was when the snapshot was asked for. Claim and class may be
+# gone when somebody restores it.
+SOURCE_SIZE: Final = "ullage.io/source-size"
+SOURCE_CLASS: Final = "ullage.io/source-class"
+SOURCE_ACCESS_MODES: Final = "ullage.io/source-access-modes"
+SOURCE_MODE: Final = "ullage.io/source-volume-mode"
+SOURCE_STAMPS: Final = (SOURCE_SIZE, SOURCE_CLASS, SOURCE_ACCESS_MODES, SOURCE_MODE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceClaim:
+    """What a snapshot's claim was when it was asked for, as far as it is stamped."""
+
+    size: int | None = None  # bytes
+    class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = ""
+
+
+def source_stamps(context: ClaimContext, source: SourceVolume) -> dict[str, str]:
+    """The annotations of a new record."""
+    if context.claim is None:
+        return {}
+    spec = context.claim.spec
+    size = spec.resources.requests.get("storage") or context.claim.status.capacity.get("storage")
+    found = {
+        SOURCE_SIZE: "" if size is None else str(size),
+        SOURCE_CLASS: context.claim.class_name or "",
+        SOURCE_ACCESS_MODES: ",".join(spec.access_modes),
+        SOURCE_MODE: source.mode,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def stamps_on(meta: Meta) -> dict[str, str]:
+    return {key: meta.annotations[key] for key in SOURCE_STAMPS if key in meta.annotations}
+
+
+def source_claim_of(meta: Meta) -> SourceClaim | None:
+    """What is stamped on a record or a snapshot; None: nothing is, it was made before there were stamps, or by others."""
+    found = stamps_on(meta)
+    if SOURCE_SIZE not in found:
+        return None
+    try:
+        size = Quantity.parse(found[SOURCE_SIZE]).value()
+    except QuantityError:
+        return None
+    modes = found.get(SOURCE_ACCESS_MODES, "")
+    return SourceClaim(
+        size=size if size > 0 else None,
+        class_name=found.get(SOURCE_CLASS),
+        access_modes=tuple(modes.split(",")) if modes else (),
+        volume_mode=found.get(SOURCE_MODE, ""),
+    )
 
 
 def source_volume_of(volume: core.PersistentVolume) -> SourceVolume | None:

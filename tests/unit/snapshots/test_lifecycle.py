@@ -22,6 +22,7 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.parameters import ANNOTATION
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, InProgress, Secrets
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
@@ -240,6 +241,49 @@ async def test_a_snapshot_is_made_and_goes_without_a_trace(dialect: Dialect[Any,
     assert cluster.driver.names == {}
     assert cluster.api.bodies(dialect.records) == []
     assert cluster.held() == []
+
+
+@both
+async def test_the_record_says_what_it_was_taken_of_and_with_and_its_mark_goes(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    asks = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}
+    cluster.api.edit(core.CLAIMS, "db", "team", merge={"spec": asks})
+    parameters = {"type": "thin", "csi.storage.k8s.io/snapshotter-list-secret-name": "lists"}
+    text = '{"csi.storage.k8s.io/snapshotter-list-secret-name":"lists","type":"thin"}'
+    cluster.api.edit(GA.classes, "daily", merge={"parameters": parameters})
+    cluster.api.edit(storage.STORAGE_CLASSES, "fast", merge={"metadata": {"annotations": {ANNOTATION: text}}})
+    cluster.ask()
+    await cluster.live(cluster.done)
+    await cluster.live(lambda: "ullage.io/creating" not in cluster.api.bodies(dialect.records)[0]["metadata"]["annotations"])
+    notes = cluster.api.bodies(dialect.records)[0]["metadata"]["annotations"]
+    stamps = {
+        "ullage.io/source-size": "1Gi",
+        "ullage.io/source-class": "fast",
+        "ullage.io/source-access-modes": "ReadWriteOnce,ReadOnlyMany",
+        "ullage.io/source-volume-mode": "Filesystem",
+    }
+    assert {key: notes.get(key) for key in stamps} == stamps
+    assert notes["ullage.io/class-parameters"] == text
+    assert {key: cluster.snapshot().meta.annotations.get(key) for key in stamps} == stamps
+    cluster.api.edit(GA.classes, "daily", merge={"parameters": {"type": "thick"}})
+    cluster.api.edit(core.CLAIMS, "db", "team", merge={"spec": {"resources": {"requests": {"storage": "5Gi"}}}})
+    cluster.api.edit(dialect.snapshots, "snap", "team", merge={"metadata": {"annotations": {"ullage.io/source-size": "4Ki"}}})
+    await cluster.live(lambda: cluster.snapshot().meta.annotations["ullage.io/source-size"] == "1Gi")
+    assert cluster.api.bodies(dialect.records)[0]["metadata"]["annotations"] == notes
+
+
+@both
+async def test_a_mark_that_a_dead_process_left_goes_too(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    (record,) = cluster.api.bodies(dialect.records)
+    theirs = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
+    marks = {"ullage.io/creating": "maybe", theirs: "yes"}
+    cluster.api.edit(dialect.records, record["metadata"]["name"], merge={"metadata": {"annotations": marks}})
+    await cluster.live(lambda: not marks.keys() & cluster.api.bodies(dialect.records)[0]["metadata"]["annotations"].keys())
+    assert cluster.driver.made == 1
+    assert cluster.ready()
 
 
 @both

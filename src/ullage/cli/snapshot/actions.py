@@ -228,8 +228,10 @@ async def restore(
     """As `create`."""
     found = await find(session, name)
     snapshot = found.snapshot
-    source_claim = await _source(session, snapshot.claim)
-    wanted = restoring.new_claim(found, source_claim, restore_options)
+    record = await record_of(session.client, found)
+    known = None if isinstance(record, Forbidden) else record
+    source = restoring.source_of(found, known, await _source(session, snapshot.claim))
+    wanted = restoring.new_claim(found, source, restore_options)
     await restoring.require_class(session.client, restore_options)
     claim = await session.client.create(core.CLAIMS, wanted, dry_run=dry_run)
     if output is None:

@@ -19,7 +19,7 @@ from ullage.kube.builtin.events import EVENTS, Event
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object
-from ullage.snapshots.data_source import DataSource, data_source_of
+from ullage.snapshots.data_source import RESTORED_FROM_UID, DataSource, data_source_of
 from ullage.snapshots.model import Record, Ref
 from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 
@@ -140,10 +140,20 @@ async def record_of(client: Client, found: Found) -> Record | Forbidden | None:
 
 async def restored_claims(client: Client, found: Found) -> list[core.PersistentVolumeClaim]:
     """The claims that are filled from a snapshot, or were."""
+    claims = await readable(client.list(core.CLAIMS, found.obj.metadata.namespace))
+    return [] if isinstance(claims, Forbidden) else [one for one in claims.items if is_from(one, found)]
+
+
+def is_from(claim: core.PersistentVolumeClaim, found: Found) -> bool:
+    """Whether a claim's data is, or will be, that of this very snapshot, and not of an earlier one of the name. Where another
+    provisioner fills claims, nothing tells the uid: then a claim counts that waits, or was made after the snapshot."""
     meta = found.obj.metadata
-    wanted = DataSource(found.dialect.snapshots.group, meta.namespace, meta.name)
-    claims = await readable(client.list(core.CLAIMS, meta.namespace))
-    return [] if isinstance(claims, Forbidden) else [one for one in claims.items if data_source_of(one) == wanted]
+    if data_source_of(claim) != DataSource(found.dialect.snapshots.group, meta.namespace, meta.name):
+        return False
+    uid = claim.metadata.annotations.get(RESTORED_FROM_UID)
+    if uid is not None:
+        return bool(uid == meta.uid)
+    return not claim.spec.volume_name or bool(claim.metadata.creation_timestamp >= meta.creation_timestamp)
 
 
 async def events_of(client: Client, obj: Object, *, type: str = "") -> list[Event]:

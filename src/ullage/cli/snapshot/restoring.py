@@ -25,8 +25,10 @@ from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
 from ullage.quantity import Format, Quantity
+from ullage.snapshots.binding import refers_to
 from ullage.snapshots.data_source import SNAPSHOT_KIND
-from ullage.snapshots.model import PROGRESS, Problem
+from ullage.snapshots.model import PROGRESS, Problem, Record
+from ullage.snapshots.source_volume import SourceClaim, source_claim_of
 
 LATE: Final = "WaitForFirstConsumer"
 # How the controller of restores marks its Events. Those of other provisioners are not told apart: they try again for ever.
@@ -43,28 +45,43 @@ class RestoreOptions:
     size: int | None = None  # bytes
 
 
-def new_claim(
-    found: Found, source: core.PersistentVolumeClaim | None, restore_options: RestoreOptions
-) -> core.PersistentVolumeClaim:
+def source_of(found: Found, record: Record | None, claim: core.PersistentVolumeClaim | None) -> SourceClaim:
+    """The claim that the snapshot was taken of, as it was then: as the record tells, which no user can write; or the snapshot,
+    for those who may not read records. Where nothing is stamped, the claim that has the name now."""
+    bound = record is not None and refers_to(record, found.snapshot)
+    stamped = (source_claim_of(record.meta) if record is not None and bound else None) or source_claim_of(found.obj.metadata)
+    if stamped is not None:
+        return stamped
+    if claim is None:
+        return SourceClaim()
+    spec = claim.spec
+    return SourceClaim(
+        size=requested(claim),
+        class_name=spec.storage_class_name,
+        access_modes=spec.access_modes,
+        volume_mode=spec.volume_mode,
+    )
+
+
+def new_claim(found: Found, source: SourceClaim, restore_options: RestoreOptions) -> core.PersistentVolumeClaim:
     """As the claim that the snapshot was taken of, as far as it is known. Never smaller than the snapshot's data needs."""
     snapshot = found.snapshot
     if judge(snapshot, "ready") is Verdict.FAILED:
         why = problem(snapshot.state.problem) or "it is being deleted"
         raise Failed(f"nothing can be restored from snapshot {snapshot.meta.name}: {why}")
-    asks = source.spec if source is not None else core.ClaimSpec()
     reference = core.TypedObjectReference(api_group=found.dialect.snapshots.group, kind=SNAPSHOT_KIND, name=snapshot.meta.name)
     amount = Quantity.of(wanted_size(snapshot.state.restore_size, source, restore_options), Format.BINARY_SI)
     spec = core.ClaimSpec(
-        storage_class_name=asks.storage_class_name if restore_options.class_name is None else restore_options.class_name,
-        volume_mode=asks.volume_mode,
-        access_modes=asks.access_modes or ("ReadWriteOnce",),
+        storage_class_name=source.class_name if restore_options.class_name is None else restore_options.class_name,
+        volume_mode=source.volume_mode or "Filesystem",
+        access_modes=source.access_modes or ("ReadWriteOnce",),
         resources=core.ClaimResources(requests={"storage": str(amount)}),
         data_source_ref=reference,
     )
     return core.PersistentVolumeClaim(metadata=Meta(name=restore_options.to, namespace=snapshot.meta.namespace), spec=spec)
 
 
-def wanted_size(needed: int | None, source: core.PersistentVolumeClaim | None, restore_options: RestoreOptions) -> int:
+def wanted_size(needed: int | None, source: SourceClaim, restore_options: RestoreOptions) -> int:
     """Bytes. If no size is given, the larger of what the data needs and what the source claim asked for: a volume that just
     holds the data has no room left."""
     if restore_options.size is not None:
@@ -75,7 +92,7 @@ def wanted_size(needed: int | None, source: core.PersistentVolumeClaim | None, r
                 f"the snapshot needs {size(needed)} ({needed} bytes) at least",
             )
         return restore_options.size
-    known = [one for one in (needed, requested(source) if source else None) if one]
+    known = [one for one in (needed, source.size) if one]
     if not known:
         raise BadInput("--size", "(absent)", "neither the snapshot nor its claim tells how large the volume must be: say it")
     return max(known)

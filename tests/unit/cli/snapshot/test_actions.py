@@ -11,14 +11,17 @@ from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
 from ullage.cli.common.session import Missing, NotInstalled
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot.found import Found
-from ullage.cli.snapshot.reading import find
-from ullage.cli.snapshot.restoring import RestoreOptions, new_claim, wanted_size
+from ullage.cli.snapshot.reading import find, is_from
+from ullage.cli.snapshot.restoring import RestoreOptions, new_claim, source_of, wanted_size
 from ullage.cli.snapshot.waiting import Failed
 from ullage.errors import BadInput
 from ullage.kube.builtin import core, storage
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.core import PODS
 from ullage.kube.errors import Forbidden, NotFound
+from ullage.kube.kinds import Meta
+from ullage.snapshots.model import Record, Ref
+from ullage.snapshots.source_volume import SourceClaim
 
 Json = dict[str, Any]
 READY: Json = {"readyToUse": True, "restoreSize": "1536Mi", "creationTime": "2026-05-01T11:50:02Z"}
@@ -361,12 +364,13 @@ async def test_delete(capsys: pytest.CaptureFixture[str], dry_run: bool, left: i
 # --- restore ---------------------------------------------------------------------------------------------------------
 
 
-def source_claim(**spec: Any) -> core.PersistentVolumeClaim:
-    return msgspec.convert(claim(**spec), core.PersistentVolumeClaim)
-
-
 def ready(dialect: Any = GA, **status: Any) -> Found:
     return Cluster().snapshot("s", "data", dialect=dialect, status={**READY, **status} if dialect is GA else {})
+
+
+def source_claim(**spec: Any) -> SourceClaim:
+    """As the claim that is there now tells it: nothing is stamped."""
+    return source_of(ready(), None, msgspec.convert(claim(**spec), core.PersistentVolumeClaim))
 
 
 @pytest.mark.parametrize(
@@ -375,14 +379,12 @@ def ready(dialect: Any = GA, **status: Any) -> Found:
         pytest.param(GIB, source_claim(size="10Gi"), None, 10 * GIB, id="as large as the source, with room left"),
         pytest.param(20 * GIB, source_claim(size="10Gi"), None, 20 * GIB, id="a source that grew after its request"),
         pytest.param(None, source_claim(size="10Gi"), None, 10 * GIB, id="a driver that tells no size"),
-        pytest.param(GIB, None, None, GIB, id="a source that is gone"),
+        pytest.param(GIB, SourceClaim(), None, GIB, id="a source that is gone, and stamped nowhere"),
         pytest.param(GIB, source_claim(size="10Gi"), 2 * GIB, 2 * GIB, id="as wished"),
-        pytest.param(GIB, None, GIB, GIB, id="exactly what is needed"),
+        pytest.param(GIB, SourceClaim(), GIB, GIB, id="exactly what is needed"),
     ],
 )
-def test_how_large_the_claim_is(
-    needed: int | None, source: core.PersistentVolumeClaim | None, wish: int | None, expected: int
-) -> None:
+def test_how_large_the_claim_is(needed: int | None, source: SourceClaim, wish: int | None, expected: int) -> None:
     assert wanted_size(needed, source, RestoreOptions(to="copy", size=wish)) == expected
 
 
@@ -398,7 +400,7 @@ def test_how_large_the_claim_is(
 )
 def test_a_size_that_cannot_be(needed: int | None, wish: int | None, said: str) -> None:
     with pytest.raises(BadInput) as caught:
-        wanted_size(needed, None, RestoreOptions(to="copy", size=wish))
+        wanted_size(needed, SourceClaim(), RestoreOptions(to="copy", size=wish))
     assert str(caught.value).startswith(said)
 
 
@@ -415,6 +417,60 @@ def test_the_new_claim_is_like_the_source() -> None:
             "dataSourceRef": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"},
         },
     }
+
+
+STAMPS = {
+    "ullage.io/source-size": "1Gi",
+    "ullage.io/source-class": "fast",
+    "ullage.io/source-access-modes": "ReadWriteOnce,ReadOnlyMany",
+    "ullage.io/source-volume-mode": "Block",
+}
+STAMPED = SourceClaim(size=GIB, class_name="fast", access_modes=("ReadWriteOnce", "ReadOnlyMany"), volume_mode="Block")
+FORGED = {**STAMPS, "ullage.io/source-size": "4Ki", "ullage.io/source-class": "other"}
+
+
+def stamped_record(uid: str = "uid-s") -> Record:
+    return Record(meta=Meta(name="content", annotations=STAMPS), ref=Ref("shop", "s", uid), driver="csi.example.com")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "record", "claim_now", "expected"),
+    [
+        pytest.param(FORGED, stamped_record(), None, STAMPED, id="the record tells, whatever somebody wrote on the snapshot"),
+        pytest.param(STAMPS, None, None, STAMPED, id="the snapshot tells those who may not read records"),
+        pytest.param(STAMPS, stamped_record("uid-earlier"), None, STAMPED, id="a record of another snapshot tells nothing"),
+        pytest.param(STAMPS, None, claim(size="20Gi"), STAMPED, id="a later claim of the name is another"),
+        pytest.param({}, None, None, SourceClaim(), id="nothing is known"),
+        pytest.param({"ullage.io/source-size": "many"}, None, None, SourceClaim(), id="what cannot be read is not there"),
+    ],
+)
+def test_the_source_is_what_it_was_when_the_snapshot_was_made(
+    annotations: dict[str, str], record: Record | None, claim_now: Any, expected: SourceClaim
+) -> None:
+    found = Cluster().snapshot("s", "data", status=READY, annotations=annotations)
+    now = msgspec.convert(claim_now, core.PersistentVolumeClaim) if claim_now is not None else None
+    assert source_of(found, record, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "counts"),
+    [
+        pytest.param({"annotations": {"ullage.io/restored-from-uid": "uid-s"}}, True, id="filled from this snapshot"),
+        pytest.param(
+            {"annotations": {"ullage.io/restored-from-uid": "uid-old"}}, False, id="filled from an earlier one of the name"
+        ),
+        pytest.param({"spec": {}}, True, id="it waits, so it gets what has the name"),
+        pytest.param({}, True, id="another provisioner filled it, after the snapshot was made"),
+        pytest.param({"creationTimestamp": "2020-01-01T00:00:00Z"}, False, id="it was filled before the snapshot was there"),
+    ],
+)
+def test_a_claim_was_restored_from_a_snapshot_if_it_was_that_very_one(changed: dict[str, Any], counts: bool) -> None:
+    found = Cluster().snapshot("s", "data", status=READY)
+    meta = {"name": "copy", "namespace": "shop", "creationTimestamp": found.obj.metadata.creation_timestamp}
+    meta |= {key: value for key, value in changed.items() if key != "spec"}
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    spec = {"dataSourceRef": source, **changed.get("spec", {"volumeName": "pvc-1"})}
+    assert is_from(msgspec.convert({"metadata": meta, "spec": spec}, core.PersistentVolumeClaim), found) is counts
 
 
 def test_a_prototype_snapshot_is_named_by_its_group() -> None:

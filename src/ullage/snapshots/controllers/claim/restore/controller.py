@@ -36,9 +36,9 @@ from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, Rest
 from ullage.snapshots.controllers.claim.restore.persistent_volume import NEW_VOLUMES, new_volume
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
 from ullage.snapshots.controllers.claim.restore.topology import topology_of
-from ullage.snapshots.data_source import RESTORING, DataSource, data_source_of, has_begun, volume_name
+from ullage.snapshots.data_source import RESTORED_FROM_UID, RESTORING, DataSource, data_source_of, has_begun, volume_name
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
-from ullage.snapshots.model import PROGRESS
+from ullage.snapshots.model import PROGRESS, Snapshot
 from ullage.snapshots.restored_volume import is_for
 from ullage.snapshots.secrets import read_secrets
 from ullage.snapshots.source_volume import source_volume_of
@@ -161,7 +161,7 @@ class Restorer:
         secrets = await self._secrets(claim, request)
         request = await self._placed(claim, request)
         if not resumed:
-            claim = await self._write_finalizers(claim, with_finalizer(claim.metadata, RESTORING))
+            claim = await self._begin(claim, facts.snapshot)
         try:
             restored = await self._backends[request.driver].restore(replace(request.restoration, secrets=secrets))
         except InProgress:
@@ -250,6 +250,13 @@ class Restorer:
 
     async def _release(self, claim: PersistentVolumeClaim) -> None:
         await self._write_finalizers(claim, without_finalizer(claim.metadata, RESTORING))
+
+    async def _begin(self, claim: PersistentVolumeClaim, snapshot: Snapshot | None) -> PersistentVolumeClaim:
+        """Which snapshot it was is written down with the finalizer: a later one of the name is another."""
+        finalizers = list(with_finalizer(claim.metadata, RESTORING).finalizers)
+        uid = snapshot.meta.uid if snapshot is not None else None
+        change = {"metadata": {"finalizers": finalizers, "annotations": {RESTORED_FROM_UID: uid}}}
+        return await patch_seen(self._client, CLAIMS, claim, change)
 
     async def _write_finalizers(self, claim: PersistentVolumeClaim, wanted: Meta) -> PersistentVolumeClaim:
         if wanted is claim.metadata:

@@ -12,7 +12,7 @@ from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.controller.controller import Source
 from ullage.kube.objects import without_finalizer
-from ullage.snapshots.data_source import RESTORING, DataSource, data_source_of
+from ullage.snapshots.data_source import RESTORED_FROM_UID, RESTORING, DataSource, data_source_of
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.restored_volume import is_ours
 
@@ -59,10 +59,12 @@ def _claim_of(volume: PersistentVolume) -> Iterable[Key]:
 
 
 def _matters(old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> bool:
-    """Our own finalizer is no news: taking it off after a failure would be the reason for the next try."""
+    """Our own finalizer and mark are no news: taking it off after a failure would be the reason for the next try."""
     return old is None or new is None or _rest(old) != _rest(new)
 
 
 def _rest(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    meta = msgspec.structs.replace(without_finalizer(claim.metadata, RESTORING), resource_version="")
+    held = without_finalizer(claim.metadata, RESTORING)
+    notes = {key: value for key, value in held.annotations.items() if key != RESTORED_FROM_UID}
+    meta = msgspec.structs.replace(held, resource_version="", annotations=notes)
     return msgspec.structs.replace(claim, metadata=meta)

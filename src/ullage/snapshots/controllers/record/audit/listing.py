@@ -18,7 +18,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.snapshots.backends.base import Backend
-from ullage.snapshots.class_parameters import list_secret
+from ullage.snapshots.class_parameters import list_secret, stamped_parameters
 from ullage.snapshots.controllers.record.audit import rules
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import Record, Ref
@@ -109,7 +109,7 @@ class SnapshotLister:
                 if record.driver != driver or not rules.is_audited(record) or not rules.is_here(record, node=node):
                     continue
                 chosen = lookup.snapshot_class(record.class_name)
-                if chosen is None and record.class_name:
+                if chosen is None and record.class_name and stamped_parameters(record) is None:
                     continue  # which Secret a list needs is not known any more
                 found[list_secret(record, chosen)].append((RecordKey(lookup.dialect.name, record.meta.name), record))
         return found

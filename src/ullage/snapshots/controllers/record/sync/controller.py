@@ -22,9 +22,19 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.backends.base import NO_SECRETS, Backend, BackendSnapshot, Creation, InProgress, Secrets, VolumeHandle
+from ullage.snapshots.backends.base import (
+    NO_SECRETS,
+    Backend,
+    BackendSnapshot,
+    Creation,
+    InProgress,
+    Parameters,
+    Secrets,
+    VolumeHandle,
+)
 from ullage.snapshots.binding import hold_of
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
+from ullage.snapshots.controllers.record.sync import triggers
 from ullage.snapshots.controllers.record.sync.live_records import LiveRecords
 from ullage.snapshots.controllers.record.sync.rules import (
     Decision,
@@ -36,6 +46,7 @@ from ullage.snapshots.controllers.record.sync.rules import (
     plan_record,
     poll_after,
     problem_of,
+    settled,
 )
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import ABOUT_TO, CREATING, PROGRESS, Change, Record, Ref, State
@@ -77,8 +88,8 @@ class RecordSyncer:
         sources: list[Source[Any, RecordKey]] = []
         for lookup in self._lookups.values():
             sources.append(Source(lookup.records, self._of_record(lookup)))
-            sources.append(Source(lookup.snapshots, self._of_snapshot(lookup), when=_matters(lookup)))
-            sources.append(Source(lookup.classes, _failed_of_class(lookup)))
+            sources.append(Source(lookup.snapshots, self._of_snapshot(lookup), when=triggers.matters(lookup)))
+            sources.append(Source(lookup.classes, triggers.failed_of_class(lookup)))
         made = Controller("records", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
         self._wake = made.queue.add
         return made
@@ -130,7 +141,7 @@ class RecordSyncer:
             return None
         record = lookup.dialect.read_record(obj)
         decision = plan_record(self._facts(lookup, obj, record))
-        if decision.step in (Step.REST, Step.HOLD, Step.RELEASE):
+        if decision.step in (Step.REST, Step.HOLD, Step.RELEASE, Step.SETTLE):
             await self._at_rest(lookup, obj, decision)
             return None
         facts = self._fingerprint(lookup, record, decision)
@@ -183,6 +194,8 @@ class RecordSyncer:
             await self._patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
         elif decision.step is Step.RELEASE:
             await self._release(lookup, obj)
+        elif decision.step is Step.SETTLE:
+            await self._settle(lookup, obj, self._parameters(lookup, obj))
         elif decision.problem is not None:
             await self._write_state(lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem))
 
@@ -213,11 +226,12 @@ class RecordSyncer:
             if live is None or is_deleting(live.metadata):
                 return None  # the cache of snapshots is behind that of records, and will tell
             obj = await self._mark(lookup, obj, ABOUT_TO)
+        parameters = self._parameters(lookup, obj)  # as they are when the driver is asked
         made = await backend.create(creation)
         unseen = lookup.snapshot(record.ref.namespace, record.ref.name) is None
         if unseen and not record.handle and record.policy == "Delete" and await self._live_snapshot(lookup, record) is None:
             return await self._abandon(lookup, obj, creation)  # while its mark is all that tells of it
-        return await self._found(lookup, obj, made)
+        return await self._found(lookup, obj, made, parameters)
 
     async def _abandon(self, lookup: SnapshotLookup, obj: Any, creation: Creation) -> Requeue | None:
         """Nobody has ever been told of what may have been made, and nobody ever will."""
@@ -234,14 +248,26 @@ class RecordSyncer:
         live = await self._client.find(lookup.dialect.snapshots, record.ref.name, record.ref.namespace)
         return live if live is not None and live.metadata.uid == record.ref.uid else None
 
-    async def _found(self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot) -> Requeue | None:
+    async def _found(
+        self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot, parameters: Parameters | None = None
+    ) -> Requeue | None:
+        """The handle first: until it is written down, the mark is all that tells of the snapshot."""
         state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)
         if PROGRESS in obj.metadata.annotations:
             obj = await self._patch(lookup, obj, {"metadata": {"annotations": {PROGRESS: None}}})
         obj = await self._write_state(lookup, obj, state)
+        obj = await self._settle(lookup, obj, parameters)
         # Whoever looks next, at this one or at its queue, must see that it is cut: it would ask the driver once more.
         await lookup.records.reached(int(obj.metadata.resource_version))
         return None if snapshot.ready else Requeue(poll_after(snapshot.cut, self._clock.now()))
+
+    def _parameters(self, lookup: SnapshotLookup, obj: Any) -> Parameters | None:
+        found = lookup.snapshot_class(lookup.dialect.read_record(obj).class_name)
+        return found.parameters if found is not None else None
+
+    async def _settle(self, lookup: SnapshotLookup, obj: Any, parameters: Parameters | None) -> Any:
+        changes = settled(lookup.dialect.read_record(obj), parameters)
+        return await self._patch(lookup, obj, {"metadata": {"annotations": changes}}) if changes else obj
 
     def _creation(self, lookup: SnapshotLookup, record: Record, secrets: Secrets, *, strict: bool) -> Creation:
         """`strict`: the class must be there. To undo something it need not: the name alone says what is meant."""
@@ -318,17 +344,3 @@ class RecordSyncer:
 class _Failure:
     asked: bool  # the driver was: before that, an error says nothing of what it may have done earlier
     facts: tuple[object, ...]
-
-
-def _matters(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
-    """A record cares whether its snapshot is there and is to stay, and what people edit, but not what the status says."""
-
-    def facts(obj: Any) -> tuple[object, ...]:
-        return obj.metadata.deletion_timestamp, edited_snapshot(lookup.dialect.read_snapshot(obj))
-
-    return lambda old, new: old is None or new is None or facts(old) != facts(new)
-
-
-def _failed_of_class(lookup: SnapshotLookup) -> Callable[[Any], Iterable[RecordKey]]:
-    """Those that a class may have been edited for."""
-    return lambda one: [RecordKey(lookup.dialect.name, name) for name in lookup.failed_of_class(one.metadata.name)]

@@ -9,11 +9,14 @@ from typing import Final
 
 from ullage.errors import Retryable, Terminal, Uncertain
 from ullage.kube.objects import is_deleting
+from ullage.snapshots.backends.base import Parameters
 from ullage.snapshots.binding import misbound, refers_to
+from ullage.snapshots.class_parameters import PARAMETERS, parameters_stamp
 from ullage.snapshots.model import (
     CREATING,
     DRIVER_ERROR,
     DRIVER_RETRYING,
+    MARKS,
     MAY_BE,
     NOT_ASKED,
     PROGRESS,
@@ -38,6 +41,7 @@ class Step(Enum):
     UNDO = auto()  # see to it that nothing is left of a creation whose outcome is not known, then RELEASE
     ABANDON = auto()  # the same for a record that stands and whose snapshot is gone; then the mark goes, and nothing else
     RELEASE = auto()  # take the finalizer off
+    SETTLE = auto()  # take the marks off that have served
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,8 @@ def _standing(facts: RecordFacts) -> Decision:
     record, snapshot = facts.record, facts.snapshot
     if not facts.held:
         return Decision(Step.HOLD)
+    if record.handle and record.marked:
+        return Decision(Step.SETTLE)
     if record.state.ready or record.lost:
         return Decision(Step.REST)  # to ask for a lost one would be to take another, of other data
     if record.imported:
@@ -109,6 +115,16 @@ def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> s
     if isinstance(error, Uncertain):
         return MAY_BE
     return mark if mark == MAY_BE else None
+
+
+def settled(record: Record, parameters: Parameters | None) -> dict[str, str | None]:
+    """The annotations that change once the driver has the snapshot: marks go, the class's parameters are written down. An
+    import was taken with whatever it was."""
+    changes: dict[str, str | None] = {mark: None for mark in MARKS if mark in record.meta.annotations}
+    stamp = parameters_stamp(parameters) if parameters and not record.imported else None
+    if stamp is not None and PARAMETERS not in record.meta.annotations:
+        changes[PARAMETERS] = stamp
+    return changes
 
 
 def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:

@@ -227,8 +227,9 @@ class Binder:
             patch["finalizers"] = [*meta.finalizers, *missing]
         if labels:
             patch["labels"] = labels
-        if plan.driver and meta.annotations.get(DRIVER) != plan.driver:
-            patch["annotations"] = {DRIVER: plan.driver}
+        wanted = {**plan.stamps, **({DRIVER: plan.driver} if plan.driver else {})}
+        if notes := {key: value for key, value in wanted.items() if meta.annotations.get(key) != value}:
+            patch["annotations"] = notes
         merge: dict[str, Any] = {"metadata": patch} if patch else {}
         if self._dialect.class_field and plan.class_name and not snapshot.class_name:
             merge["spec"] = {self._dialect.class_field: plan.class_name}

@@ -31,7 +31,7 @@ from ullage.snapshots.model import (
     labels_for,
 )
 from ullage.snapshots.settings import Settings
-from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume
+from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_class, find_source_volume, source_stamps, stamps_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,7 @@ class SnapshotPlan:
 
     protect: bool = False  # finalizers and labels on the snapshot, and its class where it named none
     labels: Mapping[str, str] = field(default_factory=dict)
+    stamps: Mapping[str, str] = field(default_factory=dict)  # of the record, for those who may not read it
     class_name: str = ""
     hold_claim: bool = False  # the claim must not go: a snapshot of it is being taken
     create_record: Record | None = None
@@ -152,6 +153,7 @@ def _begin(facts: SnapshotFacts) -> SnapshotPlan:
     return SnapshotPlan(
         protect=True,
         labels=labels_for(snapshot.claim, source.volume_name),
+        stamps=stamps_on(record.meta),
         class_name=found.name,
         hold_claim=True,
         create_record=record,
@@ -176,7 +178,7 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
     """
     snapshot = facts.snapshot
     secret = _secret(facts, found)
-    annotations = {SOURCE: source.volume.handle}
+    annotations = {SOURCE: source.volume.handle, **source_stamps(facts.context, source)}
     if source.volume.node:
         annotations[NODE] = source.volume.node
     if facts.waiting is None and secret is None:  # a Secret may turn out to be missing: then nothing is begun
@@ -214,6 +216,7 @@ def _recorded(facts: SnapshotFacts) -> SnapshotPlan:
     plan = SnapshotPlan(
         protect=True,
         labels=labels_for(snapshot.claim, record.volume_name),
+        stamps=stamps_on(record.meta),
         hold_claim=in_progress(snapshot, record),
         state=_mirrored(facts, record),
         driver=record.driver,

@@ -80,6 +80,8 @@ class Cluster:
 
     def _meta(self, name: str, node: str) -> Json:
         notes = {"ullage.io/source-volume": "vol-1", **({"ullage.io/node": node} if node else {})}
+        if "stamped" in self.class_name:
+            notes["ullage.io/class-parameters"] = "{}"
         return {"name": name, "annotations": notes, "finalizers": [self.dialect.record_finalizer]}
 
     def _ga(self) -> tuple[Json, Json]:
@@ -206,6 +208,7 @@ async def test_without_a_list_nothing_is_lost(error: UllageError) -> None:
         pytest.param("here", "", "daily", False, id="nor is one whose node nobody knows"),
         pytest.param("", "there", "daily", True, id="a driver that serves all nodes knows them all"),
         pytest.param("", "", "gone", False, id="a class that is gone told how to ask"),
+        pytest.param("", "", "gone, but stamped", True, id="a class that is gone, and stamped on the record"),
     ],
 )
 async def test_what_is_audited(serves: str, node: str, class_name: str, lost: bool) -> None:

@@ -37,6 +37,8 @@ STANDING: list[tuple[str, Record, dict[str, Any], Step]] = [
     ("an upload is asked about", record(state=UPLOADING), {}, Step.CREATE),
     ("an upload goes on without its snapshot", record(state=UPLOADING), {"snapshot": None}, Step.CREATE),
     ("a ready one rests", record(state=DONE), {}, Step.REST),
+    ("a mark that has served goes", record(state=DONE, begun=True), {}, Step.SETTLE),
+    ("also while it is stored", record(state=UPLOADING, meta={"annotations": THEIRS}), {}, Step.SETTLE),
     ("a lost one is not taken anew", record(state=LOST), {}, Step.REST),
     ("a lost import is not waited for", record(imported="h-9", state=replace(LOST, handle="")), {}, Step.REST),
     ("nothing is begun for a snapshot that is gone", record(), {"snapshot": None}, Step.REST),

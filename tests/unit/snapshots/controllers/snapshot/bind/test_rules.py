@@ -57,7 +57,8 @@ class TestBegin:
         assert made is not None
         assert (made.meta.name, made.ref) == ("snapcontent-snap-uid", Ref("team", "snap", "snap-uid"))
         assert (made.driver, made.volume, made.class_name, made.policy) == (DRIVER, "vol-1", "daily", "Delete")
-        assert made.meta.annotations == {CREATING: "true", SOURCE: "vol-1"}
+        stamps = {"ullage.io/source-class": "fast", "ullage.io/source-volume-mode": "Filesystem"}
+        assert made.meta.annotations == {CREATING: "true", SOURCE: "vol-1", **stamps}
 
     def test_who_waits_for_its_turn_is_not_marked_as_begun(self) -> None:
         made = plan(waiting=BUSY)
