@@ -310,6 +310,7 @@ async def test_a_crowd_that_never_becomes_anything_goes_by_its_expiry(server: Se
     assert pending(server) == ["uid-late"]
 
 
+@pytest.mark.slow
 @simulated
 async def test_a_thousand_stamps_that_grow_at_once_are_all_booked_a_few_at_a_time(server: Server) -> None:
     """As controllers write them: told to try again, they do. However much tenants hold, it is not in the way."""

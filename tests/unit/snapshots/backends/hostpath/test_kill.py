@@ -60,6 +60,7 @@ def left(top: Path) -> list[str]:
     return sorted(str(path.relative_to(top)) for path in found)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_kill_at_a_random_moment(tmp_path: Path) -> None:
     expected = filled(tmp_path, files=40)
@@ -73,6 +74,7 @@ async def test_a_kill_at_a_random_moment(tmp_path: Path) -> None:
         await check(tmp_path, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_kill_before_each_step(tmp_path: Path) -> None:
     expected = filled(tmp_path, files=2)

@@ -32,6 +32,7 @@ def chain(top: Path, depth: int) -> None:
     os.close(here)
 
 
+@pytest.mark.slow
 def test_any_depth(tmp_path: Path) -> None:
     top = tmp_path / "top"
     top.mkdir()

@@ -208,6 +208,7 @@ async def origin(place: Place) -> None:
     await place.live(lambda: place.states("origin") == DETACHED)
 
 
+@pytest.mark.slow
 async def test_processes_may_die_at_every_effect_while_a_volume_is_filled_from_a_snapshot(tmp_path: Path) -> None:
     moment = 0
     async with place_in(tmp_path) as first:
