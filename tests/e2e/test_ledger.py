@@ -22,10 +22,14 @@ import pytest
 
 from tests.unit.ledger.counted import counted
 from tools.kube.build import programs
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.packing.pending import decode
+from ullage.ledger.service.limits import set_limits
+from ullage.quantity import Quantity
 
 from .api import Answer, Api
 from .choice import DISPOSABLE
@@ -42,6 +46,7 @@ REQUEST_TIMEOUT, EXPIRY = 5, 7
 BUSY = 90  # seconds more that a busy machine may take
 LIMIT, CLIENTS, DELETED = 57, 200, 20
 SHARED = 23  # by two kinds
+WHOLE = 40  # of which a limit is a grant
 START_SECONDS, STOP_SECONDS = 60.0, 20.0
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -315,6 +320,44 @@ async def test_two_slices_kinds_share_a_limit_while_replicas_and_leader_are_kill
         lambda: tenant.pending() == [] and {kind: tenant.counted(kind) for kind in tenant.kinds} == of_each,
         "at rest, each kind is counted and nothing is pending",
     )
+
+
+async def raise_on_demand(tenant: Tenant, *, step: int) -> None:
+    """A small master: it sees what is wanted of the grant, and raises the limit by a step towards that."""
+    api = tenant.api
+    async with Client(Config.load(str(api.plane.kubeconfig))) as client:
+        while True:
+            await asyncio.sleep(0.1)
+            found = await client.get(LEDGERS, ledger_name(tenant.namespace), NAMESPACE)
+            wanted = found.status.demand.get(CELL.account, {}).get(CELL.resource)
+            if wanted is not None:
+                limit = min(int(found.spec.limits[CELL.account][CELL.resource]) + step, int(wanted.limit))
+                name, number = found.metadata.name, found.spec.change + 1
+                await set_limits(client, name, {CELL: Quantity.of(limit)}, number=number, about=CELL.account)
+
+
+@pytest.mark.slow
+async def test_a_grant_is_raised_on_demand_while_64_ask(tenant: Tenant) -> None:
+    """Limited to nothing at first, and granted bit by bit up to the whole: never over, exact, and nobody is left who fits."""
+    tenant.start("leader")
+    async with Client(Config.load(str(tenant.api.plane.kubeconfig))) as client:
+        whole = {CELL: Quantity.of(WHOLE)}
+        await set_limits(client, ledger_name(tenant.namespace), {CELL: Quantity.of(0)}, grants=whole)
+    await asyncio.to_thread(tenant.serve, replicas=2)
+    names = [f"cup-{number}" for number in range(64)]
+    async with crowd(tenant) as clients:
+        granting = asyncio.create_task(raise_on_demand(tenant, step=7))
+        await clients.want(names, seconds=EXPIRY, full=WHOLE)
+        assert not granting.done(), "the master has not failed"
+        granting.cancel()
+        assert clients.most == WHOLE, f"of {WHOLE} allowed there were {clients.most} at one instant; {clients.codes}"
+        assert len(await asyncio.to_thread(tenant.names)) == WHOLE
+        assert all("failed calling webhook" in message for message in clients.odd), clients.odd[:3]
+    beyond = await asyncio.to_thread(tenant.create, "beyond")
+    assert (beyond.code, "More was asked for" in beyond.message) == (403, False), "the whole is used up"
+    ledger = tenant.ledger()
+    assert ledger["spec"]["limits"] == {CELL.account: {CELL.resource: str(WHOLE)}}
+    assert ledger["spec"]["change"] >= WHOLE // 7
 
 
 def test_what_another_webhook_refuses_costs_nothing_after_expiry(tenant: Tenant) -> None:

@@ -102,8 +102,8 @@ class _HeldUp:
 
 
 class World:
-    def __init__(self, random: Random, *, cluster: str = "") -> None:
-        """The cups are in our own cluster, or in another one."""
+    def __init__(self, random: Random, *, cluster: str = "", whole: int = 0) -> None:
+        """The cups are in our own cluster, or in another one. Of a `whole`, the limit is a grant that is raised on demand."""
         self.random = random
         self.cluster = cluster
         self.server = Server(latency=lambda: random.choice((0.001, 0.01, 0.05, 0.7)) * random.random())
@@ -118,10 +118,15 @@ class World:
         self.granted = self.limit  # the most that may be used: lowered only once a lower limit is reached
         self.change = 0
         # Or backups, which would bring limits back; limits that move leave room to overshoot.
-        self.changes = not cluster and random.random() < 0.5
+        self.changes = not cluster and not whole and random.random() < 0.5
         self.excess = 0
         self.held = 0
-        self.server.put(LEDGERS, ledger(self.limit))
+        self.whole = whole
+        self.granting = asyncio.create_task(self.grant()) if whole else None
+        made = ledger(self.limit)
+        if whole:
+            made = replace(made, spec=replace(made.spec, grants={ACCOUNT.account: {ACCOUNT.resource: str(whole)}}))
+        self.server.put(LEDGERS, made)
         self.cups.back_up()
         self.old: dict[str, list[object]] = {name: [] for name in NAMES}
         self._uids = itertools.count(1)
@@ -225,7 +230,7 @@ class World:
         elif choice < 0.88:
             await self.spoil(name)
         elif choice < 0.95:
-            await (self.change_limit() if self.changes else self.restore())
+            await (self.change_limit() if self.changes else self.restore() if not self.whole else asyncio.sleep(0))
         elif choice < 0.97:
             await self.stop_serving(self.random.choice((CUPS, LEDGERS)))
         else:
@@ -251,6 +256,17 @@ class World:
         if live is not None:
             metadata = replace(live.metadata, annotations=annotations)
             self.old[name].append(self.cups.put(CUPS, replace(live, metadata=metadata)))
+
+    async def grant(self) -> None:
+        """A master that sees now and then what is wanted, and raises the limit by a part of it."""
+        while True:
+            await asyncio.sleep(self.random.choice((0.1, 1.0, EXPIRY)) * self.random.random())
+            found = self.server.ledger().status.demand.get(ACCOUNT.account, {}).get(ACCOUNT.resource)
+            if found is not None and int(found.limit) > self.limit:
+                self.change += 1
+                self.limit = self.granted = self.random.randint(self.limit + 1, int(found.limit))
+                with suppress(Retryable):
+                    await set_limits(self.server, LEDGER, {ACCOUNT: Quantity.of(self.limit)}, number=self.change)
 
     async def change_limit(self) -> None:
         """As one who grants does it: a raise counts from its decision on, a lower limit once it is reached; whoever carries a
@@ -292,17 +308,19 @@ class World:
         self.server.watch_lag = self.cups.watch_lag = lambda: 0.01
         for name in NAMES:
             self._annotate(name, {})  # a backup may have brought an unreadable one back
-        await asyncio.sleep(60)
+        await asyncio.sleep(150 if self.whole else 60)
         for process in self.processes:
             await process.die()
+        if self.granting is not None:
+            self.granting.cancel()
 
 
 def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def live_through(seed: int, *, steps: int = 60, cluster: str = "") -> World:
-    world = World(Random(seed), cluster=cluster)
+async def live_through(seed: int, *, steps: int = 60, cluster: str = "", whole: int = 0) -> World:
+    world = World(Random(seed), cluster=cluster, whole=whole)
     await world.walk(steps)
     await world.rest()
     return world
@@ -336,6 +354,15 @@ def test_a_ledger_that_holds_few_attempts_is_never_given_more_and_is_exact_at_re
 @given(seed=st.integers(0, 2**32 - 1))
 def test_another_cluster_that_is_restored_from_backups_is_counted_as_it_is(seed: int) -> None:
     check_promise(in_virtual_time(live_through(seed, cluster="east")))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), whole=st.integers(9, 20))
+def test_a_grant_that_is_raised_on_demand_is_never_passed_nor_wanted_beyond_the_whole(seed: int, whole: int) -> None:
+    world = in_virtual_time(live_through(seed, whole=whole))
+    check_promise(world)
+    assert world.limit <= whole
+    assert not world.server.ledger().status.demand, "at rest nobody wants anything"
 
 
 def begins_no_new_epoch(patch: pytest.MonkeyPatch) -> None:

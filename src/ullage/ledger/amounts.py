@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ullage.errors import BadInput
@@ -26,6 +27,15 @@ class Cell(NamedTuple):
 
 
 Limits = Mapping[Cell, Quantity]  # a cell that is absent has no limit; zero allows nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The limit of a grant with which everything would fit; when that was first asked for, and when last (`demand.py`)."""
+
+    limit: Quantity
+    since: datetime
+    asked: datetime
 
 
 class BadAmount(BadInput, ValueError):

@@ -111,6 +111,7 @@ def emptied(book: Book, sources: Set[str], now: datetime) -> Book:
         since=anew.since,
         exact_from=unknown_positions(book),
         epochs=anew.epochs,
+        grants=book.grants,
     )
 
 

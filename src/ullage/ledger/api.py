@@ -45,6 +45,10 @@ class LedgerSpec(Value):
     """The most that may be used, by account and resource: `snapshots/namespace: {storage: 100Gi}`. Amounts are quantities:
     bytes for storage and memory, cores for cpu, pieces for everything else. A resource that is absent has no limit, 0 allows
     none. A limit below what is used now is kept, takes nothing away, and refuses growth."""
+    grants: Annotated[_Limits, _MANY] = _NONE
+    """Which of the limits are grants, by account and resource, with the whole that each is part of: `machines: {cpu: "100"}`.
+    Whoever gives them away may raise them up to that. So what does not fit into one is asked for (`status.demand`) and waited
+    for as long as the request lasts, where any other limit refuses at once. They change with the limits."""
     change: Annotated[int, _mark(minimum=0)] = 0
     """The number of the change that set the limits. It rises with each, so that nobody who was held up brings old ones back."""
 
@@ -74,6 +78,17 @@ class Fullest(Value):
     """What is used and reserved, in percent of the limit."""
     reserved: str = ""
     """What was admitted and is not counted yet, rounded up."""
+
+
+class Demand(Value):
+    """How much of a grant would do for everything that was asked for."""
+
+    limit: Annotated[str, _AMOUNT]
+    """The limit with which it would fit, the whole at most."""
+    since: Annotated[str, _TIME]
+    """When it was first asked for."""
+    asked: Annotated[str, _TIME]
+    """When it was last asked for, give or take some seconds. What nobody asks for any more goes after a minute."""
 
 
 class LedgerStatus(Value):
@@ -107,6 +122,8 @@ class LedgerStatus(Value):
     that epoch."""
     restored: Annotated[tuple[str, ...], ATOMIC] = ()
     """The kinds whose API server was found to be restored from a backup, until their counts are exact again."""
+    demand: Annotated[Mapping[str, Mapping[str, Demand]], _WHOLE] = {}
+    """What is wanted of the grants, by account and resource, while their limits are lower than that. It promises nothing."""
     fullest: Fullest = Fullest()
     """The limit that is closest to being reached: what `kubectl get` shows."""
     summary: Annotated[tuple[str, ...], ATOMIC] = ()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from ullage.ledger.amounts import NOTHING, Limits, Takings, refuse_negative, total
+from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, Wanted, refuse_negative, total
 from ullage.ledger.keys import cluster_of
 from ullage.quantity import Quantity
 
@@ -103,6 +103,8 @@ class Book:
     since: datetime | None  # when the latest of them was; None for a ledger that nobody has written yet
     exact_from: Mapping[str, int]  # by source: the position from which a count is exact, where that is known
     epochs: Epochs
+    grants: Limits  # of limits that are grants, the whole that each is part of
+    demand: Mapping[Cell, Wanted]
     used: Takings = field(compare=False, repr=False)
     reserved: Takings = field(compare=False, repr=False)
     held: int = field(compare=False, repr=False)  # attempts
@@ -120,6 +122,8 @@ class Book:
         since: datetime | None = None,
         exact_from: Mapping[str, int] | None = None,
         epochs: Epochs | None = None,
+        grants: Limits | None = None,
+        demand: Mapping[Cell, Wanted] | None = None,
     ) -> Book:
         observed, pending = observed or {}, pending or {}
         refuse_negative(limits)
@@ -132,6 +136,8 @@ class Book:
             since=since,
             exact_from=exact_from or {},
             epochs=epochs or Epochs(),
+            grants=grants or {},
+            demand=demand or {},
             used=total(one.sums for one in observed.values()),
             reserved=total(cost(slot) for slot in pending.values()),
             held=sum(len(slot.attempts) for slot in pending.values()),

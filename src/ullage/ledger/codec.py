@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 from ullage.errors import Terminal
 from ullage.kube.objects import Conditions, set_condition
 from ullage.ledger.accounts import passed
-from ullage.ledger.amounts import Cell, parse_limits, spell
-from ullage.ledger.api import Count, Fullest, Ledger, LedgerStatus
+from ullage.ledger.amounts import Cell, Wanted, parse_amount, parse_limits, spell
+from ullage.ledger.api import Count, Demand, Fullest, Ledger, LedgerStatus
 from ullage.ledger.book import Book, Epochs, Observed, with_limits
+from ullage.ledger.demand import without_met
 from ullage.ledger.packing import pending, sums
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.packing.sums import Sums
@@ -50,10 +51,32 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
             since=_moment(status.since),
             exact_from=status.exact_from,
             epochs=Epochs(last=status.epoch, begun=status.epochs, restored=frozenset(status.restored)),
+            grants=parse_limits(ledger.spec.grants, field="spec.grants"),
+            demand=_demand(status),
         )
-        return with_limits(book, book.limits, now)
+        return without_met(with_limits(book, book.limits, now))
     except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
         raise LedgerError(f"ledger {name}: {error}") from error
+
+
+def _demand(status: LedgerStatus) -> dict[Cell, Wanted]:
+    return {
+        Cell(account, resource): Wanted(
+            parse_amount(one.limit, field=f"status.demand.{account}.{resource}.limit"),
+            datetime.fromisoformat(one.since),
+            datetime.fromisoformat(one.asked),
+        )
+        for account, resources in status.demand.items()
+        for resource, one in resources.items()
+    }
+
+
+def _written_demand(book: Book) -> dict[str, dict[str, Demand]]:
+    made: dict[str, dict[str, Demand]] = {}
+    for cell, one in sorted(book.demand.items()):
+        said = Demand(limit=str(one.limit), since=timestamp(one.since), asked=timestamp(one.asked))
+        made.setdefault(cell.account, {})[cell.resource] = said
+    return made
 
 
 def _sums(ledger: Ledger) -> Sums:
@@ -88,6 +111,7 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
         epoch=book.epochs.last,
         epochs=dict(sorted(book.epochs.begun.items())),
         restored=still_restored(book),
+        demand=_written_demand(book),
         fullest=fullest(book),
         summary=summary(book, ledger.metadata.name),
         conditions=_conditions(
@@ -107,7 +131,7 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
-    rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary)
+    rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary, status.demand)
     return status.sums, status.change, status.pending, status.epoch, status.restored, *rest
 
 

@@ -19,24 +19,37 @@ NO_MANAGED_FIELDS: Final[Mapping[str, Any]] = {"managedFields": [{}]}
 applies. Only Ullage writes ledgers, and to keep the record costs nearly half of each write."""
 
 
-def limits_patch(seen: LedgerSpec, wanted: Limits, *, number: int, about: str = "") -> Json:
+def limits_patch(seen: LedgerSpec, wanted: Limits, *, number: int, about: str = "", grants: Limits | None = None) -> Json:
     """The merge patch that turns the limits that were seen into the wanted ones, as the change with this number.
 
     `about` is an account: others than it and those under it (`snapshots`: `snapshots/vm/db`) keep the limits that they have.
+    `grants` says which of the limits are grants, and of what whole; without it that stays as it is.
     """
+    spec: Json = {"change": number, "limits": _patched(seen.limits, wanted, about=about)}
+    if grants is not None:
+        spec["grants"] = _patched(seen.grants, grants, about=about)
+    return {"metadata": NO_MANAGED_FIELDS, "spec": spec}
+
+
+def _patched(seen: Mapping[str, Mapping[str, str]], wanted: Limits, *, about: str) -> Json:
     new = write_limits(wanted_within(wanted, about=about))
-    limits: Json = {}
-    for account, old in seen.limits.items():
+    made: Json = {}
+    for account, old in seen.items():
         if is_about(account, about):
-            limits[account] = {resource: None for resource in old if resource not in new[account]} if account in new else None
+            made[account] = {resource: None for resource in old if resource not in new[account]} if account in new else None
     for account, amounts in new.items():
-        limits[account] = {**(limits.get(account) or {}), **amounts}
-    return {"metadata": NO_MANAGED_FIELDS, "spec": {"change": number, "limits": limits}}
+        made[account] = {**(made.get(account) or {}), **amounts}
+    return made
 
 
-def has_limits(spec: LedgerSpec, wanted: Limits, *, about: str = "") -> bool:
+def has_limits(spec: LedgerSpec, wanted: Limits, *, about: str = "", grants: Limits | None = None) -> bool:
     """Whether the limits are the wanted ones already."""
-    there = parse_limits(spec.limits, field="spec.limits")
+    if not _has(parse_limits(spec.limits, field="spec.limits"), wanted, about=about):
+        return False
+    return grants is None or _has(parse_limits(spec.grants, field="spec.grants"), grants, about=about)
+
+
+def _has(there: Limits, wanted: Limits, *, about: str) -> bool:
     return {cell: limit for cell, limit in there.items() if is_about(cell.account, about)} == dict(wanted)
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 from ullage.ledger.accounts import Account
 from ullage.ledger.amounts import spell
 from ullage.ledger.book import Crowd, Over, Refusal
 from ullage.quantity import Quantity
 from ullage.times import timestamp
 
+MORE: Final = {
+    "": "",
+    "asked": ". More was asked for, and has not been granted in time: try again in a moment",
+    "possible": ". More may be granted: it is asked for when this is tried without dry run",
+}
 
-def refusal_text(refusal: Refusal, *, next_step: str = "") -> str:
-    """One line, since it is shown behind an error of kubectl and in Events. `next_step` is a command, or says what to do."""
-    said = "; ".join(over_text(one) for one in refusal.over)
+
+def refusal_text(refusal: Refusal, *, next_step: str = "", more: Literal["", "asked", "possible"] = "") -> str:
+    """One line, since it is shown behind an error of kubectl and in Events. `next_step` is a command, or says what to do.
+    `more` is about limits that are grants."""
+    said = "; ".join(over_text(one) for one in refusal.over) + MORE[more]
     return f"does not fit: {said}. Next: {next_step}" if next_step else f"does not fit: {said}"
 
 

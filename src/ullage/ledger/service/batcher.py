@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final, Protocol
 
 from ullage.clock import Clock
@@ -19,18 +21,19 @@ from ullage.errors import Retryable
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
-from ullage.kube.kinds import Kind, Meta
+from ullage.kube.kinds import Kind
 from ullage.ledger.anew import with_lost_bookings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.answers import Answers
-from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in
+from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in, with_wanted
 from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.line import LOOK, Ask, Line, Pace
 from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
-from ullage.ledger.service.writes import Draft, draft, write
+from ullage.ledger.service.writes import Draft, StatusApi, draft, write
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class Settings:
     pause: float = 0.010  # between two batches; where other processes write too, also twice as long as the last write took
     batch: int = 500  # decisions in one write
     call: float = 5.0  # after which a call to the API counts as lost
+    margin: float = 0.5  # before its deadline, when whoever waits for room is answered
 
     def __post_init__(self) -> None:
         if self.expiry <= self.request_timeout:
@@ -62,12 +66,10 @@ class Stopping(Retryable):
     """Whoever is in line when the process ends. Nothing was admitted."""
 
 
-class LedgerApi(Protocol):
+class LedgerApi(StatusApi, Protocol):
     """What is needed of a `kube.Client`."""
 
     async def find(self, kind: Kind[Ledger], name: str, namespace: str = "") -> Ledger | None: ...
-
-    async def put_status(self, kind: Kind[Ledger], metadata: Meta, body: bytes) -> Meta: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +83,6 @@ class Surroundings:
     metrics: Metrics
     jitter: Callable[[], float]
     ledgers: Cache[Ledger] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ask:
-    charge: Charge
-    tick: int  # arrivals and calls are counted together: a state with a higher tick is later than the arrival
-    answer: asyncio.Future[Said]
 
 
 _Sessions = tuple[tuple[object, int], ...]
@@ -111,7 +106,10 @@ class Batcher:
         self.name = name
         self._around = around
         self._settings = around.settings
-        self._asks: list[Ask] = []
+        self._line = Line(around.clock)
+        self._pace = Pace(around.clock)
+        self._demand_at = math.inf  # when a demand is to be written that was held back
+        self._tried: _Copy | None = None  # the state on which those who wait were last refused
         self._ticks = itertools.count(1)
         self._copy: _Copy | None = None  # None: to be read
         self._free_at = 0.0  # when the next call may begin
@@ -140,13 +138,17 @@ class Batcher:
         """Why there is no answer yet, if the API is to blame."""
         return self._trouble
 
-    def ask(self, charge: Charge) -> asyncio.Future[Said]:
-        """Gets in line. Whoever gives up cancels the future."""
-        ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future())
-        self._asks.append(ask)
+    def ask(self, charge: Charge, *, until: float = -math.inf) -> asyncio.Future[Said]:
+        """Gets in line; where more may be granted, waits there until a moment. Whoever gives up cancels the future."""
+        ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future(), until)
+        self._line.add(ask)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"ledger {self.name}")
         return ask.answer
+
+    def wake(self) -> None:
+        """A watch has told of the ledger."""
+        self._line.wake()
 
     async def close(self) -> None:
         tasks = [task for task in (self._task, self._looking) if task is not None]
@@ -154,21 +156,26 @@ class Batcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._answers.give_now()
-        for ask in self._line():
+        for ask in self._line.asks():
             ask.answer.set_exception(Stopping(f"ledger {self.name}: this process stops; ask another"))
 
     async def _run(self) -> None:
         try:
-            while self._line():
+            while self._line.asks():
+                await self._until_due()
                 await asyncio.sleep(max(0.0, self._free_at - self._around.clock.monotonic()))
-                if asks := self._line()[: self._settings.batch]:
+                if asks := self._line.next(self._settings.batch):
                     await self._attempt(asks)
         finally:
             self._task = None
 
-    def _line(self) -> list[Ask]:
-        self._asks = [ask for ask in self._asks if not ask.answer.done()]
-        return self._asks
+    async def _until_due(self) -> None:
+        """While all wait for room, nothing is done until the ledger has changed. Without a watch it is read now and then."""
+        clock, ledgers = self._around.clock, self._around.ledgers
+        look_at = math.inf if ledgers is not None and not ledgers.doubtful else clock.monotonic() + LOOK
+        await self._line.until_due(lambda: self._latest() is not self._tried, min(look_at, self._demand_at))
+        if clock.monotonic() >= look_at:
+            self._copy = None
 
     async def _attempt(self, asks: Sequence[Ask]) -> None:
         try:
@@ -246,26 +253,41 @@ class Batcher:
         now = self._around.clock.now()
         sources = self._around.sources.of(self.name, counted=known.observed)
         folded = folded_from(known, self.name, sources=sources, live=self._sightings.live)
-        charges, room = [ask.charge for ask in asks], len(asks)
-        decided, verdicts = decide(folded, charges, now, room=room)
+        self._pace.see(known.demand)
+        room = len(asks)
+        decided, verdicts = self._tested(folded, asks, now, room=room, changed=copy.changed)
         wanted = self._draft(ledger, decided) if decided is not folded or copy.changed else None
         while wanted is not None and wanted.too_large and room:
             room //= 2  # the others are told to come again
-            decided, verdicts = decide(folded, charges, now, room=room)
+            decided, verdicts = self._tested(folded, asks, now, room=room, changed=copy.changed)
             wanted = self._draft(ledger, decided) if decided is not folded or copy.changed else None
         answers = list(zip(asks, verdicts, strict=True))
         if wanted is not None:
             if await self._write(wanted, decided, size=len(asks)):
                 # Accepted, so the state that all was decided on was still the latest: refusals are as good as bookings.
                 self._settle(answers, over=self._settings.pause)
+                if decided.demand != folded.demand:
+                    self._pace.wrote(decided.demand)
+                self._tried = self._copy
             else:
                 self._copy = replace(copy, beaten=True)
             return
-        settled = [(ask, verdict) for ask, verdict in answers if _is_sure(ask, verdict, copy)]
+        settled = [(ask, verdict) for ask, verdict in answers if ask.refused is not None or _is_sure(ask, verdict, copy)]
         self._settle(settled)
+        self._tried = copy
         if len(settled) < len(answers):
             self._copy = None
         self._rest(self._settings.pause)
+
+    def _tested(self, folded: Book, asks: Sequence[Ask], now: datetime, *, room: int, changed: bool) -> tuple[Book, list[Said]]:
+        """What is booked and what is said. A demand alone is written now and then only; until that it is held back."""
+        charges = [ask.charge for ask in asks]
+        decided, verdicts = decide(folded, charges, now, room=room)
+        asking, verdicts = with_wanted(decided, charges, verdicts, now, renewed=self._pace.is_old)
+        alone = decided is folded and not changed
+        held_back = asking is not decided and alone and self._around.clock.monotonic() < self._pace.free_at
+        self._demand_at = self._pace.free_at if held_back else math.inf
+        return (decided if held_back else asking), verdicts
 
     def _draft(self, ledger: Ledger, decided: Book) -> Draft:
         around = self._around
@@ -300,11 +322,9 @@ class Batcher:
         return True
 
     def _settle(self, answers: Sequence[tuple[Ask, Said]], *, over: float = 0.0) -> None:
-        """Those who have an answer are in line no more, though it may be on its way for so many seconds."""
+        """They may be on their way for so many seconds. Who is to wait for room has none yet."""
         self._failures = 0
-        settled = {ask for ask, _ in answers}
-        self._asks = [ask for ask in self._asks if ask not in settled]
-        self._answers.give([(ask.answer, verdict) for ask, verdict in answers], over=over)
+        self._answers.give(self._line.settled(answers), over=over)
 
     def _rest(self, seconds: float) -> None:
         self._free_at = self._around.clock.monotonic() + seconds

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book
+from ullage.ledger.demand import may_be_granted, wanted_by, with_demand
 from ullage.ledger.fold import LiveReads, fold, without_lost
 from ullage.ledger.service.sources import Source
 
@@ -20,6 +21,7 @@ class Verdict:
     refusal: Refusal | None = None
     unlimited: bool = False
     existing: str = ""
+    more: Literal["", "asked", "possible"] = ""  # of a refusal: more was asked for, or would be, but for a dry run
 
     @property
     def allowed(self) -> bool:
@@ -70,3 +72,18 @@ def decide(known: Book, charges: Sequence[Charge], now: datetime, *, room: int =
         else:
             said.append(Verdict(refusal) if refusal else ALLOWED)
     return known, said
+
+
+def with_wanted(
+    known: Book, charges: Sequence[Charge], verdicts: Sequence[Said], now: datetime, *, renewed: bool
+) -> tuple[Book, list[Said]]:
+    """The book that says what would do for those who are refused for want of a grant, and verdicts that say so too; the very
+    same book where it says as much already. A dry run asks for nothing."""
+    said, wanting = list(verdicts), []
+    for place, (charge, one) in enumerate(zip(charges, verdicts, strict=True)):
+        if not isinstance(one, Verdict) or one.refusal is None or not may_be_granted(known, one.refusal):
+            continue
+        said[place] = replace(one, more="possible" if charge.dry_run else "asked")
+        if not charge.dry_run:
+            wanting.append(charge)
+    return (with_demand(known, wanted_by(known, wanting), now, renewed=renewed) if wanting else known), said

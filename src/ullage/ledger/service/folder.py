@@ -21,9 +21,11 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Requeue, own
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_true
+from ullage.ledger.amounts import Cell, Wanted
 from ullage.ledger.anew import with_lost_bookings, with_restored
 from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
+from ullage.ledger.demand import without_demand
 from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import cluster_of
 from ullage.ledger.metrics import Metrics
@@ -39,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 QUIET: Final = 1.0  # seconds without a booking, and between two folds of one ledger
 SHORTEST: Final = 0.001  # seconds that are worth a wait
+FORGOTTEN: Final = 60.0  # seconds after which a demand that nobody has renewed goes
 READY_LOOK: Final = 5.0  # how often a ledger that is not exact yet is looked at
 
 
@@ -176,6 +179,7 @@ class Folder:
             positions = {}
         else:
             track.remembered.see(ledger)
+        known = without_demand(known, track.forgotten(known.demand, self._clock.monotonic()))
         if behind:
             known, positions = with_restored(known, behind, now), {}
         if not newly_limited(ledger, known):
@@ -213,6 +217,8 @@ class Folder:
         clusters = {cluster_of(source) for source in (*status.observed, *status.exact_from)} - {""}
         if any(not self._sources.is_placed(cluster) for cluster in clusters):
             moments.append(READY_LOOK)
+        if status.demand:
+            moments.append(FORGOTTEN)
         if status.pending:
             expiry = track.expiry.next_due()
             moments.append(READY_LOOK if expiry is None else max(QUIET, expiry))
@@ -233,6 +239,8 @@ class _Track:
     since_seen_at: float = float("inf")
     asked_since: dict[str, float] = field(default_factory=dict)  # by source: since when all requests there are asked about
 
+    demand: dict[Cell, tuple[Wanted, float]] = field(default_factory=dict)  # as it was first seen, and when
+
     def note(self, ledger: Ledger, asked: Set[str], now: float) -> None:
         since = ledger.status.since
         if since != self.since:
@@ -244,6 +252,14 @@ class _Track:
         before requests of the source were asked about: on our own clock, from our first sight of that, so it does not matter
         what time it is elsewhere."""
         return bool(ledger.status.since) and now - max(self.since_seen_at, self.asked_since[source]) > timeout
+
+    def forgotten(self, demand: Mapping[Cell, Wanted], now: float) -> list[Cell]:
+        """The demands that nobody has asked for since we first saw them as they are: on our own clock."""
+        before, self.demand = self.demand, {}
+        for cell, one in demand.items():
+            known, first = before.get(cell, (one, now))
+            self.demand[cell] = one, first if known == one else now
+        return [cell for cell, (_, first) in self.demand.items() if now - first >= FORGOTTEN]
 
     def quiet_in(self, ledger: Ledger, now: float) -> float:
         """Seconds until a fold would be in nobody's way; 0 where it is now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ullage.errors import Retryable, Terminal
@@ -34,28 +35,37 @@ class LimitsApi(Protocol):
 
 
 async def set_limits(
-    api: LimitsApi, name: str, wanted: Limits, *, number: int = 0, about: str = "", namespace: str = NAMESPACE
+    api: LimitsApi,
+    name: str,
+    wanted: Limits,
+    *,
+    number: int = 0,
+    about: str = "",
+    grants: Limits | None = None,
+    namespace: str = NAMESPACE,
 ) -> Ledger:
     """Has a ledger hold these limits, and makes it if there is none. Whoever asks twice changes nothing the second time.
 
     Without a `number` it is the next one, so that of two who change limits at once the second looks again; `about` keeps
     everybody to accounts of their own (`limits.limits_patch`). With a number, that is the change that this is, whatever came
-    before it: raises `Outdated` where the ledger has a later one.
+    before it: raises `Outdated` where the ledger has a later one. `grants` says which of the limits may be raised on demand,
+    and up to what (`demand.py`).
 
     The limits hold from the write on; `limits.unreached` tells when nothing is past them any more.
     """
     wanted = wanted_within(wanted, about=about)
+    change = partial(_change, api, wanted=wanted, about=about, grants=grants)
     for _ in range(TRIES):
         seen = await api.find(LEDGERS, name, namespace)
         if seen is None:
             seen = await _create(api, name, namespace)
         if seen is None:
             continue
-        if has_limits(seen.spec, wanted, about=about) and number in (0, seen.spec.change):
+        if has_limits(seen.spec, wanted, about=about, grants=grants) and number in (0, seen.spec.change):
             return seen
         if number and seen.spec.change >= number:
             raise Outdated(f"ledger {name}: change {number} comes too late, it has change {seen.spec.change} already")
-        written = await _change(api, seen, wanted, number=number or seen.spec.change + 1, about=about)
+        written = await change(seen, number=number or seen.spec.change + 1)
         if written is not None:
             return written
     raise Interleaved(f"ledger {name}: others change its limits all the time, {TRIES} tries were in vain")
@@ -69,10 +79,12 @@ async def _create(api: LimitsApi, name: str, namespace: str) -> Ledger | None:
         return None
 
 
-async def _change(api: LimitsApi, seen: Ledger, wanted: Limits, *, number: int, about: str) -> Ledger | None:
+async def _change(
+    api: LimitsApi, seen: Ledger, *, wanted: Limits, number: int, about: str, grants: Limits | None
+) -> Ledger | None:
     """The ledger with the change, or None where another change or a deletion came first."""
     meta = seen.metadata
-    merge = limits_patch(seen.spec, wanted, number=number, about=about)
+    merge = limits_patch(seen.spec, wanted, number=number, about=about, grants=grants)
     try:
         written = await api.patch(LEDGERS, meta.name, meta.namespace, merge=merge)
     except NotFound:
@@ -82,7 +94,7 @@ async def _change(api: LimitsApi, seen: Ledger, wanted: Limits, *, number: int, 
         if now is not None and now.spec.change == seen.spec.change:
             raise  # not for its number
         return None
-    if not has_limits(written.spec, wanted, about=about):
+    if not has_limits(written.spec, wanted, about=about, grants=grants):
         # A merge patch removes what was seen to be there. What came since stays: a limit too many, never one too few.
         raise Interleaved(f"ledger {meta.name}: another change came before change {number}, and some of its limits stayed")
     return written

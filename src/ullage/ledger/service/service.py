@@ -76,8 +76,11 @@ class Service:
             ledgers.handle(self._see)
 
     def _see(self, old: Ledger | None, new: Ledger | None) -> None:
-        """All ledgers that have begun a new epoch are seen as soon as they are there: everything is listed anew once for all
-        of them, not for each when it is first asked."""
+        """Those who wait for room are told. All ledgers that have begun a new epoch are seen as soon as they are there:
+        everything is listed anew once for all of them, not for each when it is first asked."""
+        some = new if new is not None else old
+        if some is not None and (batcher := self._batchers.get(some.metadata.name)):
+            batcher.wake()
         if new is not None and (old is None or old.status.epochs != new.status.epochs):
             for name, epoch in new.status.epochs.items():
                 if source := self._around.sources.get(name):
@@ -96,6 +99,8 @@ class Service:
     async def decide(self, ledger: str, charge: Charge, *, deadline: float = math.inf) -> Verdict:
         """Whether a charge fits, booked if it does. `deadline` is on the monotonic clock of the service, like a Review's.
 
+        Where a limit is in the way that is a grant, more is asked for, and waited for until shortly before the deadline.
+
         Raises BudgetSpent at the deadline. What was booked by then stays booked until its expiry, and a retry under the same
         name does not pay for it again. Raises Crowded where too much is on its way already.
         """
@@ -105,6 +110,8 @@ class Service:
             verdict = ALLOWED if not grows(charge) else await self._answer(ledger, charge, deadline)
             if not verdict.allowed and await self._exists(charge, deadline):
                 verdict = replace(verdict, existing=charge.key)
+            elif verdict.more == "asked" and deadline < math.inf:
+                verdict = await self._answer(ledger, charge, deadline, until=deadline - self._around.settings.margin)
             result = "refused" if not verdict.allowed else "unlimited" if verdict.unlimited else "allowed"
             return verdict
         except Retryable:
@@ -117,12 +124,12 @@ class Service:
             self._metrics.decisions.labels(result).inc()
             self._metrics.decision_seconds.labels(result).observe(self._clock.monotonic() - began)
 
-    async def _answer(self, ledger: str, charge: Charge, deadline: float) -> Verdict:
+    async def _answer(self, ledger: str, charge: Charge, deadline: float, *, until: float = -math.inf) -> Verdict:
         batcher = self._batcher(ledger)
         budget = None if deadline == math.inf else max(0.0, deadline - self._clock.monotonic())
         try:
             async with asyncio.timeout(budget):
-                said = await batcher.ask(charge)
+                said = await batcher.ask(charge, until=until)
         except TimeoutError as error:
             why = f": {batcher.trouble}" if batcher.trouble else ", others are before you"
             raise BudgetSpent(f"ledger {ledger} gave no answer within {budget or 0.0:.1f} s{why}") from error
@@ -162,4 +169,4 @@ def decision(verdict: Verdict, *, next_step: str = "") -> Decision:
         return Decision.allow()
     if verdict.existing:
         return Decision.refuse(existing_text(verdict.existing), code=409, reason="AlreadyExists")
-    return Decision.refuse(refusal_text(verdict.refusal, next_step=next_step))
+    return Decision.refuse(refusal_text(verdict.refusal, next_step=next_step, more=verdict.more))
