@@ -119,6 +119,7 @@ AT_FIVE = {"change": 5, "limits": {"machines": {"cpu": "8"}, "cups": {"pieces": 
         pytest.param({"change": 6, "limits": {"machines": {"cpu": "4"}}}, id="a lower limit with the next number"),
         pytest.param({"change": 9, "limits": {"machines": None, "cups": {"pieces": None, "size": "2"}}}, id="limits that go"),
         pytest.param({"change": 6}, id="a number alone"),
+        pytest.param({"change": 6, "grants": {"machines": {"cpu": "100"}}}, id="a limit that becomes a grant"),
         pytest.param({}, id="nothing at all"),
         pytest.param(AT_FIVE, id="the same once more, as after an answer that was lost"),
     ],
@@ -141,6 +142,8 @@ def test_a_change_that_is_taken(served: Api, kubectl: Kubectl, change: Json) -> 
         pytest.param({"change": None}, "a change number that rises", id="a number taken back"),
         pytest.param({"change": 4}, "a change number that rises", id="an older number alone"),
         pytest.param({"change": -1, "limits": {}}, "spec.change", id="a negative number"),
+        pytest.param({"grants": {"machines": {"cpu": "9"}}}, "a change number that rises", id="a limit that becomes a grant"),
+        pytest.param({"change": 6, "grants": {"machines": {"cpu": "-9"}}}, "spec.grants.machines.cpu", id="a negative whole"),
         pytest.param(None, "the limits and their change number stay", id="nothing left"),
     ],
 )
@@ -371,3 +374,5 @@ def test_explain_says_which_units(served: Api, kubectl: Kubectl) -> None:
     said = " ".join(kubectl("explain", f"{ONE}.spec.limits").out.split())
     assert "bytes for storage and memory, cores for cpu, pieces for everything else" in said
     assert "absent has no limit, 0 allows none" in said
+    said = " ".join(kubectl("explain", f"{ONE}.spec.grants").out.split())
+    assert "waited for as long as the request lasts, where any other limit refuses at once" in said
