@@ -81,7 +81,9 @@ class SnapshotController:
     def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
         lookup = self._lookup
         sources: list[Source[Any, Key]] = [own(lookup.snapshots), engine_source(lookup), volume_source(lookup)]
-        return Controller("engine-snapshots", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
+        made = Controller("engine-snapshots", sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
+        self._purges.wake = made.queue.add
+        return made
 
     def _forget(self, old: Snapshot | None, new: Snapshot | None) -> None:
         if old is not None and new is None:
@@ -184,14 +186,20 @@ class SnapshotController:
         engine = self._engines.of(snapshot.spec.volume)
         try:
             found = await operations.remove(
-                engine, snapshot, purged_with=self._purged.get(uid), may_purge=lambda: self._purges.take(facts.engine)
+                engine,
+                snapshot,
+                purged_with=self._purged.get(uid),
+                may_purge=lambda: self._purges.take(facts.engine, key_of(snapshot)),
             )
         except (Retryable, Terminal) as error:
+            self._purges.give_back(facts.engine)
             self._purged.pop(uid, None)
             delay = self._attempts.failed(uid, REMOVING, now)
             await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
             return Requeue(delay)
         self._attempts.forget(uid)
+        if found.removal in (Removal.GONE, Removal.NOT_MERGED):
+            self._purges.give_back(facts.engine)
         return await self._removed(facts, found)
 
     async def _removed(self, facts: SnapshotFacts, found: operations.Removed) -> Requeue | None:
@@ -210,7 +218,7 @@ class SnapshotController:
                 status = statuses.logically_removed(snapshot, status, "ParentOfHead", now=self._clock.now())
             case Removal.NOT_MERGED:
                 status = statuses.logically_removed(snapshot, status, "NotMerged", now=self._clock.now())
-            case Removal.QUEUED:
+            case Removal.QUEUED if self._purges.waits_long(engine, key_of(snapshot)):
                 limit = self._settings.purges_per_node
                 status = statuses.queued(status, node=engine.spec.node_id, purges=limit)
             case _:

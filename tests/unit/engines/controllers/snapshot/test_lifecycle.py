@@ -519,3 +519,20 @@ async def test_of_a_node_only_so_many_volumes_purge_at_the_same_time_and_the_oth
             slow.let_end()
             await world.breath()
     assert slow.most == 2
+
+
+async def test_purges_that_end_at_once_hold_nobody_up() -> None:
+    """However seldom engines are polled."""
+    world = World(settings=Settings(interval=30.0, purges_per_node=2))
+    engines = [world.volume(f"vol-{number}") for number in range(10)]
+    names = [f"snap-{number}" for number in range(10)]
+    async with world.running():
+        for number, name in enumerate(names):
+            world.ask(name, f"vol-{number}")
+        await holds(lambda: all(map(world.ready, names)))
+        for engine in engines:
+            engine.take("next-" + engine.volume)
+        for name in names:
+            world.delete(name)
+        await holds(lambda: all(world.snapshot(name) is None for name in names))
+    assert all(engine.calls.count("purge") == 1 for engine in engines)
