@@ -10,11 +10,12 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, closing, descend
 
+_BATCH: Final = 10_000  # files
 _DEEP: Final = 16  # levels; what is deeper is moved to the top first, so that no way down is long
 
 
@@ -53,10 +54,12 @@ def _empty(top: int) -> None:
 
 def _unlink_files(here: int, *, device: int) -> list[str]:
     """The directories that are left."""
+    while _unlink_some(here):
+        pass
     directories = []
     with os.scandir(here) as entries:
-        for entry in list(entries):
-            if not entry.is_dir(follow_symlinks=False):
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):  # it came a moment ago
                 with suppress(FileNotFoundError):
                     os.unlink(entry.name, dir_fd=here)
                 continue
@@ -65,6 +68,16 @@ def _unlink_files(here: int, *, device: int) -> list[str]:
             _open_up(here, entry.name)
             directories.append(entry.name)
     return directories
+
+
+def _unlink_some(here: int) -> int:
+    """How many. A batch at a time: a directory may have millions, and one that is being read must not change."""
+    with os.scandir(here) as entries:
+        names = [entry.name for entry in islice((one for one in entries if not one.is_dir(follow_symlinks=False)), _BATCH)]
+    for name in names:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=here)
+    return len(names)
 
 
 def _lift(here: int, name: str, *, top: int, numbers: Iterator[int]) -> str:

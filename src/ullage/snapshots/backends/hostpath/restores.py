@@ -108,7 +108,7 @@ class Restores:
                 raise Impossible(f"volume {restoration.name}: there is no snapshot {printable(restoration.snapshot)}")
             _check_size(restoration, manifest)
             with closing(descend(theirs, (name, DATA))) as source, self.store.staged(root, restoration.name) as target:
-                copy_tree(source, target, clock=self._clock, stop=stop)
+                copy_tree(source, target, clock=self._clock, stop=stop, scratch=self.store.scratch(restoration.name))
                 made = os.fstat(target)
                 _write(root, restoration.name, Mark(snapshot=restoration.snapshot, device=made.st_dev, inode=made.st_ino))
                 self.store.publish(root, restoration.name)

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ullage.clock import Clock
 from ullage.errors import Impossible
@@ -62,31 +62,12 @@ class Stamp(NamedTuple):
         return stat.S_IFMT(self.mode)
 
 
-Tree = dict[str, Stamp]  # by path below the top (which is ""), directories before what is in them
+class Notes(Protocol):
+    """Where a walk writes down what it finds, directories before what is in them."""
 
+    def begin(self) -> None: ...
 
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """What a copy has too much, and what it lacks: the latter in the order of a Tree."""
-
-    gone: tuple[str, ...]
-    fresh: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.gone or self.fresh)
-
-
-def compare(has: Tree, found: Tree) -> Delta:
-    """What has to be done to a copy that `has` one tree for it to be the tree that was `found`.
-
-    The names of one file are fresh together: a copy of one of them alone would tear a hard link apart.
-    """
-    fresh = {path for path, stamp in found.items() if has.get(path) != stamp or stamp.ctime == NEVER}
-    torn = {found[path].identity for path in fresh if found[path].links > 1 and found[path].kind != stat.S_IFDIR}
-    if torn:
-        fresh.update(path for path, stamp in found.items() if stamp.identity in torn)
-    gone = (path for path, stamp in has.items() if path not in found or found[path].kind != stamp.kind)
-    return Delta(tuple(gone), tuple(path for path in found if path in fresh))
+    def note(self, path: str, stamp: Stamp) -> None: ...
 
 
 def settle(stamp: Stamp, *, clock: Clock, stop: Stop) -> bool:
@@ -99,19 +80,18 @@ def settle(stamp: Stamp, *, clock: Clock, stop: Stop) -> bool:
     return True
 
 
-def scan(top: int, *, clock: Clock, stop: Stop) -> Tree:
+def scan(top: int, notes: Notes, *, clock: Clock, stop: Stop) -> None:
     """Walks through a tree. What vanishes meanwhile is left out: the next walk sees that its directory has changed."""
-    tree: Tree = {}
+    notes.begin()
 
     def enter(path: str, directory: int) -> None:
-        tree[path] = _still(directory, clock=clock, stop=stop)
+        notes.note(path, _still(directory, clock=clock, stop=stop))
 
     for path, entry in _walk(top, enter=enter, stop=stop):
         try:
-            tree[path] = Stamp.of(entry.stat(follow_symlinks=False))
+            notes.note(path, Stamp.of(entry.stat(follow_symlinks=False)))
         except FileNotFoundError:
             continue
-    return tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

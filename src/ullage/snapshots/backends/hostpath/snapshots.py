@@ -102,7 +102,8 @@ class Snapshots:
         with opened(source_path) as source, self.store.staged(root, creation.name) as staging:
             os.mkdir(DATA, 0o700, dir_fd=staging)
             with closing(os.open(DATA, DIRECTORY, dir_fd=staging)) as target:
-                taken = copy_tree(source, target, clock=self._clock, stop=stop)
+                scratch = self.store.scratch(creation.name)
+                taken = copy_tree(source, target, clock=self._clock, stop=stop, scratch=scratch)
                 manifest = self._manifest(creation, taken, target=target, stop=stop)
             manifests.write(staging, manifest)
             self.store.publish(root, creation.name)
@@ -122,8 +123,8 @@ class Snapshots:
             entries=usage.entries,
             apparent=usage.apparent,
             allocated=usage.allocated,
-            skipped=len(taken.skipped),
-            skippedPaths=tuple(printable(path) for path in manifests.noted(taken.skipped)),
+            skipped=taken.skipped,
+            skippedPaths=tuple(printable(path) for path in manifests.noted(taken.skipped_paths)),
         )
 
     def _existing(self, root: int, creation: Creation) -> Manifest | None:

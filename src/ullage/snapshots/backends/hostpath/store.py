@@ -4,6 +4,7 @@
     .staging-NAME     in the making; renamed to NAME when everything is on the disk
     NAME              whole
     .deleting-NAME    was whole; removed piece by piece
+    .scratch-NAME     notes of whoever makes it, for a moment
 
 A process may be killed at any moment: what it leaves behind lies under the second or the fourth name, and is removed by the
 next call for the same name, or by `sweep`.
@@ -28,6 +29,7 @@ from ullage.snapshots.backends.hostpath.threads import Stop
 LOCKS: Final = ".locks"
 STAGING: Final = ".staging-"
 DELETING: Final = ".deleting-"
+SCRATCH: Final = ".scratch-"
 LOCK_SECONDS: Final = 30.0  # seconds to wait for another caller
 _POLL: Final = 0.05
 
@@ -41,6 +43,10 @@ class DirectoryStore:
 
     def path(self, name: str) -> Path:
         return self.root / name
+
+    def scratch(self, name: str) -> Path:
+        """For a file that nobody else needs while a name is worked on. Who makes it removes it."""
+        return self.root / f"{SCRATCH}{name}"
 
     def name_of(self, handle: str, *, what: str) -> str:
         """The name in a handle. Raises Impossible for one that we cannot have given."""
@@ -107,11 +113,13 @@ class DirectoryStore:
         """Removes what callers who were killed have left."""
         remove_tree(root, STAGING + name)
         remove_tree(root, DELETING + name)
+        with suppress(FileNotFoundError):
+            os.unlink(SCRATCH + name, dir_fd=root)
 
     def sweep(self, root: int, *, stop: Stop) -> None:
         """Removes what is left of anything that nobody works on now."""
-        unfinished = (name for name in os.listdir(self.root) if name.startswith((STAGING, DELETING)))
-        left = {name.removeprefix(STAGING).removeprefix(DELETING) for name in unfinished}
+        unfinished = (name for name in os.listdir(self.root) if name.startswith((STAGING, DELETING, SCRATCH)))
+        left = {name.removeprefix(STAGING).removeprefix(DELETING).removeprefix(SCRATCH) for name in unfinished}
         with suppress(FileNotFoundError):
             left.update(os.listdir(self.root / LOCKS))
         for name in sorted(filter(is_name, left)):

@@ -13,22 +13,26 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import stat
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import NotNow
 from ullage.snapshots.backends.hostpath import file_copy
 from ullage.snapshots.backends.hostpath.errors import naming, printable
-from ullage.snapshots.backends.hostpath.scan import NEVER, Delta, Stamp, Tree, compare, directory_at, scan
+from ullage.snapshots.backends.hostpath.scan import NEVER, Stamp, directory_at, scan
 from ullage.snapshots.backends.hostpath.threads import Stop
+from ullage.snapshots.backends.hostpath.tree_index import TreeIndex
 
 PASSES: Final = 5  # in which a tree is copied; then it does not hold still
 _PAUSE: Final = 0.05  # seconds after a pass that found changes; doubled each time
 _NAMED: Final = 3  # paths in a message
+_SKIPPED: Final = 1000  # paths of what was left out
 
 
 class TreeKeepsChanging(NotNow):
@@ -40,78 +44,80 @@ class CopyResult:
     """What came of it."""
 
     cut: datetime
-    skipped: tuple[str, ...]  # sockets and devices: they hold no data, and a device would be a way out of the volume
+    skipped: int  # sockets and devices: they hold no data, and a device would be a way out of the volume
+    skipped_paths: tuple[str, ...]  # the first of these
 
 
-def copy_tree(source: int, target: int, *, clock: Clock, stop: Stop) -> CopyResult:
-    """Copies what is in one directory to another, which is empty. It is on the disk afterwards."""
-    return _TreeCopy(source, target, clock=clock, stop=stop).take()
+def copy_tree(source: int, target: int, *, clock: Clock, stop: Stop, scratch: Path | None = None) -> CopyResult:
+    """Copies what is in one directory to another, which is empty. It is on the disk afterwards. `scratch` is a file
+    that is made and removed for notes about a tree that is too large for the memory."""
+    try:
+        with TreeIndex(scratch) as index:
+            return _TreeCopy(source, target, index=index, clock=clock, stop=stop).take()
+    except sqlite3.Error as error:  # of our own notes: no room for them, or none that can be read back
+        raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, f"notes of the copy: {error}") from error
 
 
 class _TreeCopy:
     """A copy in the making."""
 
-    def __init__(self, source: int, target: int, *, clock: Clock, stop: Stop) -> None:
+    def __init__(self, source: int, target: int, *, index: TreeIndex, clock: Clock, stop: Stop) -> None:
         self._source = source
         self._target = target
+        self._index = index
         self._clock = clock
         self._stop = stop
-        self._has: Tree = {}
-        self._attributes: dict[str, file_copy.Attributes] = {}  # of directories
+        self._attributes: dict[str, file_copy.Attributes] = {}  # of the directories that have some
 
     def take(self) -> CopyResult:
         turn = 0
         while True:
             cut = self._clock.now()
-            found = scan(self._source, clock=self._clock, stop=self._stop)
-            delta = compare(self._has, found)
-            if not delta:
-                return self._finish(cut, found)
+            scan(self._source, self._index, clock=self._clock, stop=self._stop)
+            if not self._index.compare():
+                return self._finish(cut)
             if turn == PASSES:
-                raise TreeKeepsChanging(_restless(delta, self._has))
+                raise TreeKeepsChanging(_restless(*self._index.restless(_NAMED)))
             if turn:
                 self._stop.pause(_PAUSE * 2**turn)
             file_copy.sync_filesystem(self._source)
             done, _ = self._stop.progress
-            self._stop.expect(done + sum(found[path].size for path in delta.fresh if found[path].kind == stat.S_IFREG))
-            self._remove(delta.gone)
-            self._copy(delta.fresh, found)
+            self._stop.expect(done + self._index.fresh_bytes())
+            self._remove()
+            self._copy()
             turn += 1
 
-    def _finish(self, cut: datetime, found: Tree) -> CopyResult:
+    def _finish(self, cut: datetime) -> CopyResult:
         """Directories come last: whatever is made in them changes their times, and may need a mode that theirs denies."""
-        for path in reversed(found):
-            if found[path].kind == stat.S_IFDIR:
-                with directory_at(self._target, path) as directory, naming(path):
-                    file_copy.apply_metadata(directory, found[path], attributes=self._attributes.get(path, {}))
+        for path, stamp in self._index.directories():
+            with directory_at(self._target, path) as directory, naming(path):
+                file_copy.apply_metadata(directory, stamp, attributes=self._attributes.get(path, {}))
         file_copy.sync_filesystem(self._target)
-        return CopyResult(cut, tuple(path for path, stamp in found.items() if _without_data(stamp)))
+        return CopyResult(cut, *self._index.without_data(_SKIPPED))
 
-    def _remove(self, gone: tuple[str, ...]) -> None:
-        for path in sorted(gone, reverse=True):  # what is in a directory before the directory
+    def _remove(self) -> None:
+        for path, kind in self._index.gone():  # what is in a directory before the directory
             parent, name = _split(path)
             with directory_at(self._target, parent) as directory, suppress(FileNotFoundError), naming(path):
-                if self._has[path].kind == stat.S_IFDIR:
+                if kind == stat.S_IFDIR:
                     os.rmdir(name, dir_fd=directory)
                 else:
                     os.unlink(name, dir_fd=directory)
-            del self._has[path]
+            self._index.drop(path)
 
-    def _copy(self, fresh: tuple[str, ...], found: Tree) -> None:
-        links: dict[tuple[int, int], tuple[str, Stamp]] = {}
+    def _copy(self) -> None:
+        self._index.forget_links()
         with _Pairs(self._source, self._target) as pairs:
-            for path in fresh:
+            for path, found in self._index.fresh():
                 self._stop.check()
                 with naming(path):
-                    stamp = self._copy_one(path, found[path], pairs=pairs, links=links)
+                    stamp = self._copy_one(path, found, pairs=pairs)
                 if stamp is not None:
-                    self._has[path] = stamp
-                elif path in self._has:  # it may still be in the copy, so it is not forgotten
-                    self._has[path] = self._has[path]._replace(ctime=NEVER)
+                    self._index.hold(path, stamp)
+                else:
+                    self._index.doubt(path)
 
-    def _copy_one(
-        self, path: str, stamp: Stamp, *, pairs: _Pairs, links: dict[tuple[int, int], tuple[str, Stamp]]
-    ) -> Stamp | None:
+    def _copy_one(self, path: str, stamp: Stamp, *, pairs: _Pairs) -> Stamp | None:
         """What the copy is like now; None where it is not to be had: the next pass sees to it."""
         if stamp.kind == stat.S_IFDIR:
             return stamp if self._copy_directory(path) else None
@@ -122,8 +128,8 @@ class _TreeCopy:
         if pair is None:
             return None
         source, target = pair
-        if stamp.links > 1 and stamp.identity in links:
-            first, copied = links[stamp.identity]
+        if stamp.links > 1 and (known := self._index.linked(stamp.identity)):
+            first, copied = known
             _link(self._target, first, target, name)
             return copied
         if stamp.kind == stat.S_IFREG:
@@ -134,14 +140,17 @@ class _TreeCopy:
             return result
         if stamp.links == 1 or result.identity != stamp.identity:  # it has come to be one of several names since the walk
             return result._replace(ctime=NEVER)  # the next pass makes all of them, as one file
-        links[stamp.identity] = path, result
+        self._index.link(stamp.identity, path, result)
         return result
 
     def _copy_directory(self, path: str) -> bool:
         """It stays ours alone, and without attributes that what is made in it would inherit, until it is finished."""
         try:
             with directory_at(self._source, path) as theirs:
-                self._attributes[path] = file_copy.read_attributes(theirs)
+                if attributes := file_copy.read_attributes(theirs):
+                    self._attributes[path] = attributes
+                else:
+                    self._attributes.pop(path, None)
             if path:
                 parent, name = _split(path)
                 with directory_at(self._target, parent) as ours, suppress(FileExistsError):
@@ -214,10 +223,7 @@ def _without_data(stamp: Stamp) -> bool:
     return stamp.kind in (stat.S_IFSOCK, stat.S_IFBLK, stat.S_IFCHR)
 
 
-def _restless(delta: Delta, has: Tree) -> str:
-    """Files say more than the directories that changed with them."""
-    changed = [*delta.fresh, *delta.gone]
-    files = [path for path in changed if path not in has or has[path].kind != stat.S_IFDIR] or changed
-    named = ", ".join(printable(path) or "the top directory" for path in sorted(files)[:_NAMED])
-    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+def _restless(count: int, first: list[str]) -> str:
+    named = ", ".join(printable(path) or "the top directory" for path in first)
+    more = f" and {count - _NAMED} more" if count > _NAMED else ""
     return f"kept changing while it was copied, {PASSES} times: {named}{more}; stop or freeze what writes there for a moment"

@@ -178,7 +178,7 @@ async def until_told(ask: Callable[[], object], text: str) -> None:
 async def test_a_snapshot_and_a_restore_tell_their_bytes_and_end(
     backend: HostPathBackend, disk: SlowDisk, tmp_path: Path
 ) -> None:
-    creation = Creation(name="snapshot-1", volume=VolumeHandle(handle=str(tmp_path / "volumes" / "v")), owner="team")
+    creation = Creation(name="snapshot-1", volume=VolumeHandle(handle=str(tmp_path / "volumes" / "v"), node="n"), owner="team")
     await until_told(lambda: backend.create(creation), "copied 512Ki of 1Mi")
     disk.gate.set()
     await done(lambda: backend.create(creation))
@@ -192,7 +192,7 @@ async def test_a_snapshot_and_a_restore_tell_their_bytes_and_end(
 
 
 async def test_a_copy_that_is_given_up_is_called_off_at_once(backend: HostPathBackend, disk: SlowDisk, tmp_path: Path) -> None:
-    creation = Creation(name="snapshot-1", volume=VolumeHandle(handle=str(tmp_path / "volumes" / "v")), owner="team")
+    creation = Creation(name="snapshot-1", volume=VolumeHandle(handle=str(tmp_path / "volumes" / "v"), node="n"), owner="team")
     await until_told(lambda: backend.create(creation), "copied 512Ki of 1Mi")
     await backend.undo(creation)
     assert [one.name for one in (tmp_path / "snapshots").iterdir() if one.name != ".locks"] == []
