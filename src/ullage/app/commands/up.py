@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Annotated, Final
 
 import typer
 
 from ullage.app import drivers
 from ullage.app.commands import options
 from ullage.app.composition import Composition
+from ullage.errors import Terminal
 
 HELP = """Serve a Kubernetes API on this machine, in the foreground.
 
@@ -18,6 +21,29 @@ of a kubeconfig and a kubectl command to try, and keeps them running until Ctrl-
 
 What was written survives a restart, a crash and a loss of power, unless you asked for --ephemeral.
 """
+
+
+# What the extra `standalone` brings: the module, and the distribution that has it.
+STANDALONE: Final = {
+    "cel_expr_python": "cel-expr-python",
+    "jwt": "PyJWT",
+    "kubernetes_validate": "kubernetes-validate",
+    "re2": "google-re2",
+}
+
+
+class NotStandalone(Terminal):
+    """The package was installed without what the embedded API server needs."""
+
+
+def require_standalone(found: Callable[[str], object] = find_spec) -> None:
+    """Before anything is touched: a child that cannot be imported would only die again and again."""
+    missing = [name for module, name in STANDALONE.items() if found(module) is None]
+    if missing:
+        raise NotStandalone(
+            f"`ullage up` needs the embedded API server, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
+            "not installed: pip install 'ullage[standalone]' brings all that it needs"
+        )
 
 
 def up(
@@ -47,6 +73,7 @@ def up(
 ) -> None:
     import os
 
+    require_standalone()
     from ullage import logs
     from ullage.app.up.components import system
     from ullage.standalone.up import run, settings
