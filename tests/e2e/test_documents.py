@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +106,7 @@ class Terminal:
             stderr=subprocess.STDOUT,
             cwd=ROOT,
             env=self.env,
+            start_new_session=True,
         )
 
     def paste(self, text: str) -> str:
@@ -145,12 +146,14 @@ class Terminal:
         raise AssertionError("\n".join(lines))
 
     def close(self) -> None:
+        """Whatever a block has started goes with its shell: one that hangs would keep the pipe open."""
         for process in self._others:
             process.send_signal(signal.SIGINT)
-        for process in (*self._others, self._shell):
+        with suppress(ProcessLookupError):
+            os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.communicate()
+        for process in self._others:
             try:
-                if process is self._shell:
-                    process.kill()
                 process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
                 process.kill()
