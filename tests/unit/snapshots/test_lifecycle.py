@@ -650,6 +650,33 @@ async def test_a_snapshot_that_another_lets_go_while_it_is_taken_leaves_nothing(
     assert cluster.driver.names == {}
 
 
+async def test_a_mark_that_another_snapshotter_wipes_off_is_not_what_data_leaks_for() -> None:
+    """It says on a record that the snapshot goes, with all annotations as it has seen them, while the driver is at work."""
+    cluster = Cluster(GA)
+    cluster.driver.gate.clear()
+    cluster.ask()
+    async with cluster.running():
+        await cluster.api.until(lambda: bool(cluster.api.bodies(GA.records)))
+        cluster.delete()
+        name = cluster.api.bodies(GA.records)[0]["metadata"]["name"]
+        seen = {"ullage.io/creating": None, "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}
+        cluster.api.edit(GA.records, name, merge={"metadata": {"annotations": seen}})
+        cluster.driver.gate.set()
+        await cluster.api.until(cluster.gone)
+    assert cluster.api.bodies(GA.records) == []
+    assert cluster.driver.names == {}
+
+
+async def test_an_undo_that_fails_does_not_take_the_mark_off() -> None:
+    cluster = Cluster(GA)
+    cluster.driver.names["shot-9"] = "snapshot-uid-snap"
+    failures = iter([NotNow("busy")])
+    cluster.driver.deleting = lambda: _raise_next(failures)
+    cluster.api.put(GA.records, made_late(GA, **{"ullage.io/creating": "true"}))
+    await cluster.live(lambda: not cluster.api.bodies(GA.records))
+    assert cluster.driver.names == {}
+
+
 @both
 async def test_a_record_with_data_stays_though_its_snapshot_is_gone(dialect: Dialect[Any, Any]) -> None:
     cluster = Cluster(dialect)

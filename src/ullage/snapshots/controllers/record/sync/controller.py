@@ -159,7 +159,7 @@ class RecordSyncer:
         except ApiError:
             raise  # says nothing of what the driver did: that is asked for again
         except (Retryable, Terminal) as error:
-            return await self._failed(lookup, key, error, _Failure(asked, facts))
+            return await self._failed(lookup, key, error, _Failure(asked, facts, undoing=decision.step is Step.ABANDON))
         self._attempts.forget(key)
         return again
 
@@ -312,7 +312,7 @@ class RecordSyncer:
         note = self._attempts.refused if isinstance(error, Terminal) else self._attempts.failed
         again = Requeue(note(key, failure.facts, self._clock.monotonic()))
         record = lookup.dialect.read_record(obj)
-        mark = mark_after(record, error, asked=failure.asked)
+        mark = mark_after(record, error, asked=failure.asked and not failure.undoing)
         if mark != record.meta.annotations.get(CREATING):
             obj = await self._mark(lookup, obj, mark)
         await self._write_state(lookup, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
@@ -344,3 +344,4 @@ class RecordSyncer:
 class _Failure:
     asked: bool  # the driver was: before that, an error says nothing of what it may have done earlier
     facts: tuple[object, ...]
+    undoing: bool = False  # what was begun may still be there, whatever the driver said

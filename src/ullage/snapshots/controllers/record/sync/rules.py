@@ -26,6 +26,7 @@ from ullage.snapshots.model import (
 )
 from ullage.snapshots.volume_queue import QueuePosition, may_proceed
 
+BEING_DELETED: Final = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
 POLL: Final = (0.5, 10.0)  # seconds between two looks at an upload: first and longest
 
 
@@ -77,7 +78,13 @@ def _going(facts: RecordFacts) -> Decision:
         return Decision(Step.RELEASE)
     if record.handle:
         return Decision(Step.DELETE)
-    return Decision(Step.UNDO if record.begun else Step.RELEASE)
+    return Decision(Step.UNDO if record.begun or _mark_may_be_lost(record) else Step.RELEASE)
+
+
+def _mark_may_be_lost(record: Record) -> bool:
+    """The GA snapshot-controller says on a record that its snapshot goes, and writes all annotations anew as it has seen them:
+    a mark that was written a moment before is gone then."""
+    return BEING_DELETED in record.meta.annotations
 
 
 def _standing(facts: RecordFacts) -> Decision:

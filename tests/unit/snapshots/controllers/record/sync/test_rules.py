@@ -19,6 +19,7 @@ UPLOADING = replace(DONE, ready=False)
 LOST = replace(DONE, ready=False, problem=Problem("SnapshotLost", "…"))
 GOING = {"deletion_timestamp": DELETED}
 THEIRS = {"snapshot.storage.kubernetes.io/volumesnapshot-being-created": "yes"}
+WIPED = {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}
 FAILED = State(problem=Problem("DriverRetrying", "…"))
 
 
@@ -73,6 +74,7 @@ DELETING: list[tuple[str, Record, dict[str, Any], Step]] = [
     ("data that another record names too is left", record(state=DONE, meta=GOING), {"shared": True}, Step.RELEASE),
     ("what may have been made is found out first", record(begun=True, meta=GOING | {"annotations": THEIRS}), {}, Step.UNDO),
     ("what was never begun just goes", record(meta=GOING), {}, Step.RELEASE),
+    ("where another may have wiped the mark off, it is found out", record(meta=GOING | WIPED), {}, Step.UNDO),
     ("an import goes with its data", record(imported="h-9", meta=GOING), {}, Step.DELETE),
 ]
 
