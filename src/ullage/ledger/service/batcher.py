@@ -30,6 +30,7 @@ from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.answers import Answers
 from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in, with_wanted
 from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.known import Known, Sessions
 from ullage.ledger.service.line import LOOK, Ask, Line, Pace
 from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
@@ -85,22 +86,6 @@ class Surroundings:
     ledgers: Cache[Ledger] | None = None
 
 
-_Sessions = tuple[tuple[object, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """The last known state. With `tick` 0 it may be of any age; `ledger` and `book` are None where there is no ledger. Of a
-    `beaten` one a write has shown that there is a newer one."""
-
-    ledger: Ledger | None
-    book: Book | None
-    tick: int
-    sessions: _Sessions = ()  # of our own cluster's sources, when it was read: after these a backup may have undone it
-    beaten: bool = False
-    changed: bool = False  # the book says something that the ledger does not, and that is to be written
-
-
 class Batcher:
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
@@ -109,9 +94,9 @@ class Batcher:
         self._line = Line(around.clock)
         self._pace = Pace(around.clock)
         self._demand_at = math.inf  # when a demand is to be written that was held back
-        self._tried: _Copy | None = None  # the state on which those who wait were last refused
+        self._tried = ""  # the version on which those who wait were last refused
         self._ticks = itertools.count(1)
-        self._copy: _Copy | None = None  # None: to be read
+        self._copy: Known | None = None  # None: to be read
         self._free_at = 0.0  # when the next call may begin
         self._failures = 0  # in a row
         self._conflicts = 0  # in a row
@@ -164,7 +149,8 @@ class Batcher:
             while self._line.asks():
                 await self._until_due()
                 await asyncio.sleep(max(0.0, self._free_at - self._around.clock.monotonic()))
-                if asks := self._line.next(self._settings.batch):
+                due = self._changed() or self._around.clock.monotonic() >= self._demand_at
+                if asks := self._line.next(self._settings.batch, waiting=due):
                     await self._attempt(asks)
         finally:
             self._task = None
@@ -173,7 +159,7 @@ class Batcher:
         """While all wait for room, nothing is done until the ledger has changed. Without a watch it is read now and then."""
         clock, ledgers = self._around.clock, self._around.ledgers
         look_at = math.inf if ledgers is not None and not ledgers.doubtful else clock.monotonic() + LOOK
-        await self._line.until_due(lambda: self._latest() is not self._tried, min(look_at, self._demand_at))
+        await self._line.until_due(self._changed, min(look_at, self._demand_at))
         if clock.monotonic() >= look_at:
             self._copy = None
 
@@ -205,7 +191,11 @@ class Batcher:
         else:
             await self._decide(asks, copy, ledger=copy.ledger, known=copy.book)
 
-    def _latest(self) -> _Copy | None:
+    def _changed(self) -> bool:
+        copy = self._latest()
+        return copy is None or not copy.version or copy.version != self._tried
+
+    def _latest(self) -> Known | None:
         """The last state, or a newer one that a watch brought; None where one has to be read."""
         copy, ledgers = self._copy, self._around.ledgers
         if copy is not None and copy.sessions != self._sessions():
@@ -218,10 +208,10 @@ class Batcher:
         if self._remembered.is_newer_than(found):
             return None
         self._alone_at = self._around.clock.monotonic() + OTHERS
-        self._copy = _Copy(found, book_of(found, now=self._around.clock.now()), 0, self._sessions())
+        self._copy = Known(found, book_of(found, now=self._around.clock.now()), 0, self._sessions())
         return self._copy
 
-    def _sessions(self) -> _Sessions:
+    def _sessions(self) -> Sessions:
         own, ledgers = sessions(self._around.sources.own), self._around.ledgers
         return own if ledgers is None else (*own, (ledgers, ledgers.session))
 
@@ -236,7 +226,7 @@ class Batcher:
         except NotFound as error:  # of the kind, or of a proxy: there may be a ledger all the same
             raise Unavailable(f"ledger {self.name}: whether there is one cannot be told: {error}") from error
         if found is None:
-            self._copy = _Copy(None, None, tick, sessions)
+            self._copy = Known(None, None, tick, sessions)
             return
         now = self._around.clock.now()
         known = book_of(found, now=now)
@@ -246,14 +236,15 @@ class Batcher:
             known = with_lost_bookings(known, self._around.sources.own, now, above=self._remembered.epoch)
         else:
             self._remembered.see(found)
-        self._copy = _Copy(found, known, tick, sessions, changed=restored)
+        self._copy = Known(found, known, tick, sessions, changed=restored)
         self._look(known, found)
 
-    async def _decide(self, asks: Sequence[Ask], copy: _Copy, *, ledger: Ledger, known: Book) -> None:
+    async def _decide(self, asks: Sequence[Ask], copy: Known, *, ledger: Ledger, known: Book) -> None:
         now = self._around.clock.now()
         sources = self._around.sources.of(self.name, counted=known.observed)
         folded = folded_from(known, self.name, sources=sources, live=self._sightings.live)
         self._pace.see(known.demand)
+        all_tried = set(self._line.waiting()) <= set(asks)
         room = len(asks)
         decided, verdicts = self._tested(folded, asks, now, room=room, changed=copy.changed)
         wanted = self._draft(ledger, decided) if decided is not folded or copy.changed else None
@@ -268,13 +259,13 @@ class Batcher:
                 self._settle(answers, over=self._settings.pause)
                 if decided.demand != folded.demand:
                     self._pace.wrote(decided.demand)
-                self._tried = self._copy
+                self._tried = self._copy.version if self._copy and all_tried else ""
             else:
                 self._copy = replace(copy, beaten=True)
             return
         settled = [(ask, verdict) for ask, verdict in answers if ask.refused is not None or _is_sure(ask, verdict, copy)]
         self._settle(settled)
-        self._tried = copy
+        self._tried = copy.version if all_tried else self._tried
         if len(settled) < len(answers):
             self._copy = None
         self._rest(self._settings.pause)
@@ -283,7 +274,9 @@ class Batcher:
         """What is booked and what is said. A demand alone is written now and then only; until that it is held back."""
         charges = [ask.charge for ask in asks]
         decided, verdicts = decide(folded, charges, now, room=room)
-        asking, verdicts = with_wanted(decided, charges, verdicts, now, renewed=self._pace.is_old)
+        tried = set(asks)
+        others = [ask.charge for ask in self._line.waiting() if ask not in tried]
+        asking, verdicts = with_wanted(decided, charges, verdicts, now, others=others, renewed=self._pace.is_old)
         alone = decided is folded and not changed
         held_back = asking is not decided and alone and self._around.clock.monotonic() < self._pace.free_at
         self._demand_at = self._pace.free_at if held_back else math.inf
@@ -313,7 +306,7 @@ class Batcher:
         took = around.clock.monotonic() - began
         self._conflicts = 0
         self._remembered.see(written)
-        self._copy = _Copy(written, decided, tick, sessions)
+        self._copy = Known(written, decided, tick, sessions)
         # Alone, no longer than needed: everybody waits meanwhile. Among others, long enough for them to get a turn.
         alone = around.clock.monotonic() > self._alone_at
         self._rest(settings.pause if alone else max(settings.pause, 2 * took))
@@ -342,7 +335,7 @@ class Batcher:
             logger.error("looking at attempts failed", extra={"ledger": self.name}, exc_info=error)
 
 
-def _is_sure(ask: Ask, verdict: Said, copy: _Copy) -> bool:
+def _is_sure(ask: Ask, verdict: Said, copy: Known) -> bool:
     """Whether an answer that nothing was written for may be given. "It does not fit", and whatever a dry run is told, is only
     said after a look that began after the question: a request is decided on the latest state, since it is written there."""
     return copy.tick > ask.tick or (verdict.allowed and not ask.charge.dry_run)

@@ -75,10 +75,16 @@ def decide(known: Book, charges: Sequence[Charge], now: datetime, *, room: int =
 
 
 def with_wanted(
-    known: Book, charges: Sequence[Charge], verdicts: Sequence[Said], now: datetime, *, renewed: bool
+    known: Book,
+    charges: Sequence[Charge],
+    verdicts: Sequence[Said],
+    now: datetime,
+    *,
+    others: Sequence[Charge] = (),
+    renewed: bool,
 ) -> tuple[Book, list[Said]]:
     """The book that says what would do for those who are refused for want of a grant, and verdicts that say so too; the very
-    same book where it says as much already. A dry run asks for nothing."""
+    same book where it says as much already. A dry run asks for nothing. `others` were refused before, and wait."""
     said, wanting = list(verdicts), []
     for place, (charge, one) in enumerate(zip(charges, verdicts, strict=True)):
         if not isinstance(one, Verdict) or one.refusal is None or not may_be_granted(known, one.refusal):
@@ -86,4 +92,6 @@ def with_wanted(
         said[place] = replace(one, more="possible" if charge.dry_run else "asked")
         if not charge.dry_run:
             wanting.append(charge)
-    return (with_demand(known, wanted_by(known, wanting), now, renewed=renewed) if wanting else known), said
+    if not wanting:
+        return known, said
+    return with_demand(known, wanted_by(known, [*others, *wanting]), now, renewed=renewed), said

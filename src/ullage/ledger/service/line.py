@@ -73,12 +73,16 @@ class Line:
         self._asks = [ask for ask in self._asks if ask not in given]
         return [(ask.answer, verdict) for ask, verdict in given.items()]
 
-    def next(self, most: int) -> list[Ask]:
-        """Who is decided now: those who wait, since they were first, and the next of the others."""
+    def waiting(self) -> list[Ask]:
+        return [ask for ask in self.asks() if ask.refused is not None]
+
+    def next(self, most: int, *, waiting: bool) -> list[Ask]:
+        """Who is decided now: the next of those who came, and before them those who wait, if anything has changed for them."""
         asks = self.asks()
-        fresh = [ask for ask in asks if ask.refused is None]
-        last = fresh[:most][-1:]
-        return [ask for ask in asks if ask.refused is not None or not last or ask.tick <= last[0].tick]
+        fresh = [ask for ask in asks if ask.refused is None][:most]
+        if not waiting:
+            return fresh
+        return [ask for ask in asks if ask.refused is not None or not fresh or ask.tick <= fresh[-1].tick]
 
     def may_wait(self, ask: Ask) -> bool:
         """Whether it has time, and there is a place."""
