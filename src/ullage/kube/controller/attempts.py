@@ -5,6 +5,9 @@ the reason for the next try. It is memory only: after a restart everything is tr
 
 A refusal for good is tried again as well, after a long time: what mends it may be nothing that is watched, such as a Secret or
 the other side itself.
+
+Changes are made by users, and each try costs a call to the other side: whoever edits again and again gets a few tries at once,
+and then waits as well.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from ullage.kube.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 AFTER_REFUSAL: Final = Backoff(first=300.0, cap=3600.0)
+EDITS: Final = 5  # in a row, each of which has it tried at once
+FORGET_EDITS: Final = 120.0  # seconds without a try
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,8 @@ class _Failure:
     until: float
     facts: Hashable  # what it failed on
     refused: bool
+    at: float = 0.0
+    edits: int = 0  # in a row, that it failed after
 
 
 class Attempts(Generic[K]):
@@ -35,11 +42,14 @@ class Attempts(Generic[K]):
         self._failures: dict[K, _Failure] = {}
 
     def wait(self, key: K, facts: Hashable, now: float) -> float:
-        """Seconds until it may be tried; 0 now. Other facts are a new case."""
+        """Seconds until it may be tried; 0 now. Other facts are a new case, tried at once unless they change all the time."""
         failure = self._failures.get(key)
-        if failure is None or failure.facts != facts:
+        if failure is None:
             return 0.0
-        return max(0.0, failure.until - now)
+        if failure.facts == facts:
+            return max(0.0, failure.until - now)
+        many = _edits(failure, facts, now) - EDITS
+        return max(0.0, failure.at + self._backoff.delay(many) - now) if many > 0 else 0.0
 
     def failed(self, key: K, facts: Hashable, now: float) -> float:
         """Notes a failure that may pass; the seconds to wait."""
@@ -62,5 +72,12 @@ class Attempts(Generic[K]):
         same = before is not None and before.facts == facts and before.refused == refused
         count = before.count + 1 if before is not None and same else 1
         delay = (self._after_refusal if refused else self._backoff).delay(count)
-        self._failures[key] = _Failure(count, now + delay, facts, refused)
+        self._failures[key] = _Failure(count, now + delay, facts, refused, now, _edits(before, facts, now))
         return delay
+
+
+def _edits(before: _Failure | None, facts: Hashable, now: float) -> int:
+    """How many times in a row the facts have changed after a failure."""
+    if before is None or now - before.at > FORGET_EDITS:
+        return 0
+    return before.edits + (before.facts != facts)

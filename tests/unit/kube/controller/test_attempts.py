@@ -47,3 +47,23 @@ def test_a_refusal_after_many_failures_begins_a_count_of_its_own() -> None:
         tries.failed("a", 1, 0.0)
     assert tries.refused("a", 1, 0.0) == 300
     assert tries.failed("a", 1, 0.0) == 1
+
+
+def test_who_edits_again_and_again_gets_some_tries_at_once_and_then_waits() -> None:
+    tries, now, waited = attempts(), 0.0, []
+    for edit in range(14):
+        wait = tries.wait("a", edit, now)
+        waited.append(wait)
+        now += wait
+        tries.refused("a", edit, now)
+    assert waited == [0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert tries.wait("a", "once more", now + 121) == 0.0, "the next edit comes after a pause, and counts as the first"
+
+
+def test_a_success_forgets_the_edits() -> None:
+    tries = attempts()
+    for edit in range(20):
+        tries.refused("a", edit, 0.0)
+    assert tries.wait("a", "other", 0.0) > 0
+    tries.forget("a")
+    assert tries.wait("a", "other", 0.0) == 0
