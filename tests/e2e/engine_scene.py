@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from ullage.app import compose
 from ullage.app.drivers import ONE_MACHINE
 from ullage.app.installer.installer import Installer
 from ullage.app.installer.manifests import manifests
+from ullage.engines.chain import Entry
 from ullage.engines.client.connection import HostConnection, address_of
 from ullage.engines.client.host import HostClient
 from ullage.kube.client.client import Client
@@ -50,10 +51,14 @@ class EngineScene:
         commands = {
             "engine": ["engine", "--volumes", str(self.data), "--socket", str(self.socket)],
             "webhook": [*self.base.webhook(), "--manage-engines"],
-            "controller": [*self.base.controller(), *own, "--longhorn", "--provision", "driver.longhorn.io"],
+            "controller": [*self.base.controller(), *self.controller_options()],
             "world": [*self.base.world(), *own],
         }
         return commands[name]
+
+    def controller_options(self) -> tuple[str, ...]:
+        """What a controller needs besides to take snapshots inside engines, and to fill claims from them."""
+        return "--engines", str(self.socket), "--longhorn", "--provision", "driver.longhorn.io"
 
     def start(self, name: str) -> None:
         self._processes[name] = Process(*self.command(name), log=self.base.directory / f"{name}.log")
@@ -95,8 +100,12 @@ class EngineScene:
     def read(self, volume: str, offset: int, length: int) -> bytes:
         return self.on_host(lambda host: host.read(volume, offset=offset, length=length))
 
+    def chain(self, volume: str) -> Mapping[str, Entry]:
+        """What the engine of an attached volume has, by name."""
+        return self.on_host(lambda host: host.engine(volume).snapshots()).entries
+
     def entries(self, volume: str) -> set[str]:
-        return set(self.on_host(lambda host: host.engine(volume).snapshots()).entries)
+        return set(self.chain(volume))
 
     # --- objects ---
 
@@ -165,9 +174,13 @@ class EngineScene:
 def engine_scene(folder: Path) -> Iterator[EngineScene]:
     with scene(folder) as base:
         made = EngineScene(base)
-        asyncio.run(_install(made))
+        install_engines(made)
         with made.running():
             yield made
+
+
+def install_engines(made: EngineScene) -> None:
+    asyncio.run(_install(made))
 
 
 async def _install(made: EngineScene) -> None:
@@ -180,4 +193,4 @@ async def _install(made: EngineScene) -> None:
         await bring_classes(client, engines=True)
 
 
-__all__ = ["LONGHORN", "MIB", "NAMESPACE", "SIZE", "EngineScene", "engine_scene", "eventually"]
+__all__ = ["LONGHORN", "MIB", "NAMESPACE", "SIZE", "EngineScene", "engine_scene", "eventually", "install_engines"]

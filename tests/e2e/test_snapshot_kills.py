@@ -1,6 +1,7 @@
 """The controller is killed at fifty random moments while snapshots are made and deleted; nothing leaks, nothing is stuck.
 
-Both dialects at once, several claims, on each backend, alone and beside a GA snapshot-controller that answers for every driver.
+Both dialects at once, several claims, on each backend, alone, beside a GA snapshot-controller that answers for every driver,
+and with engines whose Snapshots are made and deleted on the way.
 What there is at the end is asked of the storage system itself.
 """
 
@@ -23,6 +24,7 @@ from tools.go_programs import NoPrograms
 from tools.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED
+from .engine_scene import LONGHORN, EngineScene, install_engines
 from .forked_controller import ForkedController
 from .snapshot_scene import BOTH, Dialect, Json, Scene, csi_volume, eventually, scene
 from .snapshotters import Snapshotters
@@ -36,6 +38,7 @@ TRANSIENT = 3  # more of them in each round of deletes: made, and deleted before
 SPANS = {"the start": 0.6, "it was ready": 0.6, "the storage worked": 0.15, "a snapshot was there": 0.01}
 LONGEST_WAIT = 0.6  # for one of the last two: there may be nothing to do
 PATIENCE = 60.0
+HEAD = "volume-head"
 
 pytestmark = [
     pytest.mark.slow,
@@ -163,8 +166,64 @@ class DriverBesideOthers(Driver):
         self.others.start_their_controller(programs)
 
 
+class Engines:
+    """Volumes of the embedded engine, attached all the time. Its host is killed now and then."""
+
+    alone = True
+
+    def __init__(self, stage: Scene) -> None:
+        self.scene = EngineScene(stage)
+        install_engines(self.scene)
+        for process in ("engine", "webhook", "world"):
+            self.scene.start(process)
+        self.volumes: list[str] = []
+
+    def options(self) -> tuple[str, ...]:
+        return self.scene.controller_options()
+
+    def claim(self, stage: Scene, namespace: str, number: int) -> None:
+        _, volume = self.scene.claim(namespace, f"claim-{number}", volumeMode="Block")
+        self.scene.attach(volume)
+        self.scene.write(volume, 0, random.Random(number).randbytes(1 << 16))
+        self.volumes.append(volume)
+
+    def names(self) -> list[str]:
+        """Those that are marked for removal hold no data of their own: they go with the next purge that can."""
+        chains = [self.scene.chain(volume) for volume in self.volumes]
+        return sorted(one.name for chain in chains for one in chain.values() if one.name != HEAD and not one.removed)
+
+    def staged(self) -> list[str]:
+        return []
+
+    def leftovers(self) -> list[str]:
+        """Whoever holds a volume, or has it attached, beside the one who attached it here."""
+        held = [
+            f"{volume}: {mark}"
+            for volume in self.volumes
+            for mark in (self.scene.get("volumes", volume) or {})["metadata"].get("annotations", {})
+            if mark.startswith("hold.ullage.io/")
+        ]
+        tickets = [f"{volume}: {ticket}" for volume in self.volumes for ticket in self.scene.tickets(volume)]
+        others = sorted(self.scene.volumes_on_host().keys() - set(self.volumes))
+        return [*held, *tickets, *others]
+
+    def disturb(self, number: int) -> None:
+        if number % 12 == 5:
+            self.scene.kill("engine")
+            eventually("all are attached again", lambda: all(self.scene.volumes_on_host().values()))
+
+    def story(self) -> str:
+        found = self.scene.api.get(f"{LONGHORN}/snapshots").obj["items"]
+        return "\n".join(f"{one['metadata']} {one.get('status')}" for one in found)
+
+    def end(self) -> None:
+        for process in ("world", "webhook", "engine"):
+            self.scene.end(process)
+
+
 @pytest.fixture(
-    params=[Directories, Driver, DriverBesideOthers], ids=["hostpath", "csi", "csi beside a GA snapshot-controller"]
+    params=[Directories, Driver, DriverBesideOthers, Engines],
+    ids=["hostpath", "csi", "csi beside a GA snapshot-controller", "engines"],
 )
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     with ExitStack() as stack:
@@ -174,6 +233,8 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
             stack.callback(storage.driver.kill)
         if isinstance(storage, DriverBesideOthers):
             stack.callback(storage.others.end)
+        if isinstance(storage, Engines):
+            stack.callback(storage.end)
         yield Shop(stage, storage)
 
 
