@@ -70,6 +70,7 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m "not slow" tests/e2e $(ARGS)
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py tests/e2e/test_snapshot_beside.py
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m slow tests/e2e/test_ledger.py tests/e2e/test_ledger_restored.py tests/e2e/test_clusters.py
 
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"

@@ -170,6 +170,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
     durable.kill()
 
 
+@pytest.mark.slow
 def test_acknowledged_writes_survive_twenty_kills(server: EmbeddedServer) -> None:
     plane = server.control_plane()
     api = Api(plane)

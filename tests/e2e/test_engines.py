@@ -333,6 +333,7 @@ def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) ->
     eventually("nothing is left", lambda: gone(scene, volume))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("E2E_KUBECONFIG" in os.environ, reason="`ullage up` brings the embedded server, no other")
 def test_up_has_a_class_for_it_and_keeps_data_over_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("up") / "data"

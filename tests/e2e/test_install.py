@@ -358,7 +358,7 @@ def test_a_policy_is_in_force_without_any_process_and_goes_with_the_rest(cluster
 
     eventually(refused)
     assert "told by the cooper alone" in root.call("PATCH", f"{BARRELS}/kept", change, headers=MERGE).obj["message"]
-    done = cluster("uninstall")
+    done = cluster("uninstall", "--yes")
     assert "validatingadmissionpolicybinding/barrels-kept" in lines(done.stdout, "deleted")
     eventually(lambda: not refused())
 

@@ -250,6 +250,7 @@ async def crowd(tenant: Tenant) -> AsyncIterator[Crowd]:
             found.end()
 
 
+@pytest.mark.slow
 async def test_a_limit_holds_while_200_ask_and_replicas_and_leader_are_killed(tenant: Tenant) -> None:
     leaders = await asyncio.to_thread(tenant.start, "leader", count=1)
     assert await asyncio.to_thread(tenant.heard, leaders[0]) == {"leads": True}

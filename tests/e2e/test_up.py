@@ -121,7 +121,7 @@ def test_the_command_that_it_prints_works_and_the_kubeconfig_is_private(tmp_path
     assert running.end(signal.SIGINT) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_what_was_written_is_there_after_the_next_start(tmp_path: Path, up: Callable[..., Up], number: signal.Signals) -> None:
     first = up("--data-dir", str(tmp_path / "data"), "--port", "0")
     created = first.kubectl("create", "configmap", "kept", "--from-literal=a=b")
@@ -200,7 +200,7 @@ def test_webhook_and_controllers_run_beside_it_as_themselves(tmp_path: Path, up:
     assert "released the lease" in log, "stopped in order, before the API server"
 
 
-@pytest.mark.parametrize("name", ["webhook", "controller"])
+@pytest.mark.parametrize("name", ["webhook", pytest.param("controller", marks=pytest.mark.slow)])
 def test_one_that_is_killed_comes_back_and_does_its_work(tmp_path: Path, up: Callable[..., Up], name: str) -> None:
     running = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
     before = running.beside(name)
@@ -212,6 +212,7 @@ def test_one_that_is_killed_comes_back_and_does_its_work(tmp_path: Path, up: Cal
     assert running.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_hooks_that_a_killed_one_left_behind_do_not_lock_the_next_one_out(tmp_path: Path, up: Callable[..., Up]) -> None:
     first = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
     processes = [first.beside(name) for name in ("webhook", "controller")]
