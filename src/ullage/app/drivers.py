@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ullage.app.sockets import WatchedSocket
-from ullage.errors import BadInput
+from ullage.errors import BadInput, UllageError
 
 if TYPE_CHECKING:
     from ullage.engines.client.interface import EngineClients
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIDECAR: Final = "sidecar"
+INTERRUPTED_KEPT: Final = 3600.0  # seconds for which copies wait at least, after the start, for somebody to ask for them again
 
 Drivers = Annotated[
     list[str] | None,
@@ -297,9 +299,22 @@ def _made(directory: Path) -> Path:
 
 @asynccontextmanager
 async def _swept(hostpath: HostPathBackend) -> AsyncIterator[None]:
-    """What an earlier process left half done goes before the work begins; what is being copied at its end is called off."""
-    await hostpath.sweep()
+    """What an earlier process left half done goes before the work begins, except copies that can be gone on with: these have
+    to be asked for within a time. What is being copied at the end is called off."""
+    await hostpath.sweep(keep_interrupted=True)
+    later = asyncio.create_task(_swept_later(hostpath))
     try:
         yield
     finally:
+        later.cancel()
+        await asyncio.wait({later})
         await hostpath.close()
+
+
+async def _swept_later(hostpath: HostPathBackend) -> None:
+    while True:
+        await asyncio.sleep(INTERRUPTED_KEPT)
+        try:
+            await hostpath.sweep()
+        except (OSError, UllageError) as error:
+            logger.warning("interrupted copies could not be removed", extra={"error": str(error)})

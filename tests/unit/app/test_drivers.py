@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ullage.app import drivers
 from ullage.app.drivers import Chosen, HostPaths, backends_of, chosen, options_of
 from ullage.errors import BadInput
 from ullage.kube.slices import Wiring
+from ullage.snapshots.backends.hostpath import HostPathBackend, copy_notes
 
 HERE = {"volumes": [Path("/data/volumes")], "snapshots": Path("/data/snapshots"), "node": "n1"}
 
@@ -133,3 +136,28 @@ async def test_backends_are_those_that_are_called_from_here(tmp_path: Path, capl
     assert (tmp_path / "snapshots").is_dir()
     made = [one.__dict__["directory"] for one in caplog.records if one.getMessage() == "made a directory that was missing"]
     assert made == [str(tmp_path / "snapshots")]
+
+
+async def test_interrupted_copies_are_kept_at_the_start_until_nobody_has_asked_for_them_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = {"volumes": [tmp_path / "volumes"], "snapshots": tmp_path / "snapshots", "node": "n1"}
+    wiring = Wiring(None)  # type: ignore[arg-type]  # nothing is asked of the API
+    backends_of(choose(**roots), wiring)
+    interrupted = tmp_path / "snapshots" / ".staging-s"
+    interrupted.mkdir()
+    copy_notes.begin(tmp_path / "snapshots" / ".notes-s", copy_notes.heading("v", interrupted.stat()))
+    (tmp_path / "snapshots" / ".staging-t").mkdir()
+    sweep, left, over = HostPathBackend.sweep, list[set[str]](), asyncio.Event()
+
+    async def followed(backend: HostPathBackend, **options: bool) -> None:
+        await sweep(backend, **options)
+        left.append({path.name for path in (tmp_path / "snapshots").iterdir()} - {".locks"})
+        if len(left) == 2:
+            over.set()
+
+    monkeypatch.setattr(drivers, "INTERRUPTED_KEPT", 0.0)
+    monkeypatch.setattr(HostPathBackend, "sweep", followed)
+    async with wiring.holding(asyncio.Event()), asyncio.timeout(10):
+        await over.wait()
+    assert left[:2] == [{".staging-s", ".notes-s"}, set()]

@@ -17,6 +17,7 @@ from ullage.snapshots.backends.hostpath.copies import PATIENCE, Copies, CopyKey
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 from ullage.snapshots.backends.hostpath.restores import Restores
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
+from ullage.snapshots.backends.hostpath.store import DirectoryStore
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers
 from ullage.snapshots.settings import HOSTPATH
 
@@ -88,14 +89,19 @@ class HostPathBackend:
         return await self._looks.run(partial(self._snapshots.estimate, volume))
 
     async def close(self) -> None:
-        """Calls off every copy that is being made. The next process makes them."""
+        """Calls off every copy that is being made. The next process goes on with them."""
         await self._copies.close()
 
-    async def sweep(self) -> None:
-        """Removes what killed processes left behind, where nobody works on it. For the start of a controller."""
-        await self._looks.run(self._sweep)
+    async def sweep(self, *, keep_interrupted: bool = False) -> None:
+        """Removes what earlier processes left behind, where nobody works on it. At the start of a controller nobody has asked
+        again yet for copies that were interrupted: those that can be gone on with are kept then."""
+        await self._looks.run(partial(self._sweep, keep_interrupted))
 
-    def _sweep(self, stop: Stop) -> None:
+    def _sweep(self, keep_interrupted: bool, stop: Stop) -> None:
         for store in (self._snapshots.store, self._restores.store):
+
+            def keep(name: str, store: DirectoryStore = store) -> bool:
+                return self._copies.under_way(name) or (keep_interrupted and store.is_interrupted(name))
+
             with store.opened() as root:
-                store.sweep(root, stop=stop)
+                store.sweep(root, stop=stop, keep=keep)

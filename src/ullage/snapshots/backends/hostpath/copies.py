@@ -101,6 +101,10 @@ class Copies:
         result: T = copy.task.result()
         return result
 
+    def under_way(self, name: str) -> bool:
+        """Whether somebody has asked for it: it is being made, or waits for its turn."""
+        return any(key.name == name for key in tuple(self._copies))  # threads ask too
+
     async def cancel(self, name: str) -> None:
         """Calls off what is being made under a name. Afterwards nobody writes there any more."""
         copies = [self._copies.pop(key) for key in list(self._copies) if key.name == name]

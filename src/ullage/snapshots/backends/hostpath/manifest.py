@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -34,7 +35,9 @@ def noted(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def write(directory: int, manifest: Manifest) -> None:
-    """Writes it into a snapshot's directory. It is on the disk afterwards."""
+    """Writes it into a snapshot's directory. It is on the disk afterwards. One of an earlier try may be there."""
+    with suppress(FileNotFoundError):
+        os.unlink(FILE, dir_fd=directory)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(FILE, flags, 0o600, dir_fd=directory), "wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")

@@ -22,7 +22,7 @@ _DEEP: Final = 16  # levels; what is deeper is moved to the top first, so that n
 def remove_tree(parent: int, name: str) -> None:
     """Removes a directory in another one. One that is not there is removed already."""
     try:
-        _open_up(parent, name)
+        open_up(parent, name)
         top = os.open(name, DIRECTORY, dir_fd=parent)
     except FileNotFoundError:
         return
@@ -65,7 +65,7 @@ def _unlink_files(here: int, *, device: int) -> list[str]:
                 continue
             if entry.stat(follow_symlinks=False).st_dev != device:
                 raise OSError(errno.EBUSY, "a file system is mounted here", entry.name)
-            _open_up(here, entry.name)
+            open_up(here, entry.name)
             directories.append(entry.name)
     return directories
 
@@ -91,7 +91,7 @@ def _lift(here: int, name: str, *, top: int, numbers: Iterator[int]) -> str:
             return lifted
 
 
-def _open_up(parent: int, name: str) -> None:
+def open_up(parent: int, name: str) -> None:
     """Gives us the right to empty a directory. The kernel follows no link on the way: it is the very one that was opened."""
     with closing(os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)) as handle:
         mode = stat.S_IMODE(os.fstat(handle).st_mode)

@@ -21,7 +21,7 @@ from ullage.snapshots.backends.hostpath.errors import bytes_text, printable
 from ullage.snapshots.backends.hostpath.manifest import Manifest
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, HostPathSettings, check_name, closing, descend
 from ullage.snapshots.backends.hostpath.snapshots import DATA, Snapshots
-from ullage.snapshots.backends.hostpath.store import DirectoryStore
+from ullage.snapshots.backends.hostpath.store import DirectoryStore, copied_from
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_copy import copy_tree
 
@@ -58,8 +58,9 @@ class Restores:
                 f"{self._settings.node}; have the pod run there"
             )
         with self.store.opened() as root, self._making(restoration, stop), self.store.locked(root, name, stop=stop):
-            if not self._is_there(root, restoration):
+            if self._is_there(root, restoration):
                 self.store.clear(root, name)
+            else:
                 self._fill(root, restoration, stop)
         path = str(self.store.path(name))
         source = {"hostPath": {"path": path, "type": "Directory"}}
@@ -107,8 +108,12 @@ class Restores:
             if manifest is None:
                 raise Impossible(f"volume {restoration.name}: there is no snapshot {printable(restoration.snapshot)}")
             _check_size(restoration, manifest)
-            with closing(descend(theirs, (name, DATA))) as source, self.store.staged(root, restoration.name) as target:
-                copy_tree(source, target, clock=self._clock, stop=stop, scratch=self.store.scratch(restoration.name))
+            with (
+                closing(descend(theirs, (name, DATA))) as source,
+                self.store.staged(root, restoration.name, of=copied_from(restoration.snapshot, source)) as target,
+            ):
+                scratch, notes = self.store.scratch(restoration.name), self.store.notes(restoration.name)
+                copy_tree(source, target, clock=self._clock, stop=stop, scratch=scratch, notes=notes)
                 made = os.fstat(target)
                 _write(root, restoration.name, Mark(snapshot=restoration.snapshot, device=made.st_dev, inode=made.st_ino))
                 self.store.publish(root, restoration.name)

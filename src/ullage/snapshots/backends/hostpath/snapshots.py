@@ -24,8 +24,9 @@ from ullage.snapshots.backends.hostpath.paths import (
     parts_of,
     volume_path,
 )
+from ullage.snapshots.backends.hostpath.removal import open_up
 from ullage.snapshots.backends.hostpath.scan import measure
-from ullage.snapshots.backends.hostpath.store import DirectoryStore
+from ullage.snapshots.backends.hostpath.store import DirectoryStore, copied_from
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_copy import CopyResult, TreeKeepsChanging, copy_tree
 
@@ -47,8 +48,8 @@ class Snapshots:
         self._check_node(creation.volume)
         with self.store.opened() as root, self._making(creation, stop), self.store.locked(root, name, stop=stop):
             if found := self._existing(root, creation):
+                self.store.clear(root, name)
                 return self._backend_snapshot(found)
-            self.store.clear(root, name)
             return self._backend_snapshot(self._take(root, creation, stop))
 
     def undo(self, creation: Creation, stop: Stop) -> None:
@@ -99,11 +100,16 @@ class Snapshots:
 
     def _take(self, root: int, creation: Creation, stop: Stop) -> Manifest:
         source_path = volume_path(creation.volume.handle, self._settings.volumes)
-        with opened(source_path) as source, self.store.staged(root, creation.name) as staging:
-            os.mkdir(DATA, 0o700, dir_fd=staging)
+        with (
+            opened(source_path) as source,
+            self.store.staged(root, creation.name, of=copied_from(creation.volume.handle, source)) as staging,
+        ):
+            with suppress(FileExistsError):
+                os.mkdir(DATA, 0o700, dir_fd=staging)
+            open_up(staging, DATA)
             with closing(os.open(DATA, DIRECTORY, dir_fd=staging)) as target:
-                scratch = self.store.scratch(creation.name)
-                taken = copy_tree(source, target, clock=self._clock, stop=stop, scratch=scratch)
+                scratch, notes = self.store.scratch(creation.name), self.store.notes(creation.name)
+                taken = copy_tree(source, target, clock=self._clock, stop=stop, scratch=scratch, notes=notes)
                 manifest = self._manifest(creation, taken, target=target, stop=stop)
             manifests.write(staging, manifest)
             self.store.publish(root, creation.name)

@@ -4,34 +4,38 @@
     .staging-NAME     in the making; renamed to NAME when everything is on the disk
     NAME              whole
     .deleting-NAME    was whole; removed piece by piece
-    .scratch-NAME     notes of whoever makes it, for a moment
+    .scratch-NAME     what whoever makes it cannot keep in memory, for a moment
+    .notes-NAME       what is in the one in the making by now
 
-A process may be killed at any moment: what it leaves behind lies under the second or the fourth name, and is removed by the
-next call for the same name, or by `sweep`.
+A process may be killed at any moment: what it leaves behind lies under one of the names with a dot. The next call for the same
+name goes on with what is in the making, if it is of the same source and has notes, or removes it; and so does `sweep`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.snapshots.backends.hostpath import copy_notes
 from ullage.snapshots.backends.hostpath.errors import printable
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, check_name, closing, is_name, parts_of
-from ullage.snapshots.backends.hostpath.removal import remove_tree
-from ullage.snapshots.backends.hostpath.threads import Stop
+from ullage.snapshots.backends.hostpath.removal import open_up, remove_tree
+from ullage.snapshots.backends.hostpath.threads import Stop, Stopped
 
 LOCKS: Final = ".locks"
 STAGING: Final = ".staging-"
 DELETING: Final = ".deleting-"
 SCRATCH: Final = ".scratch-"
+NOTES: Final = ".notes-"
 LOCK_SECONDS: Final = 30.0  # seconds to wait for another caller
 _POLL: Final = 0.05
+_UNFINISHED: Final = (STAGING, DELETING, SCRATCH, NOTES)
 
 
 class DirectoryStore:
@@ -47,6 +51,10 @@ class DirectoryStore:
     def scratch(self, name: str) -> Path:
         """For a file that nobody else needs while a name is worked on. Who makes it removes it."""
         return self.root / f"{SCRATCH}{name}"
+
+    def notes(self, name: str) -> Path:
+        """Of what is in the making."""
+        return self.root / f"{NOTES}{name}"
 
     def name_of(self, handle: str, *, what: str) -> str:
         """The name in a handle. Raises Impossible for one that we cannot have given."""
@@ -84,17 +92,38 @@ class DirectoryStore:
             yield directory
 
     @contextmanager
-    def staged(self, root: int, name: str) -> Iterator[int]:
-        """A new directory in the making. It is removed where anything goes wrong in the block, which ends with `publish`."""
+    def staged(self, root: int, name: str, *, of: str) -> Iterator[int]:
+        """A directory in the making, with its notes: a new one, or one whose making was interrupted, if it was `of` the same.
+
+        The block ends with `publish`. It may be gone on with where it is called off, and is removed where it fails.
+        """
         staging = STAGING + name
-        os.mkdir(staging, 0o700, dir_fd=root)
         try:
+            if not self._goes_on(root, name, of=of):
+                self.clear(root, name)
+                os.mkdir(staging, 0o700, dir_fd=root)
+                copy_notes.begin(self.notes(name), copy_notes.heading(of, os.stat(staging, dir_fd=root)))
             with closing(os.open(staging, DIRECTORY, dir_fd=root)) as directory:
                 yield directory
+        except Stopped:
+            raise
         except BaseException:
             with suppress(OSError):  # the next call for this name tries again
-                remove_tree(root, staging)
+                self.clear(root, name)
             raise
+        with suppress(FileNotFoundError):
+            os.unlink(NOTES + name, dir_fd=root)
+
+    def _goes_on(self, root: int, name: str, *, of: str) -> bool:
+        staging = STAGING + name
+        try:
+            line = copy_notes.heading(of, os.stat(staging, dir_fd=root, follow_symlinks=False))
+            if not copy_notes.have(self.notes(name), line):
+                return False
+            open_up(root, staging)
+        except FileNotFoundError:
+            return False
+        return True
 
     def publish(self, root: int, name: str) -> None:
         """From now on it is whole. All that is in it is on the disk already."""
@@ -110,16 +139,17 @@ class DirectoryStore:
         remove_tree(root, DELETING + name)
 
     def clear(self, root: int, name: str) -> None:
-        """Removes what callers who were killed have left."""
+        """Removes what callers who were killed have left; notes first, so that nobody goes on with what is half removed."""
+        for file in (NOTES + name, SCRATCH + name):
+            with suppress(FileNotFoundError):
+                os.unlink(file, dir_fd=root)
         remove_tree(root, STAGING + name)
         remove_tree(root, DELETING + name)
-        with suppress(FileNotFoundError):
-            os.unlink(SCRATCH + name, dir_fd=root)
 
-    def sweep(self, root: int, *, stop: Stop) -> None:
-        """Removes what is left of anything that nobody works on now."""
-        unfinished = (name for name in os.listdir(self.root) if name.startswith((STAGING, DELETING, SCRATCH)))
-        left = {name.removeprefix(STAGING).removeprefix(DELETING).removeprefix(SCRATCH) for name in unfinished}
+    def sweep(self, root: int, *, stop: Stop, keep: Callable[[str], bool] = lambda name: False) -> None:
+        """Removes what is left of anything that nobody works on now, except what is to be kept."""
+        unfinished = [name for name in os.listdir(self.root) if name.startswith(_UNFINISHED)]
+        left = {name.removeprefix(prefix) for name in unfinished for prefix in _UNFINISHED if name.startswith(prefix)}
         with suppress(FileNotFoundError):
             left.update(os.listdir(self.root / LOCKS))
         for name in sorted(filter(is_name, left)):
@@ -127,9 +157,14 @@ class DirectoryStore:
             lock = self._try(root, name, operation=fcntl.LOCK_EX)
             if lock is not None:
                 try:
-                    self.clear(root, name)
+                    if not keep(name):
+                        self.clear(root, name)
                 finally:
                     self._release(root, name, lock)
+
+    def is_interrupted(self, name: str) -> bool:
+        """Whether its making may be gone on with."""
+        return (self.root / (STAGING + name)).is_dir() and copy_notes.are_of_this_start(self.notes(name))
 
     @contextmanager
     def locked(self, root: int, name: str, *, stop: Stop, shared: bool = False) -> Iterator[None]:
@@ -164,6 +199,12 @@ class DirectoryStore:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(lock, root, name):
                 os.unlink(f"{LOCKS}/{name}", dir_fd=root)
+
+
+def copied_from(handle: str, source: int) -> str:
+    """What is copied: a handle, and the very directory that it stands for now."""
+    found = os.fstat(source)
+    return f"{found.st_dev}:{found.st_ino} {handle}"
 
 
 def _is_at(lock: int, root: int, name: str) -> bool:

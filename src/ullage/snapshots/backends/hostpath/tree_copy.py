@@ -15,7 +15,7 @@ import errno
 import os
 import sqlite3
 import stat
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,9 @@ from typing import Final
 from ullage.clock import Clock
 from ullage.errors import NotNow
 from ullage.snapshots.backends.hostpath import file_copy
+from ullage.snapshots.backends.hostpath.copy_notes import CopyNotes
 from ullage.snapshots.backends.hostpath.errors import naming, printable
+from ullage.snapshots.backends.hostpath.removal import open_up
 from ullage.snapshots.backends.hostpath.scan import NEVER, Stamp, directory_at, scan
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_index import TreeIndex
@@ -48,12 +50,17 @@ class CopyResult:
     skipped_paths: tuple[str, ...]  # the first of these
 
 
-def copy_tree(source: int, target: int, *, clock: Clock, stop: Stop, scratch: Path | None = None) -> CopyResult:
-    """Copies what is in one directory to another, which is empty. It is on the disk afterwards. `scratch` is a file
-    that is made and removed for notes about a tree that is too large for the memory."""
+def copy_tree(
+    source: int, target: int, *, clock: Clock, stop: Stop, scratch: Path | None = None, notes: Path | None = None
+) -> CopyResult:
+    """Copies what is in one directory to another, which is empty or what `notes` tell of. It is on the disk afterwards.
+    `scratch` is a file that is made and removed for a tree that is too large for the memory."""
     try:
-        with TreeIndex(scratch) as index:
-            return _TreeCopy(source, target, index=index, clock=clock, stop=stop).take()
+        with CopyNotes(notes) if notes else nullcontext() as kept, TreeIndex(scratch, kept) as index:
+            copy = _TreeCopy(source, target, index=index, clock=clock, stop=stop)
+            if kept is not None:
+                copy.go_on()
+            return copy.take()
     except sqlite3.Error as error:  # of our own notes: no room for them, or none that can be read back
         raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, f"notes of the copy: {error}") from error
 
@@ -86,6 +93,49 @@ class _TreeCopy:
             self._remove()
             self._copy()
             turn += 1
+
+    def go_on(self) -> None:
+        """Takes over what an earlier process has copied. What is not known to be whole counts as changed: the first pass
+        copies it again, or removes it. So does every directory, since its attributes come last."""
+        self._index.recall()
+        self._index.forget_links()
+        ahead = [""]
+        while ahead:
+            self._stop.check()
+            path = ahead.pop()
+            with directory_at(self._target, path) as directory, naming(path):
+                file_copy.make_ours(directory)
+                with os.scandir(directory) as entries:
+                    for entry in entries:
+                        below = f"{path}/{entry.name}" if path else entry.name
+                        found = Stamp.of(entry.stat(follow_symlinks=False))
+                        if found.kind == stat.S_IFDIR:
+                            open_up(directory, entry.name)
+                            ahead.append(below)
+                        self._index.take_over(below, self._whole(below, found) or found._replace(ctime=NEVER))
+        self._index.forget_noted()
+
+    def _whole(self, path: str, found: Stamp) -> Stamp | None:
+        """What a file was when it was copied; None where its copy may be another. The time of a copy is set last.
+
+        One name that is not with the others of its file is enough: the names of a file are fresh together.
+        """
+        noted = self._index.noted(path)
+        if noted is None:
+            return None
+        if (noted.kind, noted.size, noted.mtime) != (found.kind, found.size, found.mtime):
+            return None
+        if noted.links == 1 and found.links > 1:
+            return None
+        if noted.links > 1:
+            first = self._index.linked(noted.identity)
+            if first is None:
+                self._index.link(noted.identity, path, found)
+            elif first[1].identity != found.identity:
+                return None
+        if found.kind == stat.S_IFREG:
+            self._stop.advance(found.size)
+        return noted
 
     def _finish(self, cut: datetime) -> CopyResult:
         """Directories come last: whatever is made in them changes their times, and may need a mode that theirs denies."""

@@ -12,9 +12,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import closing as closing_it
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 
+from ullage.snapshots.backends.hostpath.copy_notes import CopyNotes, DamagedNotes
 from ullage.snapshots.backends.hostpath.scan import NEVER, Stamp
 
 _CACHE: Final = 16 * 1024  # KiB of it in memory
@@ -29,15 +31,18 @@ _TABLES: Final = """
     CREATE TABLE fresh (seq INTEGER PRIMARY KEY);
     CREATE TABLE gone (number INTEGER PRIMARY KEY, path BLOB, kind INTEGER);
     CREATE TABLE links (identity BLOB PRIMARY KEY, path BLOB, stamp BLOB) WITHOUT ROWID;
+    CREATE TABLE noted (path BLOB PRIMARY KEY, stamp BLOB) WITHOUT ROWID;
 """
 
 
 class TreeIndex:
     """Use it inside `with`, in one thread. Paths are relative to the top, which is ""."""
 
-    def __init__(self, scratch: Path | None = None) -> None:
-        """`scratch` is where its file gets its room; it has no name there for longer than a moment."""
+    def __init__(self, scratch: Path | None = None, notes: CopyNotes | None = None) -> None:
+        """`scratch` is where its file gets its room; it has no name there for longer than a moment. `notes` are kept for
+        whoever goes on with the copy."""
         self._scratch = scratch
+        self._notes = notes
         self._rows: list[tuple[Any, ...]] = []
 
     def __enter__(self) -> Self:
@@ -132,6 +137,13 @@ class TreeIndex:
     # --- what the copy has ---
 
     def hold(self, path: str, stamp: Stamp) -> None:
+        """Its copy is whole."""
+        self.take_over(path, stamp)
+        if self._notes is not None and stamp.kind != stat.S_IFDIR:
+            self._notes.add(os.fsencode(path), _STAMP.pack(*stamp))
+
+    def take_over(self, path: str, stamp: Stamp) -> None:
+        """It was in the copy before."""
         self._run("INSERT OR REPLACE INTO has VALUES (?, ?, ?)", os.fsencode(path), _STAMP.pack(*stamp), stamp.kind)
 
     def doubt(self, path: str) -> None:
@@ -142,6 +154,26 @@ class TreeIndex:
 
     def drop(self, path: str) -> None:
         self._run("DELETE FROM has WHERE path = ?", os.fsencode(path))
+
+    # --- what an earlier process has noted ---
+
+    def recall(self) -> None:
+        """Reads the notes. Damaged ones tell nothing."""
+        assert self._notes is not None
+        records = self._notes.read()
+        try:
+            while batch := list(islice(records, _BATCH)):
+                self._database.executemany("INSERT OR REPLACE INTO noted VALUES (?, ?)", batch)
+        except (DamagedNotes, sqlite3.IntegrityError):
+            self._run("DELETE FROM noted")
+            self._notes.clear()
+
+    def noted(self, path: str) -> Stamp | None:
+        found = self._one("SELECT stamp FROM noted WHERE path = ?", os.fsencode(path))
+        return None if found is None else _read(found[0])
+
+    def forget_noted(self) -> None:
+        self._run("DELETE FROM noted")
 
     # --- files with several names ---
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from ullage.clock import SystemClock
 from ullage.snapshots.backends.base import Creation, Restoration, VolumeHandle
-from ullage.snapshots.backends.hostpath import HostPathSettings
+from ullage.snapshots.backends.hostpath import HostPathSettings, file_copy
 from ullage.snapshots.backends.hostpath.restores import Restores
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 SIZE = 1 << 30
+FILES = 8
 # Every call that leaves something else on the disk, with `open` where it makes a file. Copying data is between them.
 STEPS = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.utime", "fcntl.flock"})
 
@@ -33,6 +34,32 @@ def cycle(top: Path) -> None:
     made = restores.restore(Restoration(name="pvc", snapshot=shot.handle, size=SIZE), Stop())
     restores.discard(made.handle, Stop())
     snapshots.delete(shot.handle, Stop())
+
+
+def filled(top: Path) -> None:
+    """A volume with some files."""
+    (top / "snapshots").mkdir()
+    for number in range(FILES):
+        file = top / "volumes" / "db" / f"d{number % 2}" / f"f{number}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(os.urandom(5000))
+
+
+def half(top: Path) -> None:
+    """Is killed in the middle of a copy; names the files whose data was copied by then."""
+    copy_data = file_copy.copy_data
+    left = FILES // 2
+
+    def counted(source: int, target: int, *, size: int, stop: Stop) -> None:
+        nonlocal left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        copy_data(source, target, size=size, stop=stop)
+        print(Path(f"/proc/self/fd/{source}").readlink().name, flush=True)
+
+    file_copy.copy_data = counted
+    cycle(top)
 
 
 def repeat(top: Path) -> None:
@@ -75,4 +102,4 @@ def create(top: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"repeat": repeat, "cut": cut, "create": create}[sys.argv[1]](Path(sys.argv[2]))
+    {"repeat": repeat, "cut": cut, "create": create, "half": half}[sys.argv[1]](Path(sys.argv[2]))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from ullage.clock import SystemClock
+from ullage.snapshots.backends.hostpath.copy_notes import CopyNotes, begin
 from ullage.snapshots.backends.hostpath.scan import measure, scan
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_index import TreeIndex
@@ -35,7 +36,9 @@ def main(top: Path, count: int) -> None:
     source.mkdir()
     fill(source, count)
     ours = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
-    with TreeIndex(top / "scratch") as index:
+    notes = top / "notes"
+    begin(notes, b"notes\n")
+    with CopyNotes(notes) as kept, TreeIndex(top / "scratch", kept) as index:
         scan(ours, index, clock=SystemClock(), stop=Stop())
         changed, taken = index.compare(), 0
         for path, stamp in index.fresh():
@@ -43,9 +46,17 @@ def main(top: Path, count: int) -> None:
             taken += 1
         scan(ours, index, clock=SystemClock(), stop=Stop())
         again = index.compare()
+    with CopyNotes(notes) as kept, TreeIndex(top / "scratch", kept) as index:
+        index.recall()
+        recalled = sum(index.noted(f"{file // IN_ONE * IN_ONE:08}/file-{file:08}") is not None for file in range(count))
+    notes.unlink()
     memory = most_memory()
     entries = measure(ours, stop=Stop()).entries
-    print(json.dumps({"changed": changed, "taken": taken, "again": again, "entries": entries, "memory": memory}))
+    print(
+        json.dumps(
+            {"changed": changed, "taken": taken, "again": again, "recalled": recalled, "entries": entries, "memory": memory}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ async def test_a_tree_that_never_holds_still_leaves_nothing(world: World, monkey
     assert world.left() == []
 
 
-async def test_a_cancelled_copy_has_stopped_and_left_nothing_and_the_loop_ran_all_the_time(
+async def test_a_cancelled_copy_has_stopped_and_can_be_gone_on_with_and_the_loop_ran_all_the_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -219,6 +219,8 @@ async def test_a_cancelled_copy_has_stopped_and_left_nothing_and_the_loop_ran_al
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert world.left() == [".notes-s-1", ".staging-s-1"]
+    await world.backend.undo(world.creation)
     assert world.left() == []
 
 

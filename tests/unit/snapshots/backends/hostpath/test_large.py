@@ -34,5 +34,6 @@ def test_a_walk_has_a_bounded_cost_and_the_next_finds_nothing_changed(tmp_path: 
     found = walked(tmp_path, count)
     entries = count + -(-count // large.IN_ONE)
     assert (found["changed"], found["taken"], found["again"], found["entries"]) == (True, entries + 1, False, entries)
+    assert found["recalled"] == count, "whoever goes on knows them all"
     assert found["memory"] <= most, f"{found['memory'] / MB:.0f} MB"
     assert [one.name for one in tmp_path.iterdir()] == ["source"], "the notes have no name any more"

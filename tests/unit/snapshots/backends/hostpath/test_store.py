@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -149,16 +149,36 @@ def test_many_threads_come_one_after_the_other(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_is_staged_is_whole_or_gone(store: DirectoryStore, root: int, tmp_path: Path) -> None:
-    with store.staged(root, "a") as staging:
+    with store.staged(root, "a", of="v") as staging:
         os.mkdir("data", dir_fd=staging)
         assert store.names() == []
         store.publish(root, "a")
     assert store.names() == ["a"]
+    with pytest.raises(OSError), store.staged(root, "b", of="v"):
+        raise OSError
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_is_called_off_goes_on_if_it_is_of_the_same(store: DirectoryStore, root: int, tmp_path: Path) -> None:
     stop = Stop()
     stop.ask()
-    with pytest.raises(Stopped), store.staged(root, "b"):
-        stop.check()
-    assert os.listdir(tmp_path) == ["a"]
+
+    def called_off(of: str) -> list[str]:
+        """What was there when it was begun."""
+        found: list[str] = []
+        with suppress(Stopped), store.staged(root, "b", of=of) as staging:
+            found = os.listdir(staging)
+            os.mkdir(of, dir_fd=staging)
+            stop.check()
+        return found
+
+    assert called_off("v") == []
+    assert store.names() == []
+    assert called_off("w") == [], "what was begun of v is gone"
+    with store.staged(root, "b", of="w") as staging:
+        assert os.listdir(staging) == ["w"]
+        store.publish(root, "b")
+    assert os.listdir(tmp_path) == ["b"]
 
 
 def test_what_is_retired_is_not_whole_any_more_even_if_it_cannot_be_removed(
