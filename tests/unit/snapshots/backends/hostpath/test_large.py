@@ -27,7 +27,7 @@ def walked(directory: Path, count: int) -> dict[str, Any]:
     ("count", "most"),
     [
         pytest.param(3_000, 150 * MB, id="three thousand files"),
-        pytest.param(1_000_000, 150 * MB, id="a million files", marks=pytest.mark.slow),
+        pytest.param(1_000_000, 150 * MB, id="a million files", marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )
 def test_a_walk_has_a_bounded_cost_and_the_next_finds_nothing_changed(tmp_path: Path, count: int, most: int) -> None:
