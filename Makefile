@@ -65,12 +65,15 @@ test: install-dev ## run the tests; ARGS="-k watch" passes options
 test-slow: install-dev ## run the slow tests: storms of kills, and peers that Go builds once; ARGS as above
 	@$(BIN)/python -m pytest -n 2 -p no:randomly -m slow $(ARGS)
 
+# Those among the slow tests that are about the API, whoever serves it.
+SLOW_ON_KUBE := $(addprefix tests/e2e/test_,$(addsuffix .py,ledger ledger_restored clusters lease kubectl engine_commands reading))
+
 .PHONY: test-kube
 test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which Go builds once; ARGS as above
 	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m "not slow" tests/e2e $(ARGS)
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py tests/e2e/test_snapshot_beside.py
-	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m slow tests/e2e/test_ledger.py tests/e2e/test_ledger_restored.py tests/e2e/test_clusters.py
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 2 -p no:randomly -m slow $(SLOW_ON_KUBE)
 
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"

@@ -314,6 +314,7 @@ def _events(scene: EngineScene, namespace: str) -> str:
     return " ".join(one["reason"] for one in found)
 
 
+@pytest.mark.slow
 def test_every_process_may_be_killed_and_the_work_goes_on(scene: EngineScene) -> None:
     namespace = scene.base.namespace()
     claim, volume = scene.claim(namespace, "data")

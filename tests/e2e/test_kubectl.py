@@ -629,7 +629,7 @@ NOTHING_RUNS = "nothing runs here, since this API server has no kubelets"
     [
         pytest.param("", ("logs", "web"), "pod web has no log", id="logs"),
         pytest.param("n", ("logs", "web"), "pod web has no log", id="logs of a pod on a node"),
-        pytest.param("", ("logs", "-f", "web"), "pod web has no log", id="logs that are followed"),
+        pytest.param("", ("logs", "-f", "web"), "pod web has no log", id="logs that are followed", marks=pytest.mark.slow),
         pytest.param("", ("exec", "web", "--", "ls"), "pod web does not have a host assigned", id="exec"),
         pytest.param("n", ("exec", "web", "--", "ls"), "pod web cannot be reached", id="exec in a pod on a node"),
         pytest.param("", ("attach", "web"), "pod web does not have a host assigned", id="attach"),

@@ -132,8 +132,8 @@ def stopped_and_woken(scene: Scene, workers: tuple[Worker, Worker]) -> tuple[int
     "workers",
     [
         pytest.param(((), ()), id="clocks agree"),
-        pytest.param((BEHIND, AHEAD), id="the waiting one's clock is two hours ahead"),
-        pytest.param((AHEAD, BEHIND), id="the waiting one's clock is two hours behind"),
+        pytest.param((BEHIND, AHEAD), id="the waiting one's clock is two hours ahead", marks=pytest.mark.slow),
+        pytest.param((AHEAD, BEHIND), id="the waiting one's clock is two hours behind", marks=pytest.mark.slow),
     ],
     indirect=True,
 )

@@ -291,6 +291,7 @@ async def test_a_limit_holds_while_200_ask_and_replicas_and_leader_are_killed(te
     )
 
 
+@pytest.mark.slow
 async def test_two_slices_kinds_share_a_limit_while_replicas_and_leader_are_killed(tenant: Tenant) -> None:
     """64 clients, half of whom want cups and half plates: exact at every instant, and of each kind at rest."""
     tenant.kinds = (CUPS, PLATES)
@@ -400,7 +401,11 @@ async def wait_in_vain(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize(
-    "client", [pytest.param(give_up_early, id="of the client"), pytest.param(wait_in_vain, id="of the API server")]
+    "client",
+    [
+        pytest.param(give_up_early, id="of the client"),
+        pytest.param(wait_in_vain, id="of the API server", marks=pytest.mark.slow),
+    ],
 )
 async def test_a_create_whose_time_is_up_costs_nothing_after_expiry(
     tenant: Tenant, client: Callable[[Tenant], Awaitable[None]]

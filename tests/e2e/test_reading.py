@@ -116,6 +116,7 @@ def test_half_sent_bodies_of_a_tenant_are_bounded_and_hold_up_nobody(server: Emb
         assert Api(plane).call("POST", CONFIGMAPS, small).code == 201, "a small request does not wait for large ones"
 
 
+@pytest.mark.slow
 def test_a_body_that_stops_coming_is_given_up(plane: ControlPlane) -> None:
     with dial(plane, seconds=40) as connection:
         began = time.monotonic()

@@ -99,7 +99,7 @@ def test_a_gigabyte_is_written_and_deleted_and_a_tenth_is_left(start: Start) -> 
     assert most - before < 400 * MIB
 
 
-@pytest.mark.parametrize("watches", [4, 50])
+@pytest.mark.parametrize("watches", [4, pytest.param(50, marks=pytest.mark.slow)])
 def test_watches_that_nobody_reads_hold_little_however_large_the_objects(start: Start, watches: int) -> None:
     server = start()
     plane = server.control_plane()
@@ -120,6 +120,7 @@ def test_watches_that_nobody_reads_hold_little_however_large_the_objects(start: 
         assert memory_bytes(server) - before < min(20 + 5 * watches, 150) * MIB
 
 
+@pytest.mark.slow
 def test_a_list_of_large_objects_is_not_held_twice(start: Start) -> None:
     server = start()
     api = Api(server.control_plane())

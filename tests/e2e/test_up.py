@@ -153,6 +153,7 @@ def test_a_second_one_names_the_holder_and_how_to_use_it_and_changes_nothing(tmp
     assert first.kubectl("get", "namespace", "default").returncode == 0
 
 
+@pytest.mark.slow
 def test_the_default_port_gives_way_when_it_is_taken(tmp_path: Path, up: Callable[..., Up]) -> None:
     both = [up("--data-dir", str(tmp_path / name)) for name in ("one", "two")]
     assert both[0].port != both[1].port
@@ -236,6 +237,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
 
 
+@pytest.mark.slow
 def test_claims_have_directories_below_the_data_directory_and_keep_them_over_a_restart(
     tmp_path: Path, up: Callable[..., Up]
 ) -> None:

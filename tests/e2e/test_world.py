@@ -554,6 +554,7 @@ def settled(root: Api) -> bool:
     return versions() == before
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_leak_neither_a_directory_nor_a_volume(world: World, cluster: Cluster, root: Api) -> None:
     chance = random.Random(20260101)
     before = {volume["metadata"]["name"] for volume in root.get(VOLUMES).obj["items"]}
