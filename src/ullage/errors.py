@@ -60,15 +60,3 @@ class BadInput(Terminal):
         self.where = where
         self.given = given
         self.problem = problem
-
-
-def outcome_of(error: BaseException) -> str:
-    """How a call ended that raised this, in a word, for meters."""
-    match error:
-        case Uncertain():
-            return "uncertain"
-        case Retryable():
-            return "not_now"
-        case Terminal():
-            return "impossible"
-    return "error" if isinstance(error, Exception) else "cancelled"  # the others say that nobody wants it any more

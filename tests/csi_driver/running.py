@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -88,3 +91,14 @@ class RunningDriver:
 
     def snapshot_data(self, snapshot: str) -> Path:
         return self.state / "snapshots" / snapshot / "data"
+
+
+@contextmanager
+def running_driver(*options: str) -> Iterator[RunningDriver]:
+    with tempfile.TemporaryDirectory(prefix="csi-") as directory:
+        driver = RunningDriver(Path(directory))
+        driver.start(*options)
+        try:
+            yield driver
+        finally:
+            driver.kill()

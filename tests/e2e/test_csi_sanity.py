@@ -5,18 +5,17 @@ It speaks the published interface through the stubs of our own csi.proto: a wron
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.csi_driver.running import RunningDriver
+from tests.csi_driver.running import RunningDriver, running_driver
 from tools.csi.build import sanity
-from tools.go_programs import NoPrograms
+
+from .built import built
 
 pytestmark = pytest.mark.slow
 
@@ -26,19 +25,13 @@ PASSED, SKIPPED = 77, 14
 
 @pytest.fixture
 def driver() -> Iterator[RunningDriver]:
-    with tempfile.TemporaryDirectory(prefix="csi-") as directory:
-        running = RunningDriver(Path(directory))
-        running.start()
+    with running_driver() as running:
         yield running
-        running.kill()
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    try:
-        return sanity(os.environ)
-    except NoPrograms as problem:
-        pytest.skip(str(problem))
+    return built(sanity)
 
 
 @pytest.mark.timeout(400)  # the first time includes the build

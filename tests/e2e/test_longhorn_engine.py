@@ -31,7 +31,7 @@ from tests.e2e.engine_operations import (
     outcome,
 )
 from tests.e2e.longhorn_engine import PortTaken, RealEngine
-from tools.go_programs import NoPrograms, locked
+from tools.go_programs import locked
 from tools.longhorn.build import engine
 from ullage.clock import SystemClock
 from ullage.engines.chain import HEAD, Entry
@@ -41,6 +41,8 @@ from ullage.engines.client.longhorn import LonghornClient
 from ullage.engines.client.messages import ReplicaState
 from ullage.engines.local.server.attached import FRONTEND
 from ullage.engines.local.server.server import serving
+
+from .built import built
 
 pytestmark = pytest.mark.slow
 
@@ -77,10 +79,7 @@ class Embedded:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    try:
-        return engine(os.environ)
-    except NoPrograms as problem:
-        pytest.skip(str(problem))
+    return built(engine)
 
 
 @pytest.fixture

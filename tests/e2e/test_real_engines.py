@@ -6,7 +6,6 @@ The API is in memory: what is new here is who answers behind the protocol.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +18,6 @@ import pytest
 from tests.e2e.longhorn_engine import RealEngine
 from tests.unit.engines.world import NS, World, holds
 from tests.unit.snapshots.memory_api import Crash
-from tools.go_programs import NoPrograms
 from tools.longhorn.build import engine
 from ullage.engines.api import ENGINES, VOLUMES
 from ullage.engines.chain import HEAD, Entry, Limits
@@ -31,6 +29,8 @@ from ullage.kube.backoff import Backoff
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Wiring
 
+from .built import built
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the first time includes the build
 
 SIZE = 16 << 20
@@ -39,10 +39,7 @@ DEATHS = 15
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    try:
-        return engine(os.environ)
-    except NoPrograms as problem:
-        pytest.skip(str(problem))
+    return built(engine)
 
 
 class RealWorld(World):

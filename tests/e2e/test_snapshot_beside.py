@@ -6,7 +6,6 @@ Ours runs without `--only-snapshotter`, as it must there.
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 import time
@@ -18,12 +17,12 @@ from typing import Any
 import pytest
 
 from tests.csi_driver.faults import Fault
-from tests.csi_driver.running import RunningDriver
-from tools.go_programs import NoPrograms
+from tests.csi_driver.running import RunningDriver, running_driver
 from tools.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED, own_plane
 from .api import Api
+from .built import built
 from .control_plane import ControlPlane
 from .snapshot_scene import eventually
 from .snapshotters import (
@@ -56,10 +55,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def programs() -> Path:
-    try:
-        return snapshotter(os.environ)
-    except NoPrograms as problem:
-        pytest.skip(str(problem))
+    return built(snapshotter)
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +66,8 @@ def plane(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[RunningDriver]:
-    with tempfile.TemporaryDirectory(prefix="csi-") as directory:
-        running = RunningDriver(Path(directory))
-        running.start()
+    with running_driver() as running:
         yield running
-        running.kill()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ What there is at the end is asked of the storage system itself.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +19,10 @@ import pytest
 
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
-from tools.go_programs import NoPrograms
 from tools.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED
+from .built import built
 from .engine_scene import LONGHORN, EngineScene, install_engines
 from .forked_controller import ForkedController
 from .snapshot_scene import BOTH, Dialect, Json, Scene, csi_volume, eventually, scene
@@ -157,10 +156,7 @@ class DriverBesideOthers(Driver):
     alone = False
 
     def __init__(self, stage: Scene) -> None:
-        try:
-            programs = snapshotter(os.environ)
-        except NoPrograms as problem:
-            pytest.skip(str(problem))
+        programs = built(snapshotter)
         super().__init__(stage)
         self.others = Snapshotters(stage.plane.kubeconfig, self.driver)
         self.others.start_their_controller(programs)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,12 +18,12 @@ from typing import Any
 import pytest
 
 from tests.csi_driver.faults import Fault
-from tests.csi_driver.running import RunningDriver
-from tools.go_programs import NoPrograms
+from tests.csi_driver.running import RunningDriver, running_driver
 from tools.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED, own_plane
 from .api import Api
+from .built import built
 from .control_plane import ControlPlane
 from .snapshotters import (
     CONTENTS,
@@ -57,10 +56,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def programs() -> Path:
-    try:
-        return snapshotter(os.environ)
-    except NoPrograms as problem:
-        pytest.skip(str(problem))
+    return built(snapshotter)
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +77,8 @@ def api(plane: ControlPlane) -> Api:
 
 @pytest.fixture
 def driver() -> Iterator[RunningDriver]:
-    with tempfile.TemporaryDirectory(prefix="csi-") as directory:
-        running = RunningDriver(Path(directory))
-        running.start()
+    with running_driver() as running:
         yield running
-        running.kill()
 
 
 @pytest.fixture

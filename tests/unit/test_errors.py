@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from ullage.errors import BadInput, Impossible, NotNow, Retryable, Terminal, UllageError, Uncertain, outcome_of
+from ullage.errors import BadInput, Retryable, Terminal, UllageError
 
 
 @pytest.mark.parametrize(
@@ -28,18 +26,3 @@ def test_nothing_is_both_retryable_and_terminal() -> None:
 
 def test_bad_input_names_the_place_the_value_and_what_is_allowed() -> None:
     assert str(BadInput("--port", 99999, "0 to 65535 is allowed")) == "--port 99999: 0 to 65535 is allowed"
-
-
-@pytest.mark.parametrize(
-    ("error", "word"),
-    [
-        pytest.param(Uncertain("?"), "uncertain", id="it may have happened"),
-        pytest.param(NotNow("busy"), "not_now", id="it may work later"),
-        pytest.param(Retryable("away"), "not_now", id="anything else that is tried again"),
-        pytest.param(Impossible("never"), "impossible", id="only an edit helps"),
-        pytest.param(asyncio.CancelledError(), "cancelled", id="nobody wanted it any more"),
-        pytest.param(KeyError("a"), "error", id="a fault of our own"),
-    ],
-)
-def test_how_a_call_ended_is_one_word(error: BaseException, word: str) -> None:
-    assert outcome_of(error) == word

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 
 from ullage.clock import Clock
 from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.interface import EngineClient, EngineClients
-from ullage.errors import outcome_of
+from ullage.meters import timed
 
 Observe = Callable[[str, str, float], None]  # operation, outcome, seconds
 
@@ -33,16 +34,8 @@ class MeteredEngine:
         self._observe = observe
         self._clock = clock
 
-    @contextmanager
-    def _timed(self, operation: str) -> Iterator[None]:
-        began, outcome = self._clock.monotonic(), "done"
-        try:
-            yield
-        except BaseException as error:
-            outcome = outcome_of(error)
-            raise
-        finally:
-            self._observe(operation, outcome, self._clock.monotonic() - began)
+    def _timed(self, operation: str) -> AbstractContextManager[None]:
+        return timed(partial(self._observe, operation), clock=self._clock)
 
     async def list(self) -> Mapping[str, Entry]:
         with self._timed("list"):

@@ -4,11 +4,12 @@ here before anybody asks why snapshots wait; deletions, which nobody watches, sh
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 from ullage.clock import Clock
-from ullage.errors import outcome_of
+from ullage.meters import timed
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
     Backend,
@@ -31,16 +32,8 @@ class MeteredBackend:
         self._observe = observe
         self._clock = clock
 
-    @contextmanager
-    def _timed(self, operation: str) -> Iterator[None]:
-        began, outcome = self._clock.monotonic(), "done"
-        try:
-            yield
-        except BaseException as error:
-            outcome = outcome_of(error)
-            raise
-        finally:
-            self._observe(self._backend.driver, operation, outcome, self._clock.monotonic() - began)
+    def _timed(self, operation: str) -> AbstractContextManager[None]:
+        return timed(partial(self._observe, self._backend.driver, operation), clock=self._clock)
 
     @property
     def driver(self) -> str:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.csi_driver.calls import GIB
-from tests.csi_driver.running import NAME, RunningDriver
+from tests.csi_driver.running import NAME
 from ullage.snapshots.backends.base import NO_SECRETS, Creation, Restoration, Secrets, VolumeHandle
 from ullage.snapshots.backends.csi.backend import CsiBackend
-
-
-@contextmanager
-def running_driver(*options: str) -> Iterator[RunningDriver]:
-    with tempfile.TemporaryDirectory(prefix="csi-") as directory:
-        driver = RunningDriver(Path(directory))
-        driver.start(*options)
-        try:
-            yield driver
-        finally:
-            driver.kill()
 
 
 @asynccontextmanager

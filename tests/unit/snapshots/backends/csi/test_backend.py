@@ -15,8 +15,8 @@ import pytest
 import uvloop
 
 from tests.csi_driver.calls import GIB, make_volume
-from tests.csi_driver.running import NAME, RunningDriver
-from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, restoration, running_driver
+from tests.csi_driver.running import NAME, RunningDriver, running_driver
+from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, restoration
 from ullage.errors import BadInput, Uncertain
 from ullage.snapshots.backends.base import Backend, Secrets, VolumeHandle
 from ullage.snapshots.backends.csi import client

@@ -12,8 +12,8 @@ import pytest
 from tests.csi_driver.calls import GIB, make_volume
 from tests.csi_driver.copies import allocated, copy_tree
 from tests.csi_driver.faults import Fault
-from tests.csi_driver.running import RunningDriver
-from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, running_driver, until
+from tests.csi_driver.running import RunningDriver, running_driver
+from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, until
 from ullage.errors import Uncertain
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.csi_driver.calls import make_volume
 from tests.csi_driver.faults import Fault
-from tests.csi_driver.running import NAME, RunningDriver
-from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, restoration, running_driver, until
+from tests.csi_driver.running import NAME, RunningDriver, running_driver
+from tests.unit.snapshots.backends.csi.drivers import backend_at, creation, restoration, until
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.snapshots.backends.base import BackendSnapshot, Creation, Secrets
 from ullage.snapshots.backends.csi.backend import CsiBackend
