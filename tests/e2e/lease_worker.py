@@ -26,7 +26,7 @@ from ullage.kube.kinds import Kind, Meta, Object
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
 LEASE = "work"
 # Wide enough that a machine with ten times the work it has cores for renews in time.
-TIMING = Timing(duration=6, renew_within=4, retry=0.4)
+TIMING = Timing(duration=6, renew_within=4, retry=0.4, release_within=30)
 
 
 class WrongClock(BootClock):

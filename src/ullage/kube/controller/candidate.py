@@ -25,6 +25,7 @@ class Timing:
     duration: float = 15.0  # how long a silent leader is left alone; written into the record rounded up
     renew_within: float = 10.0  # how long a leader acts after the last renewal that succeeded was begun
     retry: float = 2.0  # between renewals of a leader, and between looks of a candidate
+    release_within: float = 1.0  # on the way out: whoever waits longer for an API that is away may not end in time
 
     def __post_init__(self) -> None:
         if not 0 < self.retry < self.renew_within < self.duration:

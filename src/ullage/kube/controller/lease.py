@@ -13,7 +13,6 @@ The elector itself needs the client without that guard (`work = client.guarded(e
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import socket
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RELEASE_SECONDS = 1.0  # whoever waits longer for an API that is away may not end in time
 Observe = Callable[[str], None]
 
 
@@ -233,16 +231,32 @@ class Elector:
             return
         if self._working is not None and not self._working.done():
             return  # cancelled twice, and the work has not ended: what it has sent may still arrive, so let the lease run out
+        try:
+            async with asyncio.timeout(self._timing.release_within):
+                released = await self._give_back(record)
+        except (UllageError, TimeoutError) as error:
+            logger.warning("could not release the lease", extra={**self._log, "error": str(error) or "no answer in time"})
+            return
+        if released:
+            self._observe("released")
+            logger.info("released the lease", extra=self._log)
+
+    async def _give_back(self, record: Record) -> bool:
+        """False where it is not ours any more. A renewal that was cancelled may have arrived all the same, and what we know of
+        the Lease is older than that: then it is looked at once more."""
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp(self._clock.now())}
-        with contextlib.suppress(Conflict, NotFound):
+        seen: Record | None = record
+        while seen is not None and (seen.uid, seen.holder) == (record.uid, record.holder):
             try:
-                async with asyncio.timeout(RELEASE_SECONDS):
-                    await self._write(record, spec)
-            except (UllageError, TimeoutError) as error:
-                logger.warning("could not release the lease", extra={**self._log, "error": str(error) or "no answer in time"})
+                await self._write(seen, spec)
+            except Conflict:
+                found = await self._client.find(LEASES, self._name, self._namespace)
+                seen = None if found is None else _record(found)
+            except NotFound:
+                return False
             else:
-                self._observe("released")
-                logger.info("released the lease", extra=self._log)
+                return True
+        return False
 
 
 def _record(lease: Lease) -> Record:

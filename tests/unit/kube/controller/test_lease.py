@@ -363,6 +363,22 @@ async def test_work_that_returns_ends_the_run_and_releases() -> None:
     assert runner.events == ["acquired", "released"]
 
 
+@pytest.mark.parametrize("trouble", ["arrives all the same", "finds it taken"])
+@virtual
+async def test_a_renewal_that_is_cancelled_on_the_way_out(trouble: str) -> None:
+    runner = Runner("one", LeaseApi(), [])
+    task = runner.start()
+    await asyncio.sleep(TIMING.retry / 2)
+    runner.line.after = once(silent)  # the next renewal is written, and its answer never comes
+    await asyncio.sleep(TIMING.retry)
+    if trouble == "finds it taken":
+        runner.api.edit(holder_identity="two")
+    await end(task)
+    ours = trouble == "arrives all the same"
+    assert runner.api.spec.holder_identity == ("" if ours else "two")
+    assert ("released" in runner.events) == ours
+
+
 @virtual
 async def test_work_that_fails_ends_the_run_with_its_error_and_releases() -> None:
     runner = Runner("one", LeaseApi(), [])
