@@ -28,5 +28,6 @@ def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
     from ullage.engines.slice import engines
     from ullage.ledger.slice import LEDGER
     from ullage.snapshots.slice import snapshots
+    from ullage.space.slice import SPACE
 
-    return (LEDGER, engines(drivers.engines_of(chosen)), snapshots(drivers.options_of(chosen)))
+    return (LEDGER, engines(drivers.engines_of(chosen)), snapshots(drivers.options_of(chosen)), SPACE)

@@ -10,6 +10,7 @@ from ullage.ledger.book import Crowd, Over, Refusal
 from ullage.quantity import Quantity
 from ullage.times import timestamp
 
+NO_FIT: Final = "does not fit: "
 MORE: Final = {
     "": "",
     "asked": ". More was asked for, and has not been granted in time: try again in a moment",
@@ -21,7 +22,7 @@ def refusal_text(refusal: Refusal, *, next_step: str = "", more: Literal["", "as
     """One line, since it is shown behind an error of kubectl and in Events. `next_step` is a command, or says what to do.
     `more` is about limits that are grants."""
     said = "; ".join(over_text(one) for one in refusal.over) + MORE[more]
-    return f"does not fit: {said}. Next: {next_step}" if next_step else f"does not fit: {said}"
+    return f"{NO_FIT}{said}. Next: {next_step}" if next_step else f"{NO_FIT}{said}"
 
 
 def existing_text(key: str) -> str:

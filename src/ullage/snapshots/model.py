@@ -32,6 +32,11 @@ SOURCE: Final = "ullage.io/source-volume"
 # On a snapshot or a claim that we hold: the driver that we do it for. Finalizers have the same names for every snapshotter, so
 # this alone tells that they are ours once record, claim and class are gone. Whoever may edit the object may write it.
 DRIVER: Final = "ullage.io/driver"
+# On a snapshot that is to be cut together with others: `hold` until all of them are ready, then `go@` and the time of the
+# estimate that was booked. Ullage alone writes it.
+CUT: Final = "ullage.io/cut"
+HOLD: Final = "hold"
+GO: Final = "go@"
 # On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
 CLAIM_LABEL: Final = "ullage.io/claim"
 VOLUME_LABEL: Final = "ullage.io/volume"

@@ -1,4 +1,5 @@
 """What slices charge with.
 
 registry   one service for all slices of a process; stamps: what an object takes, written on it
+raising    another stamp on an object: booked, or refused with the numbers
 """

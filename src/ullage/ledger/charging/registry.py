@@ -33,7 +33,7 @@ from ullage.ledger.amounts import NOTHING, Takings
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
 from ullage.ledger.charges import charge_of
-from ullage.ledger.charging.stamps import stamp_fault
+from ullage.ledger.charging.stamps import Stamp, stamp_fault
 from ullage.ledger.codec import book_of
 from ullage.ledger.fold import clusters_in
 from ullage.ledger.keys import source_name
@@ -83,7 +83,7 @@ class Charged(Generic[T]):
         self._registry = registry
 
     async def decide(
-        self, review: Review, *, next_step: str = "", past_limit: bool = False, estimate: Takings | None = None
+        self, review: Review, *, next_step: str = "", past_limit: bool = False, estimate: Takings | Stamp | None = None
     ) -> Decision:
         """The answer of a validating hook: booked where it fits, refused with all numbers where it does not.
 

@@ -14,7 +14,16 @@ from ullage.errors import UllageError
 from ullage.kube.kinds import Meta
 from ullage.kube.review import GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
 from ullage.ledger.amounts import NOTHING, Cell, Takings
-from ullage.ledger.charging.stamps import STAMP, read_stamp, stamp_fault, stamped, write_stamp
+from ullage.ledger.charging.stamps import (
+    CHARGED_NAMESPACE,
+    STAMP,
+    guard_fault,
+    guarded,
+    read_stamp,
+    stamp_fault,
+    stamped,
+    write_stamp,
+)
 from ullage.quantity import Quantity
 
 OURS, PERSON = "system:serviceaccount:ullage-system:controller", "jane"
@@ -126,3 +135,49 @@ def test_a_changed_stamp_is_told_with_both_and_its_field() -> None:
         f"it is {TWO}, and Ullage had stamped {FIVE}: another webhook changes it; only Ullage may"
     )
     assert [one.field for one in fault.causes] == ["metadata.annotations[ullage.io/takes]"]
+
+
+def noted(asked: Review, *, new: str | None, old: str | None = None) -> Review:
+    """The request, with another guarded annotation on the new object and the old one."""
+
+    def with_note(raw: msgspec.Raw, note: str | None) -> msgspec.Raw:
+        found = msgspec.json.decode(raw)
+        if found is not None and note is not None:
+            found["metadata"]["annotations"][CHARGED_NAMESPACE] = note
+        return msgspec.Raw(msgspec.json.encode(found))
+
+    request = asked.request
+    changed = msgspec.structs.replace(
+        request, object=with_note(request.object, new), old_object=with_note(request.old_object, old)
+    )
+    return replace(asked, request=changed)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        pytest.param(noted(review(TWO), new="theirs"), "ours", id="a new object gets ours"),
+        pytest.param(noted(review(TWO, TWO), new="theirs", old="ours"), "ours", id="a person cannot change it"),
+        pytest.param(noted(review(TWO, TWO), new=None, old="before"), "before", id="nor take it off"),
+        pytest.param(noted(review(TWO, TWO, user=OURS), new="later", old="before"), "later", id="our own identity may"),
+    ],
+)
+def test_any_annotation_can_be_guarded(asked: Review, wanted: str) -> None:
+    marks = {CHARGED_NAMESPACE: "ours"}
+    decided = guarded(asked, CUPS, marks)
+    after = jsonpatch.apply_patch(asked.object_json(), list(decided.patch))
+    assert after["metadata"]["annotations"][CHARGED_NAMESPACE] == wanted
+
+
+def test_what_nobody_may_have_is_taken_off() -> None:
+    asked = noted(review(TWO, TWO), new="theirs")
+    decided = guarded(asked, CUPS, {CHARGED_NAMESPACE: None})
+    after = jsonpatch.apply_patch(asked.object_json(), list(decided.patch))
+    assert after["metadata"]["annotations"] == {"other": "kept", STAMP: TWO}
+
+
+def test_an_annotation_that_was_changed_behind_the_guard_is_told_with_its_field() -> None:
+    fault = guard_fault(noted(review(TWO, TWO), new="theirs"), CUPS, {CHARGED_NAMESPACE: None})
+    assert fault is not None
+    assert (fault.code, [one.field for one in fault.causes]) == (422, ["metadata.annotations[ullage.io/charged-namespace]"])
+    assert "it is theirs, and Ullage had stamped none" in fault.message

@@ -1,0 +1,4 @@
+"""Snapshot space: how much the snapshots of a namespace, and of each virtual machine in it, take; and no more than allowed.
+
+`accounts`: the ledger of a namespace, its accounts, and takings in bytes. `slice`: the composition.
+"""
