@@ -5,7 +5,7 @@ Controllers and the webhook decide with these; what only one of them needs stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,6 +87,22 @@ def live_chain(entries: Mapping[str, SnapshotInfo]) -> list[str]:
         found[name] = None
         name = entries[name].parent
     return list(found)
+
+
+def head_size(engine: Engine) -> int | None:
+    """The bytes that were written since the last snapshot, as the engine was last seen; None: that is not known."""
+    head = entry_of(engine, HEAD)
+    if head is None or not (head.size.isascii() and head.size.isdigit()):
+        return None
+    return int(head.size)
+
+
+def active_engine(engines: Iterable[Engine]) -> Engine | None:
+    """The one that serves a volume: while it migrates there are two. Where they do not say which, the one with the larger
+    head: what it has is never counted too low then."""
+    found = list(engines)
+    candidates = [one for one in found if one.spec.active] or found
+    return max(candidates, key=lambda one: (head_size(one) or 0, one.metadata.name), default=None)
 
 
 def is_running(engine: Engine | None) -> bool:

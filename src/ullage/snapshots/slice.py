@@ -20,7 +20,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Source
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.review import Hook
-from ullage.kube.slices import Part, Slice, Wiring, Write
+from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
@@ -40,7 +40,6 @@ from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics, operation_meter
 from ullage.snapshots.model import Dialect
-from ullage.snapshots.roles import aggregated_roles
 from ullage.snapshots.settings import AUDIT_SECONDS, Settings
 from ullage.snapshots.volume_queue import VolumeQueues
 from ullage.snapshots.webhook import deletion, hooks
@@ -117,6 +116,25 @@ def _sidecar(options: Options) -> Part[Controller[Any]]:
         events=True,
         secrets=True,
     )
+
+
+def aggregated_roles() -> list[Grant]:
+    """What users of a namespace may do with snapshots, through the roles that administrators give out anyway: `edit` becomes
+    part of the roles edit and admin, `view` part of view, which those two gather as a whole.
+
+    VolumeSnapshots only. A VolumeSnapshotContent or VolumeSnapshotData names handles of the storage system, and whoever could
+    write one could have anybody's data restored.
+    """
+    snapshots = (GA.snapshots, PROTOTYPE.snapshots)
+    return [
+        Grant(
+            name="edit",
+            roles=("edit", "admin"),
+            kinds=snapshots,
+            verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
+        ),
+        Grant(name="view", roles=("view",), kinds=(*snapshots, GA.classes), verbs=("get", "list", "watch")),
+    ]
 
 
 def own_kinds(dialect: Dialect[Any, Any]) -> tuple[Any, ...]:

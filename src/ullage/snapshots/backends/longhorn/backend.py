@@ -179,14 +179,14 @@ class LonghornBackend:
         return None if found is None or found.status.size is UNSET else found.status.size
 
     async def estimate(self, volume: VolumeHandle) -> int | None:
-        """What is being written now becomes the snapshot. While a volume migrates nobody knows which engine is right."""
+        """What is being written now becomes the snapshot. While a volume migrates it has two engines: the active one counts."""
         name = volume_name(volume.handle)
         try:
             found = await self._client.list(ENGINES, NAMESPACE, labels=f"{VOLUME_LABEL}={name}")
         except ApiError as problem:
             raise status.read_error(problem, what=f"the engine of volume {name}") from problem
-        engines = [one for one in found.items if one.spec.volume_name == name]
-        return status.head_size(engines[0]) if len(engines) == 1 else None
+        engine = model.active_engine(one for one in found.items if one.spec.volume_name == name)
+        return model.head_size(engine) if engine is not None else None
 
     async def _of(self, handle: SnapshotHandle) -> Snapshot | None:
         """A snapshot of another volume is not the one that is meant."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import UNSET
 
-from ullage.engines.api import Engine, Snapshot, Volume, to_bytes
-from ullage.engines.chain import HEAD, Limits
+from ullage.engines.api import Snapshot, Volume
+from ullage.engines.chain import Limits
 from ullage.engines.client import errors
 from ullage.engines.handles import SnapshotHandle
 from ullage.engines.model import FAILED, blocked_before, is_parent_of_head
@@ -148,12 +148,6 @@ def replicas(given: str | None, source: Volume | None) -> int:
     if not given.isascii() or not given.isdigit() or not 0 < int(given) <= 20:
         raise Impossible(f"parameters.numberOfReplicas {given or '(empty)'}: a number from 1 to 20 is allowed")
     return int(given)
-
-
-def head_size(engine: Engine) -> int | None:
-    """The bytes that were written since the last snapshot, as the engine was last seen."""
-    head = (engine.status.snapshots or {}).get(HEAD)
-    return to_bytes(head.size) if head is not None else None
 
 
 # --- the API ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.app.installer.manifests import manifests
 from ullage.kube.slices import Slice
-from ullage.snapshots.roles import aggregated_roles
+from ullage.snapshots.slice import aggregated_roles
 
 GATHERED = "rbac.authorization.k8s.io/aggregate-to-"
 READ = ["get", "list", "watch"]
