@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ullage.app import drivers
+from ullage.app import drivers, vm_options
 
 if TYPE_CHECKING:
     from ullage.kube.slices import Slice
@@ -29,5 +29,12 @@ def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
     from ullage.ledger.slice import LEDGER
     from ullage.snapshots.slice import snapshots
     from ullage.space.slice import SPACE
+    from ullage.vms.slice import vms
 
-    return (LEDGER, engines(drivers.engines_of(chosen)), snapshots(drivers.options_of(chosen)), SPACE)
+    return (
+        LEDGER,
+        engines(drivers.engines_of(chosen)),
+        snapshots(drivers.options_of(chosen)),
+        vms(vm_options.settings_of(chosen)),
+        SPACE,
+    )

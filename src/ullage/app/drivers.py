@@ -130,10 +130,12 @@ class Chosen:
     engines: Path | None = None  # the socket of the host of embedded engines
     manage_engines: bool = False  # Longhorn's kinds are ours, since it does not run here
     audit_interval: float = AUDIT_SECONDS
+    manage_vm_backups: bool = False  # backups of VMs are ours, since Harvester does not run here
+    manage_vm_restores: bool = False  # and restores
 
 
 NOTHING_CHOSEN: Final = Chosen()
-ONE_MACHINE: Final = Chosen(manage_engines=True, longhorn=True)
+ONE_MACHINE: Final = Chosen(manage_engines=True, longhorn=True, manage_vm_backups=True, manage_vm_restores=True)
 
 
 def chosen(
@@ -149,6 +151,8 @@ def chosen(
     engines: Path | None = None,
     audit_interval: float = AUDIT_SECONDS,
     manage_engines: bool = False,
+    manage_vm_backups: bool = False,
+    manage_vm_restores: bool = False,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
     connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
@@ -167,6 +171,8 @@ def chosen(
         engines=engines,
         audit_interval=audit_interval,
         manage_engines=manage_engines or engines is not None,
+        manage_vm_backups=manage_vm_backups,
+        manage_vm_restores=manage_vm_restores,
     )
 
 

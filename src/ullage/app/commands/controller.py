@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers
+from ullage.app import drivers, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 
@@ -31,6 +31,8 @@ def controller(
     engines: drivers.Engines = None,
     audit_interval: drivers.AuditInterval = drivers.AUDIT_SECONDS,
     manage_engines: drivers.ManageEngines = False,
+    manage_vm_backups: vm_options.ManageBackups = False,
+    manage_vm_restores: vm_options.ManageRestores = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -61,6 +63,8 @@ def controller(
         engines=engines,
         audit_interval=audit_interval,
         manage_engines=manage_engines,
+        manage_vm_backups=manage_vm_backups,
+        manage_vm_restores=manage_vm_restores,
     )
     slices = composition.slices(what)
     run_until_stopped(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.app import drivers
+from ullage.app import drivers, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 from ullage.cli.common import shell
@@ -56,13 +56,20 @@ def install(
     ] = None,
     longhorn: drivers.LonghornClaims = False,
     manage_engines: drivers.ManageEngines = False,
+    manage_vm_backups: vm_options.ManageBackups = False,
+    manage_vm_restores: vm_options.ManageRestores = False,
 ) -> None:
     from ullage.app.installer.installer import Installer
     from ullage.app.installer.manifests import manifests
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
-    chosen = drivers.Chosen(longhorn=longhorn, manage_engines=manage_engines)
+    chosen = drivers.Chosen(
+        longhorn=longhorn,
+        manage_engines=manage_engines,
+        manage_vm_backups=manage_vm_backups,
+        manage_vm_restores=manage_vm_restores,
+    )
     wanted = manifests(composition.slices(chosen), all_secrets=all_secrets)
     if output is not None:
         if output != "yaml":

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers
+from ullage.app import drivers, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 
@@ -27,6 +27,8 @@ def webhook(
         float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
     ] = 5.0,
     manage_engines: drivers.ManageEngines = False,
+    manage_vm_backups: vm_options.ManageBackups = False,
+    manage_vm_restores: vm_options.ManageRestores = False,
     longhorn: drivers.LonghornClaims = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
@@ -45,7 +47,13 @@ def webhook(
     address = options.address(url, service)
     settings = webhook_settings(host=bind, port=options.port("--port", port), address=address, drain=drain)
     config = Config.load(kubeconfig, kube_context)
-    slices = composition.slices(drivers.Chosen(manage_engines=manage_engines, longhorn=longhorn))
+    chosen = drivers.Chosen(
+        longhorn=longhorn,
+        manage_engines=manage_engines,
+        manage_vm_backups=manage_vm_backups,
+        manage_vm_restores=manage_vm_restores,
+    )
+    slices = composition.slices(chosen)
     run_until_stopped(
         lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

@@ -27,6 +27,7 @@ VOLUMES = "volumes"  # below the data directory: where claims have their files
 SNAPSHOTS = "snapshots"  # and where their snapshots are
 ENGINES = "engines"  # where volumes of engines have their data
 ENGINE_SOCKET = "engines.sock"  # where their host listens
+VMS = ("--manage-vm-backups", "--manage-vm-restores")  # no Harvester is here
 
 
 class ClusterSetup:
@@ -80,7 +81,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
     def webhook(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0", "--manage-engines"]
-        return [*program, "webhook", *own, *options]
+        return [*program, "webhook", *own, *VMS, *options]
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
@@ -99,6 +100,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
             "--hostpath-single-node",
             "--only-snapshotter",
             *longhorn,
+            *VMS,
             *options,
         ]
 

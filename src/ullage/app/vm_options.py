@@ -1,0 +1,36 @@
+"""Whether backups and restores of VMs are ours, as options say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ullage.app.drivers import Chosen
+    from ullage.vms.settings import Settings
+
+ManageBackups = Annotated[
+    bool,
+    typer.Option(
+        "--manage-vm-backups",
+        help="Harvester does not run in the cluster: VirtualMachineBackups are ours to bring, to check and to make.",
+    ),
+]
+ManageRestores = Annotated[
+    bool,
+    typer.Option(
+        "--manage-vm-restores",
+        help="Harvester does not run in the cluster: VirtualMachineRestores are ours to bring, to check and to make.",
+    ),
+]
+
+
+def settings_of(what: Chosen) -> Settings:
+    """For the slice of VMs. Where Harvester runs both kinds are its own."""
+    from ullage.vms.settings import Settings
+
+    return Settings(
+        backups="manage" if what.manage_vm_backups else "observe",
+        restores="manage" if what.manage_vm_restores else "observe",
+    )

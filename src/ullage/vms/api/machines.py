@@ -1,0 +1,180 @@
+"""The kinds of `kubevirt.io/v1` that backups are about: VirtualMachine and VirtualMachineInstance.
+
+They belong to KubeVirt: on a cluster they are there already, on one machine we bring them along. Only what decisions need is
+decoded; what is not named here is kept and never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ullage.kube.kinds import AGE, Column, Kind, Object, Value
+from ullage.kube.objects import Conditions
+
+GROUP: Final = "kubevirt.io"
+VERSION: Final = "v1"
+
+# --- what both have --------------------------------------------------------------------------------------------------
+
+
+class ClaimVolume(Value):
+    """A claim in the namespace of the VM."""
+
+    claim_name: str = ""
+    """The claim."""
+    hotpluggable: bool = False
+    """Whether it was added while the VM ran."""
+
+
+class DataVolumeVolume(Value):
+    """A DataVolume in the namespace of the VM. Its claim has the same name."""
+
+    name: str = ""
+    """The DataVolume, and its claim."""
+    hotpluggable: bool = False
+    """Whether it was added while the VM ran."""
+
+
+class MachineVolume(Value):
+    """What stands behind a disk: a claim, a DataVolume, or something that has no data of its own (an image, cloud-init)."""
+
+    name: str = ""
+    """The name that disks know it by."""
+    persistent_volume_claim: ClaimVolume | None = None
+    """A claim."""
+    data_volume: DataVolumeVolume | None = None
+    """A DataVolume."""
+
+    @property
+    def claim(self) -> str:
+        """The claim that has its data; empty where there is none."""
+        if self.persistent_volume_claim is not None:
+            return self.persistent_volume_claim.claim_name
+        return self.data_volume.name if self.data_volume is not None else ""
+
+
+class InstanceSpec(Value):
+    """What the VM consists of while it runs."""
+
+    volumes: tuple[MachineVolume, ...] = ()
+    """What stands behind its disks."""
+
+
+# --- VirtualMachine --------------------------------------------------------------------------------------------------
+
+
+class MachineTemplate(Value):
+    """What is started."""
+
+    spec: InstanceSpec = InstanceSpec()
+    """What the VM consists of while it runs."""
+
+
+class MachineSpec(Value):
+    """What is wanted of the VM."""
+
+    running: bool | None = None
+    """Whether it is to run. Exactly one of running and runStrategy is set."""
+    run_strategy: str = ""
+    """When it is to run: Always, RerunOnFailure, Once, Manual or Halted."""
+    template: MachineTemplate = MachineTemplate()
+    """What is started."""
+
+
+class MachineStatus(Value):
+    """What is known of the VM."""
+
+    printable_status: str = ""
+    """Stopped, Starting, Running, Paused, Stopping, Migrating, and others: for people."""
+    created: bool = False
+    """Whether there is a VirtualMachineInstance of it."""
+    ready: bool = False
+    """Whether it runs."""
+    conditions: Conditions = ()
+    """What is known beyond that: Ready, Paused."""
+    volume_requests: tuple[Mapping[str, Any], ...] = ()
+    """Volumes that are being added or removed while it runs."""
+
+
+class VirtualMachine(Object):
+    """A virtual machine of KubeVirt: what it consists of, and whether it is to run."""
+
+    spec: MachineSpec = MachineSpec()
+    """What is wanted of the VM."""
+    status: MachineStatus = MachineStatus()
+    """What is known of the VM."""
+
+
+# --- VirtualMachineInstance ------------------------------------------------------------------------------------------
+
+
+class MigrationState(Value):
+    """A move to another node, the one that goes on or the last one."""
+
+    start_timestamp: str = ""
+    """When it began."""
+    end_timestamp: str = ""
+    """When it ended."""
+    completed: bool = False
+    """Whether it has ended."""
+    failed: bool = False
+    """Whether it has failed."""
+
+
+class InstanceStatus(Value):
+    """How it runs."""
+
+    phase: str = ""
+    """Pending, Scheduling, Scheduled, Running, Succeeded, Failed or Unknown."""
+    node_name: str = ""
+    """The node that it runs on."""
+    migration_state: MigrationState | None = None
+    """A move to another node, the one that goes on or the last one."""
+    conditions: Conditions = ()
+    """What is known beyond the phase: Ready, Paused."""
+
+
+class VirtualMachineInstance(Object):
+    """A VirtualMachine that runs, under the same name. It goes when the VM is stopped."""
+
+    spec: InstanceSpec = InstanceSpec()
+    """What it consists of."""
+    status: InstanceStatus = InstanceStatus()
+    """How it runs."""
+
+
+# --- where they live -------------------------------------------------------------------------------------------------
+
+MACHINES: Final = Kind(
+    GROUP,
+    VERSION,
+    "VirtualMachine",
+    "virtualmachines",
+    VirtualMachine,
+    whole=False,
+    short_names=("vm", "vms"),
+    categories=("all",),
+    columns=(
+        AGE,
+        Column("Status", ".status.printableStatus", description="What it does now."),
+        Column("Ready", ".status.conditions[?(@.type=='Ready')].status", description="Whether it runs."),
+    ),
+)
+
+INSTANCES: Final = Kind(
+    GROUP,
+    VERSION,
+    "VirtualMachineInstance",
+    "virtualmachineinstances",
+    VirtualMachineInstance,
+    whole=False,
+    short_names=("vmi", "vmis"),
+    categories=("all",),
+    columns=(
+        AGE,
+        Column("Phase", ".status.phase", description="How it runs."),
+        Column("NodeName", ".status.nodeName", description="The node that it runs on."),
+        Column("Ready", ".status.conditions[?(@.type=='Ready')].status", description="Whether it runs."),
+    ),
+)

@@ -1,0 +1,42 @@
+"""VMs in the composition: backups and restores are made only where it was said that they are ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from ullage.app.composition import compose
+from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
+from ullage.app.installer.manifests import manifests
+
+BACKUPS, RESTORES = "virtualmachinebackups.harvesterhci.io", "virtualmachinerestores.harvesterhci.io"
+
+
+def brought(what: Chosen, *, foreign: bool = False) -> set[str]:
+    return {one.name for one in manifests(compose(what), foreign=foreign) if one.brought}
+
+
+@pytest.mark.parametrize(
+    ("what", "kinds"),
+    [
+        pytest.param(NOTHING_CHOSEN, set(), id="beside Harvester nothing of it is ours"),
+        pytest.param(Chosen(manage_vm_backups=True), {BACKUPS}, id="backups alone"),
+        pytest.param(Chosen(manage_vm_restores=True), {RESTORES}, id="restores alone"),
+        pytest.param(ONE_MACHINE, {BACKUPS, RESTORES}, id="on one machine both"),
+    ],
+)
+def test_which_kinds_are_brought(what: Chosen, kinds: set[str]) -> None:
+    assert {BACKUPS, RESTORES} & brought(what) == kinds
+
+
+def test_kubevirts_kinds_are_brought_on_one_machine_only() -> None:
+    assert not {name for name in brought(Chosen(manage_vm_backups=True)) if name.endswith(".kubevirt.io")}
+    assert {"virtualmachines.kubevirt.io", "virtualmachineinstances.kubevirt.io"} <= brought(ONE_MACHINE, foreign=True)
+
+
+def test_users_get_rights_on_the_kinds_that_are_ours() -> None:
+    roles = {one.name: one.body for one in manifests(compose(Chosen(manage_vm_backups=True)))}
+    (edit,) = roles["ullage:vms:edit"]["rules"]
+    assert (edit["resources"], "create" in edit["verbs"]) == (["virtualmachinebackups"], True)
+    (view,) = roles["ullage:vms:view"]["rules"]
+    assert view["verbs"] == ["get", "list", "watch"]
+    assert not [one.name for one in manifests(compose(NOTHING_CHOSEN)) if one.name.startswith("ullage:vms:")]

@@ -1,0 +1,81 @@
+"""The kinds: explained to the last field, and readable as KubeVirt and Harvester write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ullage.kube.crds.definitions import crd_of, undocumented
+from ullage.kube.kinds import Kind
+from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.restores import RESTORES
+
+KINDS = (MACHINES, INSTANCES, BACKUPS, RESTORES)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.plural) for kind in KINDS])
+def test_every_field_is_explained(kind: Kind[Any]) -> None:
+    assert undocumented(crd_of(kind)) == []
+
+
+HARVESTERS: dict[str, Any] = {
+    "spec": {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}, "type": "backup"},
+    "status": {
+        "sourceUID": "u",
+        "creationTime": "2026-05-01T11:59:58Z",
+        "backupTarget": {"endpoint": "s3://x"},
+        "csiDriverVolumeSnapshotClassNames": {"driver.longhorn.io": "longhorn"},
+        "source": {"metadata": {"name": "db", "creationTimestamp": None}, "spec": {"runStrategy": "Halted"}},
+        "volumeBackups": [
+            {
+                "name": "one-volume-disk-0",
+                "volumeName": "disk-0",
+                "csiDriverName": "driver.longhorn.io",
+                "persistentVolumeClaim": {"metadata": {"name": "db-0"}, "spec": {"volumeMode": "Block"}},
+                "longhornBackupName": "backup-1",
+                "volumeSize": 10737418240,
+                "progress": 100,
+                "readyToUse": True,
+            }
+        ],
+        "secretBackups": [{"name": "s"}],
+        "progress": 100,
+        "readyToUse": True,
+        "conditions": [{"type": "Ready", "status": "True", "lastUpdateTime": "2026-05-01T11:59:58Z"}],
+    },
+}
+
+
+def test_what_harvester_writes_is_read_and_names_on_the_wire_are_its_own() -> None:
+    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "one"}, **HARVESTERS}), type=BACKUPS.type)
+    assert (found.status.source_uid, found.status.volume_backups[0].csi_driver_name) == ("u", "driver.longhorn.io")
+    wire = msgspec.to_builtins(found)["status"]
+    assert {"sourceUID", "csiDriverVolumeSnapshotClassNames", "volumeBackups", "readyToUse", "creationTime"} <= wire.keys()
+    assert wire["volumeBackups"][0] == {
+        key: value for key, value in HARVESTERS["status"]["volumeBackups"][0].items() if key != "longhornBackupName"
+    }
+
+
+def test_a_restore_s_names_on_the_wire_are_harvesters() -> None:
+    spec = {
+        "target": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "new"},
+        "virtualMachineBackupName": "one",
+        "virtualMachineBackupNamespace": "team",
+        "newVM": True,
+        "deletionPolicy": "retain",
+        "keepMacAddress": True,
+    }
+    status = {
+        "restores": [{"volumeName": "d", "persistentVolumeClaimSpec": {"metadata": {"name": "c"}}, "volumeBackupName": "s"}],
+        "restoreTime": "2026-05-01T11:59:58Z",
+        "deletedVolumes": ["old"],
+        "complete": True,
+        "targetUID": "u",
+        "progress": 100,
+    }
+    body = {"metadata": {"name": "r"}, "spec": spec, "status": status}
+    wire = msgspec.json.decode(msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(body), type=RESTORES.type)))
+    assert (wire["spec"], wire["status"]) == (spec, status)
