@@ -182,7 +182,8 @@ class Grant:
 class Slice:
     """`kinds` are brought along: their definitions are made where they are missing. `foreign` kinds belong to other products:
     on a cluster they are only ever looked at, and on one machine we play their part. `served` are theirs too, and are taken as
-    their owners define them: what our types have beyond that is not needed."""
+    their owners define them: what our types have beyond that is not needed. A kind that is in `kinds` and `served` is brought
+    along where it is missing, and taken as it is where another product has defined it."""
 
     name: str
     kinds: tuple[Kind[Any], ...] = ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ullage.kube.slices import Part, Slice, Wiring
+from ullage.kube.slices import Grant, Part, Slice, Wiring
+from ullage.space.api import QUOTAS
 
 
 def charged(wiring: Wiring) -> Iterable[Any]:
@@ -13,4 +14,8 @@ def charged(wiring: Wiring) -> Iterable[Any]:
     return ()
 
 
-SPACE: Final = Slice(name="space", shared=Part(make=charged))
+# Whoever sees a namespace sees its quota. Nobody gets to write it with his namespace.
+GRANTS: Final = (Grant(name="quota-view", roles=("view",), kinds=(QUOTAS,), verbs=("get", "list", "watch")),)
+
+# Harvester's own definition of the quota will do where it is there: `served`.
+SPACE: Final = Slice(name="space", kinds=(QUOTAS,), served=(QUOTAS,), shared=Part(make=charged), grants=GRANTS)

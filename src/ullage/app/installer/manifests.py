@@ -76,7 +76,8 @@ def definitions(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manif
     others = [kind for part in slices for kind in part.foreign]
     served = [kind for part in slices for kind in part.served]
     own = {kind.name for kind in brought} | ({kind.name for kind in (*others, *served)} if foreign else set())
-    whole = {kind.name for kind in (*brought, *others)}
+    lenient = {kind.name for part in slices for kind in part.kinds if kind in part.served}
+    whole = {kind.name for kind in (*brought, *others)} - lenient
     return [
         _stamped(Manifest(DEFINITIONS, crd_of(versions[0], others=versions[1:]), brought=name in own, whole=name in whole))
         for name, versions in _by_name((*brought, *others, *served)).items()

@@ -109,6 +109,8 @@ def _place_rule(schema: Json, rule: Rule, kind: Kind[Any]) -> None:
     node = _find(schema, rule.path)
     if node is None:
         raise SchemaError(f"{kind.type.__name__}.{rule.path}: no such field for the rule {rule.rule!r}")
+    if rule.field_path == ".metadata.name":  # may be named only where the schema has it, though every object does
+        schema["properties"]["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}
     placed: Json = {"rule": rule.rule, "message": rule.message}
     if rule.reason:
         placed["reason"] = rule.reason

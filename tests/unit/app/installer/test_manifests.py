@@ -84,6 +84,30 @@ def test_two_slices_that_name_a_kind_give_one_definition() -> None:
     assert definitions((other,))[0].brought, "brought by one is brought"
 
 
+@pytest.mark.parametrize(
+    ("slices", "brought", "whole"),
+    [
+        pytest.param((Slice(name="a", kinds=(BARRELS,)),), True, True, id="ours must have every field"),
+        pytest.param((Slice(name="a", served=(BARRELS,)),), False, False, id="another product's is taken as it is"),
+        pytest.param(
+            (Slice(name="a", kinds=(BARRELS,), served=(BARRELS,)),),
+            True,
+            False,
+            id="one that is both is made where it is missing, and taken as it is where it is not ours",
+        ),
+        pytest.param(
+            (Slice(name="a", kinds=(BARRELS,)), Slice(name="b", served=(BARRELS,))),
+            True,
+            True,
+            id="a slice that takes it as it is asks no less for the one that brings it",
+        ),
+    ],
+)
+def test_what_a_definition_of_somebody_else_must_have(slices: tuple[Slice, ...], brought: bool, whole: bool) -> None:
+    (found,) = definitions(slices)
+    assert (found.brought, found.whole) == (brought, whole)
+
+
 def test_versions_of_one_kind_are_one_definition_that_stores_the_first() -> None:
     older = Kind(BARRELS.group, "v1beta1", BARRELS.kind, BARRELS.plural, BARRELS.type)
     (found,) = definitions((Slice(name="two", kinds=(BARRELS, older)),))
