@@ -14,7 +14,7 @@ from ullage.kube.builtin.rbac import CLUSTER_ROLES
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Slice
-from ullage.snapshots.roles import aggregated_roles
+from ullage.snapshots.slice import aggregated_roles
 
 from .api import Api
 from .conftest import DEFINITIONS, wait_served
