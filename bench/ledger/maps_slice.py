@@ -22,7 +22,6 @@ from typing import Any
 import uvloop
 
 from bench.ledger.meters import Connections, Lateness, Recorder
-from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings as WebhookSettings
 from ullage.admission.run import run_webhook
 from ullage.kube.cache.cache import Cache
@@ -39,6 +38,7 @@ from ullage.ledger.service.service import Service, decision
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.quantity import Quantity
+from ullage.serving.certificates import Terms
 
 MAPS = Kind("", "v1", "ConfigMap", "configmaps", Object, whole=False, status=False)
 CELL = Cell("maps", "pieces")

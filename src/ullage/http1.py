@@ -39,7 +39,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._within("head", HEAD_SECONDS)
+        self._within("head", self._head_bounds()[1])
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in self._timers.values():
@@ -55,17 +55,21 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_head or (self._complete and not in_body and not self._is_answering()):
-            self._within("head", HEAD_SECONDS)
+            self._within("head", self._head_bounds()[1])
             # The rest of a body, which may have been answered before it was all there, is no head, however much of it comes.
             self._head_bytes += 0 if in_body else len(data)
             self._check_head()
+
+    def _head_bounds(self) -> tuple[int, float]:
+        """The most bytes of a head, and the seconds that it may take."""
+        return MOST_HEAD, HEAD_SECONDS
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _check_head(self) -> None:
         """Called with each part of a head that is not complete."""
-        if self._head_bytes <= MOST_HEAD:
+        if self._head_bytes <= self._head_bounds()[0]:
             return
         if self._is_answering():  # two answers would be mixed up
             self.transport.abort()
@@ -119,16 +123,50 @@ class BoundedProtocol(HttpToolsProtocol):
 class SignalFreeServer(uvicorn.Server):
     """Signals belong to the process, which has more to stop than this server."""
 
+    handshake_seconds: float | None = None  # None: what the event loop takes, a minute
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it for given sockets, with a deadline for handshakes."""
+        if self.handshake_seconds is None:
+            await super().startup(sockets)
+            return
+
+        def connection() -> asyncio.Protocol:
+            found: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config, server_state=self.server_state, app_state={}
+            )
+            return found
+
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                connection,
+                sock=sock,
+                ssl=self.config.ssl,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=self.handshake_seconds,
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-def bounded_server(app: Any, *, stop_seconds: int, **options: Any) -> uvicorn.Server:
-    """A server of an ASGI application. Its stop waits `stop_seconds` at the most for what is being answered."""
+def bounded_server(
+    app: Any,
+    *,
+    stop_seconds: int,
+    protocol: type[BoundedProtocol] = BoundedProtocol,
+    handshake_seconds: float | None = None,
+    **options: Any,
+) -> uvicorn.Server:
+    """A server of an ASGI application. Its stop waits `stop_seconds` at the most for what is being answered. With TLS, a
+    handshake has its deadline too."""
     config = uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -137,7 +175,9 @@ def bounded_server(app: Any, *, stop_seconds: int, **options: Any) -> uvicorn.Se
         timeout_graceful_shutdown=stop_seconds,
         **options,
     )
-    return SignalFreeServer(config)
+    server = SignalFreeServer(config)
+    server.handshake_seconds = handshake_seconds
+    return server
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,6 @@ from typing import Any
 
 import uvloop
 
-from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings as WebhookSettings
 from ullage.admission.run import run_webhook
 from ullage.kube.client.client import Client
@@ -37,6 +36,7 @@ from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.views import Evaluator
 from ullage.ledger.slice import ledger
 from ullage.quantity import Quantity
+from ullage.serving.certificates import Terms
 
 GROUP = "ledger.e2e.example.com"
 CELL = Cell("cups", "pieces")

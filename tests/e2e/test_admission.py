@@ -24,8 +24,8 @@ import aiohttp
 import pytest
 
 from ullage import pki
-from ullage.admission.certificates import CertificateSet, Terms, from_secret, to_secret
 from ullage.clock import SystemClock
+from ullage.serving.certificates import CertificateSet, Terms, from_secret, to_secret
 
 from .api import Answer, Api
 from .control_plane import ControlPlane

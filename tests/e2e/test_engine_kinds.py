@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings, run_webhook
 from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
@@ -30,6 +29,7 @@ from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
+from ullage.serving.certificates import Terms
 
 from .api import Api
 from .choice import DISPOSABLE

@@ -16,7 +16,6 @@ from pathlib import Path
 import uvloop
 from msgspec.structs import replace
 
-from ullage.admission.certificates import Terms
 from ullage.admission.run import Settings, run_webhook
 from ullage.errors import Retryable
 from ullage.kube.builtin.core import CONFIG_MAPS
@@ -24,6 +23,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target
+from ullage.serving.certificates import Terms
 
 ROLE = "e2e.ullage.io/role"
 STAMP = "e2e.ullage.io/stamped-by"

@@ -16,12 +16,12 @@ from typing import Any, Final
 from prometheus_client import Counter, Histogram, generate_latest
 
 from ullage.admission import admission_review
-from ullage.admission.bodies import BodyReader, BodyRefused, Receive, declared_length
 from ullage.admission.callers import CLUSTERS, Callers, path_of
 from ullage.admission.metrics import Metrics
 from ullage.clock import Clock
 from ullage.errors import BadInput, Retryable
 from ullage.kube.review import Decision, Hook, Request, Review, Unreadable
+from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Check = Callable[[], bool]
 
 READY_POLL: Final = 0.05  # seconds
+BODIES: Final = BodyBounds(
+    what=("review", "reviews"),
+    largest=16 * 1024 * 1024,  # two objects of 3 MiB, which may grow in encoding, and room
+    most_at_once=64 * 1024 * 1024,
+    seconds=10.0,  # an API server sends a review at once, and waits no longer than 30 s for all of it
+)
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 
@@ -84,7 +90,7 @@ class Endpoint:
             if path_of(hook) in {*self._served, *self._elsewhere}:
                 raise ValueError(f"two hooks are named {hook.name}")
             (self._elsewhere if hook.elsewhere else self._served)[path_of(hook)] = Served.of(hook, metrics)
-        self._bodies = BodyReader()
+        self._bodies = BodyReader(BODIES)
         self.draining = False
         self._was_ready = False
         self._running = 0

@@ -13,19 +13,20 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ullage.admission.certificate_rotation import CertificateRotation, SecretName
-from ullage.admission.certificates import Terms
+from ullage.admission.certificate_rotation import CertificateRotation
 from ullage.admission.elsewhere import Elsewhere, ElsewhereRegistration
 from ullage.admission.endpoint import Check, Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import Address, ByUrl, Registration
 from ullage.admission.selftest import SelfTest, selftest_hook
-from ullage.admission.server import Certificate, serving
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Retryable
 from ullage.http1 import bind
 from ullage.kube.client.client import Client
 from ullage.kube.review import Hook
+from ullage.serving.certificates import Terms
+from ullage.serving.rotation import SecretName
+from ullage.serving.server import Certificate, serving
 from ullage.shutdown import done_before
 
 READY_POLL: Final = 0.05  # seconds

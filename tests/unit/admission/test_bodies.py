@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.admission.builders import review_body
-from ullage.admission import bodies as intake
-from ullage.admission.bodies import LARGEST_BODY, BodyReader, BodyRefused
-from ullage.admission.endpoint import Endpoint
+from ullage.admission import endpoint as admission_endpoint
+from ullage.admission.endpoint import BODIES, Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.clock import SystemClock
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Hook, Review, Target
+from ullage.serving.bodies import BodyReader, BodyRefused
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", Object)
 DEEP = 100_000
@@ -66,20 +67,19 @@ async def post(
 
 async def test_a_length_that_is_too_large_is_refused_before_anything_is_read() -> None:
     client = Client(b"x", whole=True)
-    code, _ = await post(client, length=LARGEST_BODY + 1)
+    code, _ = await post(client, length=BODIES.largest + 1)
     assert (code, client.asked) == (413, 0)
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(admission_endpoint, "BODIES", replace(BODIES, seconds=0.05))
     async with asyncio.timeout(10):
         code, _ = await post(Client(review_body()[:-1], whole=False))
     assert code == 408
 
 
 async def test_bodies_have_a_sum_and_what_is_done_no_longer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "MOST_AT_ONCE", 10)
-    found = BodyReader()
+    found = BodyReader(replace(BODIES, most_at_once=10))
     async with found.body(Client(b"12345678", whole=True).receive, declared=8):
         with pytest.raises(BodyRefused) as refused:
             async with found.body(Client(b"12345678", whole=True).receive, declared=8):
@@ -91,7 +91,7 @@ async def test_bodies_have_a_sum_and_what_is_done_no_longer_counts(monkeypatch: 
 
 
 async def test_a_reader_that_is_stopped_no_longer_counts() -> None:
-    found = BodyReader()
+    found = BodyReader(BODIES)
     client = Client(b"12345678", whole=False)
 
     async def read() -> None:
@@ -111,7 +111,7 @@ async def test_a_reader_that_is_stopped_no_longer_counts() -> None:
     ("body", "said"),
     [
         pytest.param(b'{"request":' * DEEP, b"nested too deeply", id="a review in a review in a review"),
-        pytest.param(b"[" * LARGEST_BODY, b"not an AdmissionReview", id="lists"),
+        pytest.param(b"[" * BODIES.largest, b"not an AdmissionReview", id="lists"),
         pytest.param(
             review_body().replace(b'"AdmissionReview"', b'"' + b"K" * 1_000_000 + b'"'), b"KKK", id="a kind of a megabyte"
         ),

@@ -13,19 +13,21 @@ import pytest
 from tests.unit.admission.builders import FakeApi, Json
 from tests.unit.kube.virtual_time import in_virtual_time
 from ullage import pki
-from ullage.admission import certificates, registration
-from ullage.admission.certificate_rotation import CertificateRotation, SecretName
-from ullage.admission.certificates import CertificateSet, Step, Terms, to_secret
+from ullage.admission import registration
+from ullage.admission.certificate_rotation import CertificateRotation
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import ByUrl, Published, Registration
 from ullage.admission.selftest import SelfTest, selftest_hook
-from ullage.admission.server import Certificate
 from ullage.clock import FakeClock
 from ullage.kube.builtin.admissionregistration import VALIDATING_WEBHOOKS
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.errors import AlreadyExists, ApiError, Forbidden, Unavailable
 from ullage.kube.kinds import Kind, Meta
 from ullage.pki import BadCertificate
+from ullage.serving import certificates
+from ullage.serving.certificates import CertificateSet, Step, Terms, to_secret
+from ullage.serving.rotation import SecretName
+from ullage.serving.server import Certificate
 
 TERMS = Terms(hosts=("127.0.0.1",), settle=60.0, keep=600.0)
 

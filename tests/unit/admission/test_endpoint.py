@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import pytest
 
 from tests.unit.admission.builders import review_body, review_json
 from ullage.admission import admission_review
-from ullage.admission import bodies as intake
+from ullage.admission import endpoint as admission_endpoint
 from ullage.admission import endpoint as module
 from ullage.admission.callers import Callers
 from ullage.admission.endpoint import Endpoint
@@ -257,7 +258,7 @@ async def test_what_is_not_a_review_is_refused(body: bytes, code: int) -> None:
 
 
 async def test_a_body_larger_than_any_review_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "LARGEST_BODY", 100)
+    monkeypatch.setattr(admission_endpoint, "BODIES", replace(admission_endpoint.BODIES, largest=100))
 
     assert (await Served(says(Decision.allow())).ask(review_body(), b" "))[0] == 413
 

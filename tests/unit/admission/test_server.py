@@ -15,13 +15,13 @@ from tests.unit.admission.builders import review_body
 from ullage import pki
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
-from ullage.admission.server import Certificate, serving
 from ullage.clock import SystemClock
 from ullage.errors import Retryable
 from ullage.http1 import bind
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.pki import Pair
+from ullage.serving.server import Certificate, serving
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", Object)
 NOW = SystemClock().now()

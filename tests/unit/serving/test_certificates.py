@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import pki
-from ullage.admission.certificates import (
+from ullage.pki import BadCertificate, Pair
+from ullage.serving.certificates import (
     CertificateSet,
     Step,
     Terms,
@@ -22,7 +23,6 @@ from ullage.admission.certificates import (
     next_step,
     to_secret,
 )
-from ullage.pki import BadCertificate, Pair
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

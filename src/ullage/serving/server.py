@@ -9,16 +9,16 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from ullage import pki
-from ullage.admission.endpoint import Endpoint
 from ullage.errors import Retryable
-from ullage.http1 import bounded_server, running
+from ullage.http1 import BoundedProtocol, bounded_server, running
 from ullage.pki import Pair
 
 KEEP_ALIVE: Final = 180  # longer than Go's clients keep an idle connection: they close first, and never write into a closed one
 BACKLOG: Final = 1024  # connections that wait to be accepted
+HANDSHAKE_SECONDS: Final = 10.0
 
 
 class Certificate:
@@ -44,15 +44,31 @@ class Certificate:
         self.pair = pair
 
 
+class Drained(Protocol):
+    """An ASGI application that tells its clients to go elsewhere once it is `draining`."""
+
+    draining: bool
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
 @contextlib.asynccontextmanager
 async def serving(
-    endpoint: Endpoint, certificate: Certificate, *, sock: socket.socket, drain: float, stop_seconds: int
+    endpoint: Drained,
+    certificate: Certificate,
+    *,
+    sock: socket.socket,
+    drain: float,
+    stop_seconds: int,
+    protocol: type[BoundedProtocol] = BoundedProtocol,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Serves inside the block. At its end: `drain` seconds in which clients are told to go elsewhere, then the stop,
-    which waits for reviews under way, but not longer than `stop_seconds`."""
+    which waits for requests under way, but not longer than `stop_seconds`."""
     server = bounded_server(
         endpoint,
         stop_seconds=stop_seconds,
+        protocol=protocol,
+        handshake_seconds=HANDSHAKE_SECONDS,
         date_header=False,
         proxy_headers=False,
         backlog=BACKLOG,

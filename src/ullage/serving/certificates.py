@@ -1,16 +1,16 @@
-"""The webhook's certificates as a state machine: what the shared Secret holds, and the next step from there.
+"""The certificates of a server as a state machine: what the shared Secret holds, and the next step from there.
 
 One authority issues the serving certificate that all replicas share. A renewed serving certificate needs no care: the
-same authority vouches for it. A new authority does, since the API servers must trust it before anybody shows its
-certificate:
+same authority vouches for it. A new authority does, since clients (of the webhook: the API servers) must trust it before
+anybody shows its certificate. What they trust is published: in the webhook's registration, or in a ConfigMap:
 
     steady ──introduce──▶ the next authority is made and published next to the present one
-           ──(settle)──▶  every API server has had time to take the longer bundle
+           ──(settle)──▶  every client has had time to take the longer bundle
            ──promote───▶  the next authority is the present one, and its certificate is served; the former one is still trusted
            ──(keep)────▶  every replica has had time to take the new certificate
            ──retire────▶  steady
 
-Every replica runs this, without a leader: a step is one compare-and-swap on the Secret, or one on the registration, and
+Every replica runs this, without a leader: a step is one compare-and-swap on the Secret, or one on what is published, and
 the state says everything, so it can be cut anywhere and continued by anybody. The waits are measured by each replica on
 its own clock, from the moment it saw the state: no clock of another machine is believed, and a restart only makes them
 longer.
@@ -26,7 +26,6 @@ from enum import Enum
 from ullage import pki
 from ullage.pki import BadCertificate, Pair
 
-AUTHORITY = "ullage-webhook"
 CA_CERT, CA_KEY = "ca.crt", "ca.key"
 TLS_CERT, TLS_KEY = "tls.crt", "tls.key"
 NEXT_CERT, NEXT_KEY = "next-ca.crt", "next-ca.key"
@@ -38,6 +37,7 @@ class Terms:
     """How long things last. `settle` and `keep` are seconds of looking at an unchanged state."""
 
     hosts: tuple[str, ...]
+    authority: str = "ullage-webhook"  # its name
     authority_lifetime: timedelta = timedelta(days=3650)
     lifetime: timedelta = timedelta(days=365)
     authority_renewal: timedelta = timedelta(days=365)  # this long before the end
@@ -62,14 +62,14 @@ class CertificateSet:
 
     @property
     def bundle(self) -> bytes:
-        """What API servers must trust. Its order follows from its content, so a promotion does not change it."""
+        """What clients must trust. Its order follows from its content, so a promotion does not change it."""
         found = {self.authority.certificate, self.former, self.coming.certificate if self.coming else None}
         return b"".join(sorted(certificate for certificate in found if certificate))
 
 
 class Step(Enum):
     RENEW = "a new serving certificate from the same authority"
-    PUBLISH = "the bundle goes into the registration"
+    PUBLISH = "the bundle is published"
     INTRODUCE = "a next authority is made"
     PROMOTE = "the next authority takes over, and the serving certificate is its own"
     RETIRE = "the former authority is forgotten"
@@ -77,15 +77,15 @@ class Step(Enum):
 
 def initial_certificates(terms: Terms, *, now: datetime) -> CertificateSet:
     """What the first replica puts into the Secret."""
-    authority = pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime)
+    authority = pki.make_ca(terms.authority, now=now, lifetime=terms.authority_lifetime)
     return CertificateSet(authority, pki.issue_serving(authority, terms.hosts, now=now, lifetime=terms.lifetime))
 
 
 def next_step(current: CertificateSet, terms: Terms, *, now: datetime, published: bytes | None, watched: float) -> Step | None:
     """What to do now, or None.
 
-    `published` is the bundle of the registration as it is read, None while there is no registration, and b"" where its
-    entries differ from one another. `watched` is for how many seconds both certificates and bundle have been seen as they are.
+    `published` is the bundle as it is published, None while nothing is to be, and b"" where its places differ from
+    one another. `watched` is for how many seconds both certificates and bundle have been seen as they are.
     """
     if _unusable(current, terms) or _due(current, terms, now=now):
         return Step.RENEW
@@ -107,7 +107,7 @@ def apply_step(step: Step, current: CertificateSet, *, terms: Terms, now: dateti
         case Step.RENEW:
             return replace(current, serving=_issue(current.authority, current, terms=terms, now=now))
         case Step.INTRODUCE:
-            return replace(current, coming=pki.make_ca(AUTHORITY, now=now, lifetime=terms.authority_lifetime))
+            return replace(current, coming=pki.make_ca(terms.authority, now=now, lifetime=terms.authority_lifetime))
         case Step.PROMOTE:
             if current.coming is None:
                 raise ValueError("there is no next authority to promote")

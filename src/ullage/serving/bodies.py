@@ -1,17 +1,24 @@
-"""How bodies of reviews are read: whoever reaches the port can send some, so they have a size, a time, and a sum."""
+"""How bodies are read: whoever reaches the port can send some, so they have a size, a time, and a sum."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-LARGEST_BODY: Final = 16 * 1024 * 1024  # two objects of 3 MiB, which may grow in encoding, and room
-MOST_AT_ONCE: Final = 64 * 1024 * 1024  # bytes of all bodies that are being read or answered
-READ_SECONDS: Final = 10.0  # an API server sends a review at once, and waits no longer than 30 s for all of it
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyBounds:
+    """`what` is the word for one body in refusals, in the singular and in the plural."""
+
+    what: tuple[str, str]
+    largest: int  # bytes
+    most_at_once: int  # bytes of all bodies that are being read or answered
+    seconds: float  # from the first byte that is asked for to the last
 
 
 class BodyRefused(Exception):
@@ -25,7 +32,8 @@ class BodyRefused(Exception):
 class BodyReader:
     """All bodies of one server. `held` counts their bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: BodyBounds) -> None:
+        self.bounds = bounds
         self.held = 0
 
     @contextlib.asynccontextmanager
@@ -35,7 +43,7 @@ class BodyReader:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(READ_SECONDS):
+            async with asyncio.timeout(self.bounds.seconds):
                 more = True
                 while more:
                     message = await receive()
@@ -49,7 +57,7 @@ class BodyReader:
                     self._check(size)
         except TimeoutError:
             self.held -= size
-            raise BodyRefused(408, f"a review is sent within {READ_SECONDS:.0f} s") from None
+            raise BodyRefused(408, f"{_a(self.bounds.what[0])} is sent within {self.bounds.seconds:.0f} s") from None
         except BaseException:
             self.held -= size
             raise
@@ -59,13 +67,18 @@ class BodyReader:
             self.held -= size
 
     def _check(self, size: int) -> None:
-        if size > LARGEST_BODY:
-            raise BodyRefused(413, f"a review has at most {LARGEST_BODY} bytes")
-        if self.held > MOST_AT_ONCE:
-            raise BodyRefused(503, "too many reviews at once; try again")
+        one, many = self.bounds.what
+        if size > self.bounds.largest:
+            raise BodyRefused(413, f"{_a(one)} has at most {self.bounds.largest} bytes")
+        if self.held > self.bounds.most_at_once:
+            raise BodyRefused(503, f"too many {many} at once; try again")
 
 
 def declared_length(headers: list[tuple[bytes, bytes]]) -> int:
     """What the head of a request says of its body; 0 where it says nothing that can be believed."""
     found = next((value for name, value in headers if name == b"content-length"), b"0")
     return int(found) if found.isdigit() and len(found) < 20 else 0
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"

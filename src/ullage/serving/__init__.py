@@ -1,0 +1,7 @@
+"""What our HTTPS servers have in common: the webhook (`admission`) and the API (`rest`).
+
+server         TLS and sockets: a certificate that changes under open connections, the drain, the stop
+connections    numbers and deadlines of connections, for ports that people reach
+certificates   the rotation as a pure state machine; rotation: carries it out on the Secret that all replicas share
+bodies         how bodies are read: with a size, a time and a sum
+"""
