@@ -215,6 +215,7 @@ class Pod(Object):
 
 class NodeSpec(Value):
     taints: tuple[Mapping[str, Any], ...] = ()
+    unschedulable: bool = False
 
 
 class NodeStatus(Value):

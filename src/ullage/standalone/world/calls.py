@@ -1,4 +1,4 @@
-"""The few calls that the typed client has no method for: whole bodies from templates, bindings, and deletes without grace."""
+"""The few calls that the typed client has no method for: whole bodies, bindings, and deletes without grace."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ async def create(client: Client, kind: Kind[Any], body: Json) -> bool:
     except AlreadyExists:
         return False
     return True
+
+
+async def read(client: Client, kind: Kind[Any], name: str, namespace: str = "") -> Json:
+    """The whole object, with all that our types do not know of."""
+    found: Json = msgspec.json.decode(await client.request("GET", object_path(kind, name, namespace)))
+    return found
 
 
 async def bind_pod(client: Client, pod: Pod) -> None:

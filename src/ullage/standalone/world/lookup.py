@@ -15,12 +15,14 @@ from ullage.kube.slices import Wiring
 from ullage.standalone.world import longhorn
 from ullage.standalone.world.matching import ClaimFacts, default_of
 from ullage.standalone.world.model import volume_name
+from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
+from ullage.vms.lifecycle import is_over
 
 # How claims are found: by uid, by the volume they name, and, while they name none, by their class.
 BY_UID, BY_VOLUME, BY_CLASS = "uid", "volume", "class"
 # How volumes are found: by the claim that they name, and, while they name none, by their class.
 FOR_CLAIM, OF_CLASS = "claim", "class"
-# How pods are found: by the claims that they use, unless they are over, and by the uid of their controller.
+# How pods, and instances of VMs, are found: by the claims that they use, unless they are over. Pods by their controller too.
 BY_CLAIM, BY_CONTROLLER = "claim", "controller"
 
 
@@ -33,12 +35,14 @@ class StorageLookup:
         self.volumes: Cache[PersistentVolume] = wiring.cache(PERSISTENT_VOLUMES)
         self.classes: Cache[StorageClass] = wiring.cache(STORAGE_CLASSES)
         self.pods: Cache[Pod] = wiring.cache(PODS)
+        self.instances: Cache[VirtualMachineInstance] = wiring.cache(INSTANCES)
         self.claims.index(BY_UID, lambda one: (one.metadata.uid,))
         self.claims.index(BY_VOLUME, lambda one: (one.spec.volume_name,) if one.spec.volume_name else ())
         self.claims.index(BY_CLASS, lambda one: () if one.spec.volume_name else (one.class_name or "",))
         self.volumes.index(FOR_CLAIM, lambda one: (str(one.spec.claim_ref.key),) if one.spec.claim_ref else ())
         self.volumes.index(OF_CLASS, lambda one: () if one.spec.claim_ref else (one.spec.storage_class_name,))
         self.pods.index(BY_CLAIM, lambda one: () if one.is_over else (str(key) for key in one.claims))
+        self.instances.index(BY_CLAIM, lambda one: () if is_over(one) else (str(key) for key in instance_claims(one)))
         self.pods.index(BY_CONTROLLER, lambda one: (owner.uid,) if (owner := controller_of(one.metadata)) else ())
 
     def facts(self, claim: PersistentVolumeClaim) -> ClaimFacts:
@@ -49,8 +53,12 @@ class StorageLookup:
             candidates=[*self.volumes.by(FOR_CLAIM, key), *self.volumes.by(OF_CLASS, name or "")],
             storage_class=self.classes.get(Key("", name)) if name else None,
             default_class=default_of(self.classes.items()) if name is None else None,
-            consumed=bool(self.pods.by(BY_CLAIM, key)),
+            consumed=bool(self.pods.by(BY_CLAIM, key) or self.instances.by(BY_CLAIM, key)),
         )
+
+    def instances_of(self, claim: Key) -> list[VirtualMachineInstance]:
+        """Those that use a claim, or would like to."""
+        return self.instances.by(BY_CLAIM, str(claim))
 
     async def claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
         """Who has the name in claimRef. That somebody is gone is believed only of the API: data depends on it."""
@@ -98,11 +106,16 @@ class LonghornLookup:
         storage.volumes.index(BY_HANDLE, lambda one: (handle,) if (handle := longhorn.handle_of(one)) else ())
 
     def is_used(self, name: str) -> bool:
-        """By a pod, or by a volume that is being filled from it."""
+        """By a pod, by a VM, or by a volume that is being filled from it."""
         if self.volumes.by(BY_SOURCE, name):
             return True
-        claims = (claim for found in self.storage.volumes.by(BY_HANDLE, name) for claim in self._claims(found))
-        return any(self.storage.pods.by(BY_CLAIM, str(key_of(claim))) for claim in claims)
+        claims = [claim for found in self.storage.volumes.by(BY_HANDLE, name) for claim in self._claims(found)]
+        return any(self.storage.pods.by(BY_CLAIM, str(key_of(claim))) or self._runs_with(claim) for claim in claims)
+
+    def _runs_with(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether an instance of a VM has it that has got the node."""
+        bound = claim.status.phase == "Bound"
+        return bound and any(one.status.node_name for one in self.storage.instances_of(key_of(claim)))
 
     def _claims(self, volume: PersistentVolume) -> Iterable[PersistentVolumeClaim]:
         return self.storage.claims.by(BY_VOLUME, volume.metadata.name)
@@ -118,9 +131,18 @@ class LonghornLookup:
         found = (self.storage.claims.get(key) for key in pod.claims)
         return [key for claim in found if claim is not None for key in self.of_claim(claim)]
 
+    def of_instance(self, instance: VirtualMachineInstance) -> Iterable[Key]:
+        found = (self.storage.claims.get(key) for key in instance_claims(instance))
+        return [key for claim in found if claim is not None for key in self.of_claim(claim)]
+
     def of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
         volume = self.storage.volumes.get(Key("", claim.spec.volume_name)) if claim.spec.volume_name else None
         return of_persistent_volume(volume) if volume is not None else ()
+
+
+def instance_claims(instance: VirtualMachineInstance) -> tuple[Key, ...]:
+    namespace = instance.metadata.namespace
+    return tuple(Key(namespace, one.claim) for one in instance.spec.volumes if one.claim)
 
 
 def of_persistent_volume(volume: PersistentVolume) -> Iterable[Key]:

@@ -21,7 +21,7 @@ class ClaimFacts:
     candidates: Sequence[PersistentVolume] = ()
     storage_class: StorageClass | None = None
     default_class: str | None = None
-    consumed: bool = False  # some pod uses it
+    consumed: bool = False  # some pod, or VM, uses it
 
 
 def best_match(claim: PersistentVolumeClaim, facts: ClaimFacts) -> PersistentVolume | None:

@@ -37,8 +37,11 @@ from ullage.standalone.world.controllers.pod.controller import pod_controller
 from ullage.standalone.world.controllers.stateful_set.controller import stateful_set_controller
 from ullage.standalone.world.controllers.unsupported.controller import unsupported_controllers
 from ullage.standalone.world.controllers.unsupported.rules import CONDITIONS
+from ullage.standalone.world.controllers.virtual_machine.controller import virtual_machine_controller
+from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
 from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
+from ullage.vms.api.machines import INSTANCES, MACHINES
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
@@ -67,8 +70,11 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
         yield job_controller(wiring, storage, recorder)
         yield stateful_set_controller(wiring, storage, recorder)
         yield from unsupported_controllers(wiring, recorder)
-        if engines is not None:
-            connection, lookup = HostConnection(engines), LonghornLookup(wiring, storage)
+        yield virtual_machine_controller(wiring, storage.instances, recorder=recorder)
+        lookup = LonghornLookup(wiring, storage) if engines is not None else None
+        yield instance_controller(wiring, storage, lookup, recorder=recorder)
+        if engines is not None and lookup is not None:
+            connection = HostConnection(engines)
             wiring.hold(connection)
             yield longhorn_volume_controller(wiring, lookup, connection.host, recorder=recorder)
             yield longhorn_controller(wiring, lookup, recorder=recorder)
@@ -85,6 +91,8 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
                 NODES,
                 JOBS,
                 STATEFUL_SETS,
+                MACHINES,
+                INSTANCES,
                 *CONDITIONS,
                 *((ENGINE_VOLUMES, ENGINES) if engines else ()),
             ),
@@ -100,6 +108,9 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
                 Write(NODES, ("patch",), ("status",)),
                 Write(JOBS, ("patch",), ("status",)),
                 Write(STATEFUL_SETS, ("patch",), ("status",)),
+                Write(MACHINES, ("patch",), ("", "status")),
+                Write(INSTANCES, ("create", "delete")),
+                Write(INSTANCES, ("patch",), ("", "status")),
                 *(Write(kind, ("patch",), ("status",)) for kind, condition in CONDITIONS.items() if condition),
                 *(ENGINE_WRITES if engines else ()),
             ),

@@ -1,7 +1,7 @@
 """The kinds of `kubevirt.io/v1` that backups are about: VirtualMachine and VirtualMachineInstance.
 
-They belong to KubeVirt: on a cluster they are there already, on one machine we bring them along. Only what decisions need is
-decoded; what is not named here is kept and never written.
+They belong to KubeVirt: on a cluster they are there already, on one machine we bring them along and the world plays them. Only
+what decisions need is decoded; what is not named here is kept and never written.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ class InstanceSpec(Value):
 
     volumes: tuple[MachineVolume, ...] = ()
     """What stands behind its disks."""
+    node_selector: Mapping[str, str] = {}
+    """The labels that its node must have."""
+    start_strategy: str = ""
+    """Paused: it starts, and waits until somebody lets it go on."""
 
 
 # --- VirtualMachine --------------------------------------------------------------------------------------------------
@@ -82,6 +86,17 @@ class MachineSpec(Value):
     """What is started."""
 
 
+class StateChangeRequest(Value):
+    """Somebody asked the VM to start or to stop."""
+
+    action: str = ""
+    """Start or Stop."""
+    uid: str | None = None
+    """The VirtualMachineInstance that is to be stopped: a later one is not meant."""
+    data: Mapping[str, str] | None = None
+    """How it is to be started: `paused: "true"`."""
+
+
 class MachineStatus(Value):
     """What is known of the VM."""
 
@@ -95,6 +110,12 @@ class MachineStatus(Value):
     """What is known beyond that: Ready, Paused."""
     volume_requests: tuple[Mapping[str, Any], ...] = ()
     """Volumes that are being added or removed while it runs."""
+    state_change_requests: tuple[StateChangeRequest, ...] = ()
+    """What was asked for and is not done yet, the oldest first."""
+    run_strategy: str = ""
+    """The run strategy that was last acted upon."""
+    observed_generation: int = 0
+    """The metadata.generation that all this was said about."""
 
 
 class VirtualMachine(Object):
@@ -122,6 +143,53 @@ class MigrationState(Value):
     """Whether it has failed."""
 
 
+class PhaseTransition(Value):
+    """A phase that it came to."""
+
+    phase: str = ""
+    """The phase."""
+    phase_transition_timestamp: str = ""
+    """When it first came to it."""
+
+
+class AttachedClaim(Value):
+    """A claim, as the instance has it."""
+
+    claim_name: str = ""
+    """The claim."""
+    access_modes: tuple[str, ...] = ()
+    """How it may be used."""
+    capacity: Mapping[str, str | int] = {}
+    """What it has."""
+    requests: Mapping[str, str | int] = {}
+    """What it asked for."""
+    volume_mode: str = ""
+    """Filesystem or Block."""
+
+
+class HotplugStatus(Value):
+    """That it is there says enough: the volume was added while the VM ran."""
+
+
+class InstanceVolumeStatus(Value):
+    """A volume, as the instance has it."""
+
+    name: str = ""
+    """The volume."""
+    target: str = ""
+    """Its device in the guest."""
+    phase: str = ""
+    """Of a volume that was added while the VM ran: Pending, Bound or Ready."""
+    reason: str = ""
+    """Why, in one word."""
+    message: str = ""
+    """Why, in a sentence."""
+    persistent_volume_claim_info: AttachedClaim | None = None
+    """Its claim."""
+    hotplug_volume: HotplugStatus | None = None
+    """There for a volume that was added while the VM ran."""
+
+
 class InstanceStatus(Value):
     """How it runs."""
 
@@ -133,6 +201,10 @@ class InstanceStatus(Value):
     """A move to another node, the one that goes on or the last one."""
     conditions: Conditions = ()
     """What is known beyond the phase: Ready, Paused."""
+    volume_status: tuple[InstanceVolumeStatus, ...] = ()
+    """Its volumes, as far as they have claims."""
+    phase_transition_timestamps: tuple[PhaseTransition, ...] = ()
+    """When it came to each phase."""
 
 
 class VirtualMachineInstance(Object):

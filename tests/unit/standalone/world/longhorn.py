@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from tests.unit.snapshots.api.objects import patched
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import SystemClock
 from ullage.engines.api import ENGINES, SNAPSHOTS
@@ -21,49 +22,74 @@ from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
-from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.controller.controller import Controller
-from ullage.kube.errors import AlreadyExists
+from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
 from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
 from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
 from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
+from ullage.standalone.world.controllers.virtual_machine.controller import virtual_machine_controller
+from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.times import timestamp
+from ullage.vms.api.machines import INSTANCES, MACHINES
 
 UID = "11111111-2222-3333-4444-555555555555"
 NAME = f"pvc-{UID}"
 SIZE = 8 << 20
 SECONDS = 20.0
-KINDS = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, ENGINE_VOLUMES, ENGINES, SNAPSHOTS)
+KINDS = (
+    CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    PODS,
+    NODES,
+    ENGINE_VOLUMES,
+    ENGINES,
+    SNAPSHOTS,
+    MACHINES,
+    INSTANCES,
+)
+WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES)  # kinds whose bodies are sent and read whole
 
 Answer = TypeVar("Answer")
 
 
 class WholeApi(MemoryApi):
-    """Takes the bodies of PersistentVolumes too."""
+    """Takes whole bodies of some kinds too, and gives them."""
 
-    async def request(self, method: str, path: str, *, body: bytes) -> bytes:
+    async def request(self, method: str, path: str, *, body: bytes = b"{}") -> bytes:
         given: Json = json.loads(body)
-        name = path.rpartition("/")[2]
-        assert "/persistentvolumes" in path
+        parts = path.split("/")
+        kind = next(one for one in WHOLE if one.plural in parts)
+        namespace = parts[parts.index("namespaces") + 1] if kind.namespaced else ""
+        name = parts[-1]
+        if method == "GET":
+            found = self.body(kind, name, namespace)
+            if found is None:
+                raise NotFound(f"{kind.plural} {name}")
+            return json.dumps(found).encode()
         if method == "DELETE":
-            await self.delete(PERSISTENT_VOLUMES, name, uid=given["preconditions"]["uid"])
+            await self.delete(kind, name, namespace, uid=given["preconditions"]["uid"])
             return b"{}"
         name = given["metadata"]["name"]
 
         def write() -> Json:
-            if self.body(PERSISTENT_VOLUMES, name) is not None:
-                raise AlreadyExists(f"persistentvolumes {name}")
-            self.put(PERSISTENT_VOLUMES, given)
+            if self.body(kind, name, namespace) is not None:
+                raise AlreadyExists(f"{kind.plural} {name}")
+            self._made += 1
+            self.put(kind, patched(given, {"metadata": {"uid": given["metadata"].get("uid", f"uid-{name}-{self._made}")}}))
             return given
 
-        self._effect(f"create persistentvolumes {name}", write)
+        self._effect(f"create {kind.plural} {name}", write)
         return b"{}"
+
+    _made = 0
 
 
 class FusedHost(HostClient):
@@ -106,6 +132,7 @@ class Place:
         self.clock = SystemClock()
         self._fused = FusedHost(channels, address, fuse=self.fuse)
         self._directories = directories
+        self.api.put(NODES, {"metadata": {"name": "ullage"}})
         self.api.put(
             STORAGE_CLASSES, {"metadata": {"name": "longhorn"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"}
         )
@@ -223,6 +250,8 @@ class Place:
             hostpath_controller(wiring, storage, directories=self._directories, recorder=recorder),
             longhorn_volume_controller(wiring, lookup, self._fused, recorder=recorder),
             longhorn_controller(wiring, lookup, recorder=recorder),
+            virtual_machine_controller(wiring, storage.instances, recorder=recorder),
+            instance_controller(wiring, storage, lookup, recorder=recorder),
             VolumeController(wiring.client, lookup_of(wiring), needs_attachment=needs_attachment).controller(),
         ]
 

@@ -47,6 +47,7 @@ from ullage.standalone.world.controllers.longhorn_volume.clones import Clones
 from ullage.standalone.world.longhorn import VOLUME_FINALIZER, source_of, volume_key
 from ullage.standalone.world.lookup import OF_VOLUME, LonghornLookup, of_persistent_volume
 from ullage.standalone.world.model import NODE
+from ullage.vms.api.machines import VirtualMachineInstance
 
 T = TypeVar("T", bound=Object)
 
@@ -231,10 +232,16 @@ def longhorn_volume_controller(
         Source(storage.volumes, of_persistent_volume),
         Source(storage.claims, lookup.of_claim),
         Source(storage.pods, lookup.of_pod),
+        Source(storage.instances, lookup.of_instance, when=_uses_otherwise),
     ]
     made = Controller("engine-manager", sources, manager.reconcile, clock=wiring.clock, metrics=wiring.metrics)
     manager.wake = made.queue.add
     return made
+
+
+def _uses_otherwise(old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> bool:
+    """Whether what a VM has, or whether it has it, may differ."""
+    return old is None or new is None or (old.spec, old.status.phase) != (new.spec, new.status.phase)
 
 
 def _matters(old: Engine | None, new: Engine | None) -> bool:

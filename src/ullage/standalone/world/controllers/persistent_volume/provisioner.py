@@ -7,6 +7,7 @@ What holds the data is there before the PersistentVolume, and gone before it: a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
@@ -17,7 +18,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import Json
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.persistent_volume.plans import NOT_PROVISIONED, PROVISIONED, Provision, Refuse
-from ullage.standalone.world.lookup import BY_UID, StorageLookup
+from ullage.standalone.world.lookup import BY_UID, StorageLookup, instance_claims
 from ullage.standalone.world.matching import ClaimFacts
 from ullage.standalone.world.model import uid_of, volume_name
 
@@ -56,17 +57,21 @@ class Provisioner(ABC):
             self._recorder.record(CLAIMS, claim, PROVISIONED, note=note)
 
     def sources(self) -> list[Source[Any, Key]]:
-        """What wakes it: volumes and claims, and classes and pods that claims wait for."""
+        """What wakes it: volumes and claims, and classes, pods and VMs that claims wait for."""
         storage = self._storage
 
         def of_claims(claims: list[PersistentVolumeClaim]) -> list[Key]:
             return [Key("", volume_name(one.metadata.uid)) for one in claims]
 
+        def of_keys(keys: Iterable[Key]) -> list[Key]:
+            return of_claims([one for key in keys if (one := storage.claims.get(key))])
+
         return [
             own(storage.volumes),
             Source(storage.claims, storage.volumes_of),
             Source(storage.classes, lambda found: of_claims(list(storage.waiting(found)))),
-            Source(storage.pods, lambda pod: of_claims([one for key in pod.claims if (one := storage.claims.get(key))])),
+            Source(storage.pods, lambda pod: of_keys(pod.claims)),
+            Source(storage.instances, lambda one: of_keys(instance_claims(one))),
         ]
 
     @abstractmethod

@@ -19,7 +19,7 @@ from ullage.standalone.world.controllers.claim.bind.rules import (
     Wait,
     plan_claim,
 )
-from ullage.standalone.world.lookup import StorageLookup
+from ullage.standalone.world.lookup import StorageLookup, instance_claims
 from ullage.standalone.world.matching import ClaimFacts
 from ullage.standalone.world.model import BIND_COMPLETED, BOUND_BY_CONTROLLER, claim_reference
 
@@ -101,5 +101,6 @@ def claim_controller(wiring: Wiring, storage: StorageLookup, recorder: Recorder)
         Source(storage.volumes, storage.concerned),
         Source(storage.classes, lambda found: [key_of(one) for one in storage.waiting(found)]),
         Source(storage.pods, lambda pod: pod.claims),
+        Source(storage.instances, instance_claims, when=lambda old, new: old is None or new is None or old.spec != new.spec),
     ]
     return Controller("claims", sources, binder.reconcile, clock=wiring.clock, metrics=wiring.metrics)

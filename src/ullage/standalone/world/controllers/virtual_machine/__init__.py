@@ -1,0 +1,1 @@
+"""VirtualMachines of KubeVirt: each has an instance while it is to run."""

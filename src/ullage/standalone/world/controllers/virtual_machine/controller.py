@@ -1,0 +1,179 @@
+"""VirtualMachines: gives each an instance while it is to run, takes it away when not, and says how things are.
+
+All that is done follows from the VM and its instance, so this may end at any moment. What somebody asked for is crossed off
+only when it can be seen to be done.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen, patch_status
+from ullage.kube.controller.controller import Controller, Requeue, Source, own
+from ullage.kube.errors import BadRequest, Forbidden, Invalid, NotFound
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import Recorder
+from ullage.kube.objects import controller_of, is_deleting, is_true, owner_reference, with_finalizer, without_finalizer
+from ullage.kube.slices import Wiring
+from ullage.standalone.world import calls
+from ullage.standalone.world.controllers.virtual_machine import rules
+from ullage.standalone.world.controllers.virtual_machine.rules import (
+    FINALIZER,
+    AlwaysRun,
+    Ask,
+    CannotStart,
+    Hold,
+    Plan,
+    Release,
+    StartInstance,
+    StopInstance,
+)
+from ullage.standalone.world.controllers.virtual_machine.status import RESTART_REQUIRED, status_of
+from ullage.standalone.world.machines import GENERATION, differs, new_instance, plugged
+from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.lifecycle import ALWAYS, is_over, run_strategy
+
+TRY_AGAIN: Final = 5.0  # seconds, after somebody refused an instance: nothing here tells when there is room again
+
+STARTED: Final = Reason("SuccessfulCreate", action="Create")
+STOPPED: Final = Reason("SuccessfulDelete", action="Delete")
+NOT_STARTED: Final = Reason("FailedCreate", action="Create", type="Warning")
+
+
+class VirtualMachineController:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        machines: Cache[VirtualMachine],
+        instances: Cache[VirtualMachineInstance],
+        recorder: Recorder,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._machines = machines
+        self._instances = instances
+        self._recorder = recorder
+        self._clock = clock
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        machine, found = self._machines.get(key), self._instances.get(key)
+        if machine is None:
+            return None
+        owner = controller_of(found.metadata) if found is not None else None
+        own_instance = found if owner is not None and owner.uid == machine.metadata.uid else None
+        try:
+            if found is not None and owner is None and not is_deleting(found.metadata) and not is_deleting(machine.metadata):
+                await self._adopt(machine, found)
+                return None
+            plan = rules.plan_machine(machine, own_instance)
+            if isinstance(plan, StartInstance) and found is not None and own_instance is None:
+                plan = CannotStart(
+                    "InstanceExists", f"VirtualMachineInstance {key.name} is there already, and is not of this VM"
+                )
+            return await self._act(machine, own_instance, plan)
+        except NotFound:  # it went meanwhile
+            return None
+
+    async def _act(self, machine: VirtualMachine, instance: VirtualMachineInstance | None, plan: Plan) -> Requeue | None:
+        """What comes back by its own change is looked at again then."""
+        meta = machine.metadata
+        match plan:
+            case Hold():
+                held = with_finalizer(meta, FINALIZER).finalizers
+                await patch_seen(self._client, MACHINES, machine, {"metadata": {"finalizers": list(held)}})
+                return None
+            case Release():
+                left = without_finalizer(meta, FINALIZER).finalizers
+                await patch_seen(self._client, MACHINES, machine, {"metadata": {"finalizers": list(left) or None}})
+                return None
+            case AlwaysRun():
+                field = {"runStrategy": ALWAYS} if machine.spec.run_strategy else {"running": True}
+                await patch_seen(self._client, MACHINES, machine, {"spec": field})
+                return None
+            case Ask(requests):
+                asked = [msgspec.to_builtins(one) for one in requests]
+                await patch_seen(
+                    self._client, MACHINES, machine, {"status": {"stateChangeRequests": asked}}, subresource="status"
+                )
+                return None
+            case StartInstance(paused):
+                plan = await self._start(machine, paused=paused)
+            case StopInstance() if instance is not None:
+                await calls.delete(self._client, INSTANCES, instance.metadata)
+                note = f"Stopped the virtual machine by deleting the virtual machine instance {instance.metadata.name}"
+                self._recorder.record(MACHINES, machine, STOPPED, note=note)
+        await self._write_status(machine, instance, plan)
+        return Requeue(TRY_AGAIN) if isinstance(plan, CannotStart) else None
+
+    async def _start(self, machine: VirtualMachine, *, paused: bool) -> Plan:
+        """Of the VM as the API has it: most of a template is nothing that we know of."""
+        meta = machine.metadata
+        body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
+        if body["metadata"]["uid"] != meta.uid or body["metadata"].get("generation", 0) != meta.generation:
+            return StartInstance(paused)  # the cache is behind: what it will show brings us back
+        try:
+            made = await calls.create(self._client, INSTANCES, new_instance(machine, body, paused=paused))
+        except (Forbidden, Invalid, BadRequest) as error:
+            self._recorder.record(MACHINES, machine, NOT_STARTED, note=f"Error creating virtual machine instance: {error}")
+            return CannotStart("FailedCreate", f"the instance was refused: {error}")
+        if made:
+            note = f"Started the virtual machine by creating the new virtual machine instance {meta.name}"
+            self._recorder.record(MACHINES, machine, STARTED, note=note)
+        return StartInstance(paused)
+
+    async def _adopt(self, machine: VirtualMachine, instance: VirtualMachineInstance) -> None:
+        """An instance that nobody controls, of the VM's name: it was left when an earlier VM went without it."""
+        owner = msgspec.to_builtins(owner_reference(MACHINES, machine.metadata, controller=True))
+        others = [msgspec.to_builtins(one) for one in instance.metadata.owner_references]
+        await patch_seen(self._client, INSTANCES, instance, {"metadata": {"ownerReferences": [*others, owner]}})
+
+    # --- while it runs ---
+
+    async def _follow_template(self, machine: VirtualMachine, instance: VirtualMachineInstance | None) -> bool:
+        """Volumes that may come and go do so at once. Whether anything else was changed, and waits for a restart."""
+        if instance is None or is_over(instance) or is_deleting(instance.metadata):
+            return False
+        meta, generation = machine.metadata, str(machine.metadata.generation)
+        if instance.metadata.annotations.get(GENERATION) == generation:
+            return False
+        body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
+        running = await calls.read(self._client, INSTANCES, meta.name, meta.namespace)
+        if change := plugged(body, running):
+            await patch_seen(self._client, INSTANCES, instance, change)
+            return is_true(machine.status.conditions, RESTART_REQUIRED)  # its change brings us back
+        if differs(body, running):
+            return True
+        told = {"metadata": {"annotations": {GENERATION: generation}}}
+        await patch_seen(self._client, INSTANCES, instance, told)
+        return False
+
+    async def _write_status(self, machine: VirtualMachine, instance: VirtualMachineInstance | None, plan: Plan) -> None:
+        acted = not isinstance(plan, CannotStart)
+        status = status_of(
+            machine,
+            instance,
+            plan=plan,
+            requests=rules.pending_requests(machine, instance),
+            strategy=run_strategy(machine) if acted else machine.status.run_strategy,
+            restart_required=await self._follow_template(machine, instance),
+            now=self._clock.now(),
+        )
+        await patch_status(self._client, MACHINES, machine, old=machine.status, new=status)
+
+
+def virtual_machine_controller(
+    wiring: Wiring, instances: Cache[VirtualMachineInstance], *, recorder: Recorder
+) -> Controller[Key]:
+    machines = wiring.cache(MACHINES)
+    made = VirtualMachineController(
+        wiring.client, machines=machines, instances=instances, recorder=recorder, clock=wiring.clock
+    )
+    sources: list[Source[Any, Key]] = [own(machines), own(instances)]  # an instance has the name of its VM
+    return Controller("virtualmachines", sources, made.reconcile, clock=wiring.clock, metrics=wiring.metrics)

@@ -1,0 +1,94 @@
+"""VMs as a person has them on one machine: they start, stop, pause, restart, change their volumes and fill them, while the
+world is killed. What a VM has is attached as long as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .apart import IS_BORROWED
+from .engine_scene import EngineScene, engine_scene, eventually
+
+pytestmark = [
+    pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
+    pytest.mark.timeout(240),
+]
+Json = dict[str, Any]
+KUBEVIRT = "/apis/kubevirt.io/v1"
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineScene]:
+    with engine_scene(tmp_path_factory.mktemp("vms")) as made:
+        yield made
+
+
+class Vm:
+    """The VM `db` of a namespace, as the API shows it."""
+
+    def __init__(self, scene: EngineScene, namespace: str) -> None:
+        self.api = scene.api
+        self.namespace = namespace
+        self.machines = f"{KUBEVIRT}/namespaces/{namespace}/virtualmachines"
+        self.path = f"{self.machines}/db"
+        self.instance_path = f"{KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances/db"
+
+    def create(self, *claims: str, strategy: str = "Always") -> None:
+        disks = [{"name": one, "disk": {"bus": "virtio"}} for one in claims]
+        spec = {
+            "domain": {"devices": {"disks": disks}, "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}},
+            "volumes": [volume(one) for one in claims],
+        }
+        body = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "db"}}
+        self.api.create(self.machines, {**body, "spec": {"runStrategy": strategy, "template": {"spec": spec}}})
+
+    @property
+    def machine(self) -> Json:
+        return self.api.get(self.path).obj
+
+    @property
+    def instance(self) -> Json:
+        """Empty where there is none."""
+        answer = self.api.get(self.instance_path)
+        return answer.obj if answer.code == 200 else {}
+
+    @property
+    def word(self) -> str:
+        return str(self.machine.get("status", {}).get("printableStatus", ""))
+
+    def becomes(self, word: str) -> None:
+        eventually(f"the VM is {word}", lambda: self.word == word)
+
+
+def volume(claim: str, **more: Any) -> Json:
+    return {"name": claim, "persistentVolumeClaim": {"claimName": claim, **more}}
+
+
+def test_a_vm_has_its_volumes_attached_while_it_runs_whenever_the_world_is_killed(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    (_, data), (_, more) = scene.claim(namespace, "data"), scene.claim(namespace, "more")
+    scene.base.claim(namespace, "files", size="1Mi", storageClassName="ullage-hostpath")
+    vm = Vm(scene, namespace)
+    vm.create("data", "files")
+    scene.kill("world")
+    vm.becomes("Running")
+    assert (scene.state(data), scene.state(more)) == ("attached", "detached")
+    made = vm.instance
+    assert made["spec"]["domain"]["resources"]["limits"]["memory"] == "1Gi"
+    assert (made["status"]["phase"], made["status"]["nodeName"]) == ("Running", "ullage")
+    assert [one["name"] for one in made["status"]["volumeStatus"]] == ["data", "files"]
+
+    both = [volume("data"), volume("files"), volume("more", hotpluggable=True)]
+    scene.api.merge(vm.path, {"spec": {"template": {"spec": {"volumes": both}}}})
+    scene.kill("world")
+    eventually("the volume is plugged in", lambda: scene.state(more) == "attached")
+    scene.api.merge(vm.path, {"spec": {"template": {"spec": {"volumes": both[:2]}}}})
+    eventually("the volume is taken out", lambda: scene.state(more) == "detached")
+    assert vm.instance["metadata"]["uid"] == made["metadata"]["uid"]
+
+    scene.api.delete(vm.path)
+    scene.kill("world")
+    eventually("the VM is gone", lambda: scene.api.get(vm.path).code == 404 and not vm.instance)
+    eventually("its volume is free", lambda: scene.state(data) == "detached")
