@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.contract.systems import Files, System, read_files, write_files
+from tests.contract.systems import Files, System, read_files, write_files, write_sparse
 from tests.csi_driver.calls import make_volume
 from tests.csi_driver.running import NAME, RunningDriver
 from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
@@ -36,6 +36,9 @@ class Driver:
 
     async def write(self, volume: VolumeHandle, files: Files) -> None:
         await asyncio.to_thread(write_files, self._driver.data(volume.handle), files)
+
+    async def write_sparse(self, volume: VolumeHandle, *, size: int, data: int) -> None:
+        await asyncio.to_thread(write_sparse, self._driver.data(volume.handle), size=size, data=data)
 
     async def read(self, restored: Restored) -> Files:
         return await asyncio.to_thread(read_files, self._driver.data(restored.source["csi"]["volumeHandle"]))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.contract.systems import Files, System, read_files, write_files
+from tests.contract.systems import Files, System, read_files, write_files, write_sparse
 from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings
 
@@ -49,6 +49,9 @@ class Directories:
 
     async def write(self, volume: VolumeHandle, files: Files) -> None:
         await asyncio.to_thread(write_files, Path(volume.handle), files)
+
+    async def write_sparse(self, volume: VolumeHandle, *, size: int, data: int) -> None:
+        await asyncio.to_thread(write_sparse, Path(volume.handle), size=size, data=data)
 
     async def read(self, restored: Restored) -> Files:
         return await asyncio.to_thread(read_files, Path(restored.source["hostPath"]["path"]))

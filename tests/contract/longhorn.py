@@ -10,6 +10,7 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -21,6 +22,7 @@ from ullage.clock import SystemClock
 from ullage.engines.api import ENGINES, KINDS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.connection import HostConnection
+from ullage.engines.client.interface import ask_head_size
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
 from ullage.engines.controllers.snapshot.rules import needs_attachment
@@ -43,7 +45,6 @@ from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 
 SIZE: Final = 16 * 1024 * 1024
 LENGTH: Final = 8  # bytes before the files, which say how many there are of them
-LITTLE: Final = SIZE // 1024  # bytes
 SECONDS: Final = 20.0
 
 
@@ -56,7 +57,7 @@ class Engines:
     keeps_names = True
 
     def __init__(self, api: MemoryApi, connection: HostConnection) -> None:
-        self.backend: Backend = LonghornBackend(cast(Client, api))
+        self.backend: Backend = LonghornBackend(cast(Client, api), head=partial(ask_head_size, connection))
         self._api = api
         self._host = connection.host
 
@@ -71,6 +72,9 @@ class Engines:
     async def write(self, volume: VolumeHandle, files: Files) -> None:
         await self._attach(volume.handle)
         await self._write(volume.handle, {**await self._read(volume.handle), **files})
+
+    async def write_sparse(self, volume: VolumeHandle, *, size: int, data: int) -> None:
+        await self._host.write(volume.handle, offset=size - data, data=b"x" * data)
 
     async def read(self, restored: Restored) -> Files:
         name = restored.source["csi"]["volumeHandle"]
@@ -95,11 +99,8 @@ class Engines:
         await _until(lambda: self._engine(name).get("currentState") == "running")
 
     async def _write(self, name: str, files: Files) -> None:
-        """And waits until it is seen, since that is what an estimate is made from; little growth is not shown at once."""
         data = msgspec.msgpack.encode(dict(files))
         await self._host.write(name, offset=0, data=len(data).to_bytes(LENGTH) + data)
-        head = (await self._host.engine(name).snapshots()).entries[HEAD].size
-        await _until(lambda: self._head(name) + LITTLE > head)
 
     async def _read(self, name: str) -> Files:
         length = int.from_bytes(await self._host.read(name, offset=0, length=LENGTH))
@@ -108,9 +109,6 @@ class Engines:
 
     def _engine(self, name: str) -> dict[str, Any]:
         return (self._api.body(ENGINES, f"{name}-e-0", NAMESPACE) or {}).get("status") or {}
-
-    def _head(self, name: str) -> int:
-        return int((self._engine(name).get("snapshots") or {}).get(HEAD, {}).get("size", 0))
 
 
 async def _until(holds: Callable[[], bool]) -> None:

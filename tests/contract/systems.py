@@ -34,6 +34,9 @@ class System(Protocol):
     async def write(self, volume: VolumeHandle, files: Files) -> None:
         """Writes files to a volume, over those that are there."""
 
+    async def write_sparse(self, volume: VolumeHandle, *, size: int, data: int) -> None:
+        """Writes something that is `size` bytes long, of which the last `data` bytes are written and the rest are holes."""
+
     async def read(self, restored: Restored) -> Files:
         """All files of a restored volume."""
 
@@ -55,6 +58,12 @@ def write_files(top: Path, files: Files) -> None:
         file = top / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
+
+
+def write_sparse(top: Path, *, size: int, data: int) -> None:
+    with (top / "sparse").open("wb") as file:
+        file.seek(size - data)
+        file.write(b"x" * data)
 
 
 def read_files(top: Path) -> Files:

@@ -270,6 +270,57 @@ async def test_sizes_are_in_proportion(system: System) -> None:
     assert await system.backend.size(system.unknown) is None
 
 
+LITTLE = 256 * 1024  # bytes that a storage system may need besides data: blocks that are filled in part, directories
+
+
+async def taken(system: System, volume: VolumeHandle, name: str, *, data: int) -> None:
+    """A snapshot takes no more than was said, neither is much more than the data. Who says nothing means the capacity."""
+    estimate = await certain(lambda: system.backend.estimate(volume))
+    snapshot = await ready(system.backend, creation(volume, name))
+    size = await certain(lambda: system.backend.size(snapshot.handle))
+    assert estimate is None or data <= estimate <= data + LITTLE
+    assert size is None or size <= (16 * MI if estimate is None else estimate)
+    assert size is None or data <= size <= data + LITTLE
+
+
+async def test_what_is_not_written_to_meanwhile_takes_no_more_than_was_said(system: System) -> None:
+    volume = await system.volume("a", {"db/table": b"x" * 2 * MI, "db/empty": b"", "log": b"one line\n"})
+    await taken(system, volume, "snapshot-1", data=2 * MI)
+
+
+async def test_an_empty_volume_takes_next_to_nothing(system: System) -> None:
+    await taken(system, await system.volume("a", {}), "snapshot-1", data=0)
+
+
+async def test_holes_take_nothing(system: System) -> None:
+    volume = await system.volume("a", {})
+    await system.write_sparse(volume, size=12 * MI, data=MI)
+    await taken(system, volume, "snapshot-1", data=MI)
+
+
+async def test_an_estimate_follows_what_is_written_at_once(system: System) -> None:
+    volume = await system.volume("a", {"data": b"x" * MI})
+    before = await system.backend.estimate(volume)
+    await system.write(volume, {"more": b"y" * 3 * MI})
+    after = await system.backend.estimate(volume)
+    assert (before is None) == (after is None)
+    assert before is None or after is None or after >= before + 3 * MI
+    await taken(system, volume, "snapshot-1", data=4 * MI)
+
+
+async def test_a_restored_volume_and_its_next_snapshot_are_measured_alike(system: System) -> None:
+    volume = await system.volume("a", {"data": b"x" * 2 * MI})
+    snapshot = await ready(system.backend, creation(volume))
+    made = await system.backend.restore(restoration(snapshot))
+    restored = VolumeHandle(handle=made.handle, node=made.node)
+    await system.write(restored, {"more": b"y" * MI})
+    estimate = await certain(lambda: system.backend.estimate(restored))
+    again = await ready(system.backend, creation(restored, "snapshot-2"))
+    size = await certain(lambda: system.backend.size(again.handle))
+    assert estimate is None or estimate >= MI
+    assert size is None or MI <= size <= (16 * MI if estimate is None else estimate)
+
+
 async def test_a_handle_that_cannot_be_its_own_is_refused_by_name(system: System) -> None:
     if not system.foreign:
         pytest.skip("to this storage system any text may be a handle")

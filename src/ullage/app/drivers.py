@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -248,21 +249,32 @@ def options_of(what: Chosen) -> Options:
 def engines_of(what: Chosen) -> EngineOptions:
     """For the slice of engines. Where Longhorn runs its kinds are its own; else engines are those of an embedded host, or real
     ones that their Engines say where to find."""
-    from ullage.engines.client.connection import address_of, connect
-    from ullage.engines.instances import running_engines
     from ullage.engines.settings import Settings
     from ullage.engines.slice import Options
 
-    socket = what.engines
+    return Options(settings=Settings(manage=what.manage_engines), engines=_engines(what))
 
-    def connected(wiring: Wiring, path: Path) -> EngineClients:
-        wiring.hold(WatchedSocket(path, owner="host of volume engines"))
-        return connect(wiring, address_of(path))
 
-    settings = Settings(manage=what.manage_engines)
-    if socket is not None:
-        return Options(settings=settings, engines=lambda wiring: connected(wiring, socket))
-    return Options(settings=settings, engines=running_engines if what.manage_engines else None)
+def _engines(what: Chosen) -> Callable[[Wiring], EngineClients] | None:
+    """Where engines are found that are ours to ask. The same for all slices of a process: it has one way to them."""
+    from ullage.engines.instances import running_engines
+
+    if what.engines is not None:
+        return HostedEngines(what.engines)
+    return running_engines if what.manage_engines else None
+
+
+@dataclass(frozen=True, slots=True)
+class HostedEngines:
+    """Those of the host that listens on a socket."""
+
+    socket: Path
+
+    def __call__(self, wiring: Wiring) -> EngineClients:
+        from ullage.engines.client.connection import address_of, connect
+
+        wiring.hold(WatchedSocket(self.socket, owner="host of volume engines"))
+        return connect(wiring, address_of(self.socket))
 
 
 def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
@@ -288,9 +300,12 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
         wiring.hold(_swept(hostpath))
         made[hostpath.driver] = hostpath
     if what.longhorn:
+        from ullage.engines.client.interface import ask_head_size
         from ullage.snapshots.backends.longhorn.backend import LonghornBackend
 
-        longhorn = LonghornBackend(wiring.client, holds=what.manage_engines)
+        found = _engines(what)
+        head = partial(ask_head_size, wiring.shared(found)) if found is not None else None
+        longhorn = LonghornBackend(wiring.client, holds=what.manage_engines, head=head)
         made[longhorn.driver] = longhorn
     return made
 

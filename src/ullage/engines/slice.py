@@ -57,7 +57,7 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     if options.engines is None:
         return []
     lookup, metrics, settings = wiring.shared(lookup_of), Metrics(wiring.metrics.registry), options.settings
-    found = MeteredEngines(options.engines(wiring), metrics.operated, clock=wiring.clock)
+    found = MeteredEngines(wiring.shared(options.engines), metrics.operated, clock=wiring.clock)
     monitor = EngineMonitor(wiring.client, lookup, found, settings=settings, metrics=metrics, clock=wiring.clock)
     polling = monitor.controller(metrics=wiring.metrics)
     snapshots = SnapshotController(

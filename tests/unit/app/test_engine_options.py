@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
+from tests.unit.snapshots.memory_api import MemoryApi
 from ullage.app.composition import compose
-from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, chosen, engines_of
+from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, backends_of, chosen, engines_of
 from ullage.app.installer.manifests import manifests
 from ullage.app.up.components import ENGINE_SOCKET, system
 from ullage.engines.api import KINDS
+from ullage.engines.client.connection import HostConnection
 from ullage.engines.instances import running_engines
-from ullage.kube.slices import Slice
+from ullage.kube.client.client import Client
+from ullage.kube.slices import Part, Slice, Wiring
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.slice import world
 
@@ -75,3 +80,19 @@ def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:
     for name in ("controller", "world"):
         assert commands[name][commands[name].index("--engines") + 1] == socket
     assert "--manage-engines" in commands["webhook"]
+
+
+def test_a_process_has_one_way_to_its_engines() -> None:
+    """Snapshots ask them for their heads, through the connection of those who look after them."""
+    what = replace(ONE_MACHINE, engines=SOCKET)
+    wiring = Wiring(cast(Client, MemoryApi()))
+    wiring.made(Part(make=lambda given: backends_of(what, given).values(), watches=KINDS))
+    wiring.made(Part(make=lambda given: [given.shared(cast(Any, engines_of(what).engines))], watches=KINDS))
+    assert sum(isinstance(one, HostConnection) for one in wiring.held) == 1
+
+
+def test_on_a_longhorn_of_others_no_engine_is_asked() -> None:
+    what = Chosen(longhorn=True)
+    wiring = Wiring(cast(Client, MemoryApi()))
+    wiring.made(Part(make=lambda given: backends_of(what, given).values()))
+    assert not wiring.held

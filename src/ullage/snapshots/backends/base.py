@@ -141,5 +141,6 @@ class Backend(Protocol):
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
         """The bytes that a snapshot really takes; None where the system does not tell."""
 
-    async def estimate(self, volume: VolumeHandle) -> int | None:
-        """The bytes that a snapshot of the volume would take at most, if it were taken now; None where nothing is known."""
+    async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
+        """The bytes that a snapshot of the volume would take at most, if it were taken now; None where nothing is known, and
+        its capacity is the only bound. `owner` is the namespace that asks. InProgress: it takes its time, ask again."""

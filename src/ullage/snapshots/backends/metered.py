@@ -76,6 +76,6 @@ class MeteredBackend:
         with self._timed("size"):
             return await self._backend.size(handle, secrets=secrets)
 
-    async def estimate(self, volume: VolumeHandle) -> int | None:
+    async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
         with self._timed("estimate"):
-            return await self._backend.estimate(volume)
+            return await self._backend.estimate(volume, owner=owner)

@@ -155,8 +155,8 @@ class CsiBackend:
         """Not told: the size in CSI is that of a volume made from the snapshot."""
         return None
 
-    async def estimate(self, volume: VolumeHandle) -> int | None:
-        """Not told either."""
+    async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
+        """Not told: what CSI has to say about blocks is about snapshots, and nothing tells what was written since."""
         return None
 
     async def _created(self, creation: Creation) -> csi.Snapshot:

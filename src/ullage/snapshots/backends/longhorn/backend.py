@@ -1,13 +1,13 @@
 """`base.Backend` through Longhorn's own objects: whoever looks after those does the work, and is waited for a while.
 
-The API is all that is talked to, never an engine. A Snapshot has the name that we are given, so whether one was asked for is
-seen by its name, and nothing has to be asked for twice to be undone.
+The API is all that is talked to; an engine is asked for nothing but the size of its head. A Snapshot has the name that we are
+given, so whether one was asked for is seen by its name, and nothing has to be asked for twice to be undone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from ullage.engines import api, model
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.engines.client.errors import Reason
 from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle, aligned
 from ullage.engines.holds import Hold, annotations_of, change, holds_of, listed
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
@@ -39,6 +40,9 @@ from ullage.snapshots.backends.longhorn.handles import parsed, volume_name
 
 T = TypeVar("T", bound=Object)
 
+HeadSize = Callable[[str], Awaitable[int]]
+"""The bytes that the head of a volume has right now. NotNow with the reason DETACHED: nobody serves it."""
+
 READS: Final = api.KINDS
 WRITES: Final = (Write(SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create", "delete")))
 
@@ -57,9 +61,13 @@ class Timeouts:
 
 
 class LonghornBackend:
-    def __init__(self, client: Client, *, timeouts: Timeouts | None = None, holds: bool = False) -> None:
-        """`holds`: who looks after Longhorn's objects knows what a hold is, so snapshots are taken with one."""
+    def __init__(
+        self, client: Client, *, timeouts: Timeouts | None = None, holds: bool = False, head: HeadSize | None = None
+    ) -> None:
+        """`holds`: who looks after Longhorn's objects knows what a hold is, so snapshots are taken with one. `head` asks a
+        volume's engine itself, where that is ours to ask: its Engine shows growth with a delay."""
         self._client = client
+        self._head = head
         self._holds = holds
         self._timeouts = timeouts or Timeouts()
 
@@ -178,9 +186,16 @@ class LonghornBackend:
         found = await self._of(parsed(handle))
         return None if found is None or found.status.size is UNSET else found.status.size
 
-    async def estimate(self, volume: VolumeHandle) -> int | None:
-        """What is being written now becomes the snapshot. While a volume migrates it has two engines: the active one counts."""
+    async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
+        """What is being written now becomes the snapshot: its engine is asked, where that can be reached. A detached volume
+        has what its engine said last; one that migrates has two engines, and the active one counts."""
         name = volume_name(volume.handle)
+        if self._head is not None:
+            try:
+                return await self._head(name)
+            except NotNow as problem:
+                if problem.reason != Reason.DETACHED:
+                    raise
         try:
             found = await self._client.list(ENGINES, NAMESPACE, labels=f"{VOLUME_LABEL}={name}")
         except ApiError as problem:

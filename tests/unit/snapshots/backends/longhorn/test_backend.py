@@ -19,7 +19,7 @@ from tests.unit.engines.world import GIB, MIB, NS, World, holds
 from ullage.engines import model
 from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
 from ullage.engines.chain import HEAD
-from ullage.engines.client.errors import Reason
+from ullage.engines.client.errors import Reason, error
 from ullage.engines.handles import SnapshotHandle
 from ullage.engines.holds import Hold, annotations_of
 from ullage.engines.settings import Settings
@@ -408,6 +408,52 @@ async def test_the_size_is_the_engines_and_the_estimate_that_of_the_head() -> No
     assert await backend(world).estimate(VolumeHandle(handle="vol")) == 200 * MIB
     assert await backend(world).size("snap://vol/none") is None
     assert await backend(world).estimate(VolumeHandle(handle="none")) is None
+
+
+def seen_engines(*engines: tuple[str, str, bool]) -> Cluster:
+    """Engines of one volume as the API shows them: name, size of the head, whether it is the active one."""
+    cluster = Cluster()
+    for name, head, active in engines:
+        meta = {"name": name, "labels": {"longhornvolume": "vol"}}
+        spec = {"volumeName": "vol", "active": active}
+        cluster.put(ENGINES, {"metadata": meta, "spec": spec, "status": {"snapshots": {HEAD: {"size": head}}}}, namespace=NS)
+    return cluster
+
+
+async def test_an_engine_that_can_be_asked_is_asked_for_its_head() -> None:
+    """Its Engine shows growth with a delay."""
+    asked: list[str] = []
+
+    async def head(volume: str) -> int:
+        asked.append(volume)
+        return 5 * MIB
+
+    longhorn = LonghornBackend(cast(Client, seen_engines(("vol-e-0", str(MIB), True))), head=head)
+    assert await longhorn.estimate(VolumeHandle(handle="vol")) == 5 * MIB
+    assert asked == ["vol"]
+
+
+async def test_of_a_detached_volume_it_is_known_what_its_engine_said_last() -> None:
+    async def head(volume: str) -> int:
+        raise error(Reason.DETACHED, f"volume {volume} is not attached")
+
+    longhorn = LonghornBackend(cast(Client, seen_engines(("vol-e-0", str(MIB), True))), head=head)
+    assert await longhorn.estimate(VolumeHandle(handle="vol")) == MIB
+
+
+@pytest.mark.parametrize("problem", [Uncertain("no answer"), error(Reason.NO_REPLICA, "none is usable")], ids=["away", "ill"])
+async def test_an_engine_that_runs_and_does_not_answer_is_not_guessed_at(problem: UllageError) -> None:
+    async def head(volume: str) -> int:
+        raise problem
+
+    longhorn = LonghornBackend(cast(Client, seen_engines(("vol-e-0", str(MIB), True))), head=head)
+    with pytest.raises(type(problem)):
+        await longhorn.estimate(VolumeHandle(handle="vol"))
+
+
+async def test_while_a_volume_migrates_the_active_engine_counts() -> None:
+    cluster = seen_engines(("vol-e-0", str(MIB), False), ("vol-e-1", str(3 * MIB), True))
+    assert await LonghornBackend(cast(Client, cluster)).estimate(VolumeHandle(handle="vol")) == 3 * MIB
 
 
 async def test_the_api_is_asked_for_one_volume_only() -> None:
