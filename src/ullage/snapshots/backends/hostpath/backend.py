@@ -16,6 +16,7 @@ from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation
 from ullage.snapshots.backends.hostpath.copies import PATIENCE, Copies, CopyKey
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 from ullage.snapshots.backends.hostpath.restores import Restores
+from ullage.snapshots.backends.hostpath.sizes.walks import WalkKey, Walks
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
 from ullage.snapshots.backends.hostpath.store import DirectoryStore
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers
@@ -24,6 +25,7 @@ from ullage.snapshots.settings import HOSTPATH
 DRIVER: Final = HOSTPATH
 _COPIES: Final = 4  # at a time; more would only make the disk seek
 _LOOKS: Final = 4  # all other calls at a time: they do not wait behind copies
+_WALKS: Final = 2  # looks at all files of a volume at a time
 _BATCH: Final = 100  # manifests read at one go
 
 
@@ -37,6 +39,7 @@ class HostPathBackend:
         self._restores = Restores(settings, self._snapshots, clock=clock)
         self._copies = Copies(_COPIES, name="hostpath-copy", patience=patience)
         self._looks = Workers(_LOOKS, name="hostpath")
+        self._walks = Walks(_WALKS, patience=patience, clock=clock)
 
     @property
     def driver(self) -> str:
@@ -84,12 +87,15 @@ class HostPathBackend:
         found = await self._looks.run(partial(self._snapshots.find, handle))
         return found[1].allocated if found else None
 
-    async def estimate(self, volume: VolumeHandle) -> int | None:
-        """The bytes that are allocated in the volume now; None for a volume of another node."""
-        return await self._looks.run(partial(self._snapshots.estimate, volume))
+    async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
+        """What a copy would take at most; None for a volume of another node. Looking at very many files takes a while."""
+        if not self._snapshots.is_here(volume):
+            return None
+        return await self._walks.run(WalkKey(owner, volume.handle), partial(self._snapshots.estimate, volume))
 
     async def close(self) -> None:
         """Calls off every copy that is being made. The next process goes on with them."""
+        await self._walks.close()
         await self._copies.close()
 
     async def sweep(self, *, keep_interrupted: bool = False) -> None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import IO, Final, NamedTuple, Protocol, Self
 
 from ullage.clock import Clock
-from ullage.errors import Impossible
+from ullage.errors import Impossible, NotNow
 from ullage.snapshots.backends.hostpath.errors import naming, printable
 from ullage.snapshots.backends.hostpath.paths import closing, descend
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 DEEPEST: Final = 256  # levels; every directory is reached from the top anew
+_BREATH: Final = 1000  # entries of a directory between two looks at whether anybody still wants the walk
 _TICK: Final = 20_000_000  # nanoseconds: twice the longest step of a kernel's clock
 _COARSE: Final = 2_000_000_000  # the longest step of a file system's timestamps
 _SECOND: Final = 1_000_000_000
@@ -87,45 +88,11 @@ def scan(top: int, notes: Notes, *, clock: Clock, stop: Stop) -> None:
     def enter(path: str, directory: int) -> None:
         notes.note(path, _still(directory, clock=clock, stop=stop))
 
-    for path, entry in _walk(top, enter=enter, stop=stop):
+    for path, entry in walk(top, enter=enter, stop=stop):
         try:
             notes.note(path, Stamp.of(entry.stat(follow_symlinks=False)))
         except FileNotFoundError:
             continue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a tree takes. A file with several names counts once."""
-
-    entries: int  # files, directories, links…, the top not included
-    apparent: int  # the bytes of all files, as long as they claim to be
-    allocated: int  # the bytes on the disk, directories included; a block shared with another file (a reflink) counts fully
-
-
-def measure(top: int, *, stop: Stop) -> Usage:
-    """What a tree takes now."""
-    inodes: set[tuple[int, int]] = set()
-    entries = apparent = allocated = 0
-
-    def enter(path: str, directory: int) -> None:
-        nonlocal entries, allocated
-        entries += bool(path)
-        allocated += os.fstat(directory).st_blocks * 512
-
-    for _path, entry in _walk(top, enter=enter, stop=stop):
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        entries += 1
-        if found.st_nlink > 1 and (found.st_dev, found.st_ino) in inodes:
-            continue
-        if found.st_nlink > 1:
-            inodes.add((found.st_dev, found.st_ino))
-        apparent += found.st_size if stat.S_ISREG(found.st_mode) else 0
-        allocated += found.st_blocks * 512
-    return Usage(entries=entries, apparent=apparent, allocated=allocated)
 
 
 @contextmanager
@@ -137,27 +104,79 @@ def directory_at(top: int, path: str) -> Iterator[int]:
         yield directory
 
 
-def _walk(top: int, *, enter: Callable[[str, int], None], stop: Stop) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def walk(top: int, *, enter: Callable[[str, int], None], stop: Stop) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Everything that is not a directory; directories are entered, each before what is in it."""
-    ahead = [""]
-    while ahead:
-        stop.check()
-        path = ahead.pop()
-        try:
-            with directory_at(top, path) as directory:
-                enter(path, directory)
-                with naming(path), os.scandir(directory) as entries:
-                    for entry in entries:
-                        below = f"{path}/{entry.name}" if path else entry.name
-                        if not entry.is_dir(follow_symlinks=False):
-                            yield below, entry
-                        elif below.count("/") < DEEPEST:
-                            ahead.append(below)
-                        else:
-                            raise Impossible(f"{printable(below)}: deeper than {DEEPEST} levels, which is the most")
-        except (FileNotFoundError, NotADirectoryError):
-            if not path:
-                raise
+    with DirectoriesAhead() as ahead:
+        ahead.push("")
+        while (path := ahead.pop()) is not None:
+            stop.check()
+            try:
+                with directory_at(top, path) as directory:
+                    enter(path, directory)
+                    with naming(path), os.scandir(directory) as entries:
+                        for number, entry in enumerate(entries, 1):
+                            if number % _BREATH == 0:
+                                stop.check()
+                            below = f"{path}/{entry.name}" if path else entry.name
+                            if not entry.is_dir(follow_symlinks=False):
+                                yield below, entry
+                            elif below.count("/") < DEEPEST:
+                                ahead.push(below)
+                            else:
+                                raise Impossible(f"{printable(below)}: deeper than {DEEPEST} levels, which is the most")
+            except (FileNotFoundError, NotADirectoryError):
+                if not path:
+                    raise
+
+
+class DirectoriesAhead:
+    """Those that a walk has seen and not entered yet, the last one first. Millions of them cost a file, not the memory."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most  # in memory
+        self._paths: list[str] = []
+        self._blocks: list[int] = []  # where each begins in the file, the oldest first
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def push(self, path: str) -> None:
+        self._paths.append(path)
+        if len(self._paths) > self._most:
+            half = self._most // 2
+            self._put_away(self._paths[:half])
+            del self._paths[:half]
+
+    def pop(self) -> str | None:
+        if not self._paths and self._blocks:
+            self._paths = self._taken_back()
+        return self._paths.pop() if self._paths else None
+
+    def _put_away(self, paths: list[str]) -> None:
+        if self._file is None:
+            self._file = _temporary_file()
+        self._blocks.append(self._file.seek(0, os.SEEK_END))
+        self._file.write(b"\0".join(map(os.fsencode, paths)))
+
+    def _taken_back(self) -> list[str]:
+        assert self._file is not None
+        start = self._blocks.pop()
+        self._file.seek(start)
+        paths = [os.fsdecode(one) for one in self._file.read().split(b"\0")]
+        self._file.truncate(start)
+        return paths
+
+
+def _temporary_file() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:  # not as one of the tree: that would look like a directory that has gone
+        raise NotNow(f"a tree with very many directories needs a temporary file: {error}") from error
 
 
 def _still(directory: int, *, clock: Clock, stop: Stop) -> Stamp:

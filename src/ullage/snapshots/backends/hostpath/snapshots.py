@@ -25,7 +25,7 @@ from ullage.snapshots.backends.hostpath.paths import (
     volume_path,
 )
 from ullage.snapshots.backends.hostpath.removal import open_up
-from ullage.snapshots.backends.hostpath.scan import measure
+from ullage.snapshots.backends.hostpath.sizes.usage import copy_bound, measure
 from ullage.snapshots.backends.hostpath.store import DirectoryStore, copied_from
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_copy import CopyResult, TreeKeepsChanging, copy_tree
@@ -85,14 +85,18 @@ class Snapshots:
             found = [self.read(root, name) for name in names]
         return [self._backend_snapshot(one) for one in found if one and (not volume or _same(one.volume, volume))]
 
-    def estimate(self, volume: VolumeHandle, stop: Stop) -> int | None:
-        if volume.node != self._settings.node and (volume.node or not self._settings.single_node):
-            return None
+    def is_here(self, volume: VolumeHandle) -> bool:
+        """Whether its files are on this node."""
+        return volume.node == self._settings.node or (not volume.node and self._settings.single_node)
+
+    def estimate(self, volume: VolumeHandle, stop: Stop) -> int:
+        """The bytes that a copy of a volume of this node would take at most."""
         with (
+            self.store.opened() as root,
             _reading(f"volume {printable(volume.handle)}"),
             opened(volume_path(volume.handle, self._settings.volumes)) as source,
         ):
-            return measure(source, stop=stop).allocated
+            return copy_bound(source, block=os.statvfs(root).f_frsize, stop=stop)
 
     def read(self, root: int, name: str) -> Manifest | None:
         with self.store.entry(root, name) as directory:
@@ -173,7 +177,7 @@ class Snapshots:
     def _needed(self, volume: VolumeHandle, stop: Stop) -> int | None:
         """For a message that must not fail itself."""
         with suppress(UllageError):
-            return self.estimate(volume, stop)
+            return self.estimate(volume, stop) if self.is_here(volume) else None
         return None
 
     def _backend_snapshot(self, manifest: Manifest) -> BackendSnapshot:
