@@ -24,6 +24,7 @@ from ullage.standalone.apiserver.about.health import Health
 from ullage.standalone.apiserver.about.openapi.documents import OpenApi
 from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
 from ullage.standalone.apiserver.admission.policies.enforce import Policies
+from ullage.standalone.apiserver.admission.quotas.enforce import Quotas
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.auth.bootstrap import bootstrap_objects, reconciled
 from ullage.standalone.apiserver.auth.credentials import Credentials, kubeconfig, prepare
@@ -36,6 +37,7 @@ from ullage.standalone.apiserver.auth.users import MASTERS, SELF, User
 from ullage.standalone.apiserver.controllers.crds import CrdController
 from ullage.standalone.apiserver.controllers.garbage_collector import GarbageCollector
 from ullage.standalone.apiserver.controllers.namespaces import NamespaceController
+from ullage.standalone.apiserver.controllers.resource_quotas import ResourceQuotaController
 from ullage.standalone.apiserver.controllers.role_aggregation import RoleAggregation
 from ullage.standalone.apiserver.controllers.root_ca import RootCaPublisher
 from ullage.standalone.apiserver.handlers.calls import Call, Source
@@ -84,7 +86,9 @@ class Server:
     webhooks: Webhooks
     writer: Writer
     app: App
-    controllers: tuple[CrdController, GarbageCollector, NamespaceController, RootCaPublisher, RoleAggregation]
+    controllers: tuple[
+        CrdController, GarbageCollector, NamespaceController, RootCaPublisher, RoleAggregation, ResourceQuotaController
+    ]
     maintenance: Maintenance
     clock: Clock
     health: Health
@@ -130,7 +134,8 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     kinds = KindRules(ServiceAddresses(store))
     deliveries = Deliveries()
     reader = Reader(store, clock, deliveries)
-    writer = Writer(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source)
+    quotas = Quotas(store, registry, clock)
+    writer = Writer(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source, quotas=quotas)
     deleter = Deleter(store, admission=admission, webhooks=webhooks, kinds=kinds, source=source, reader=reader)
     watcher = Watcher(
         store, clock, lambda resource: registry.find(resource.group, resource.version, resource.plural), deliveries
@@ -162,6 +167,7 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
         NamespaceController(store, registry=registry, writer=writer, deleter=deleter, source=source),
         RootCaPublisher(store, registry=registry, writer=writer, certificate=credentials.authority.certificate),
         RoleAggregation(store, registry=registry, writer=writer, source=source),
+        ResourceQuotaController(store, quotas),
     )
     app = App(router.handle, request_timeout=settings.request_timeout)
     maintenance = Maintenance(

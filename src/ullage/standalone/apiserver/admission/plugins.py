@@ -5,9 +5,11 @@
     default_storage_class   a claim that names no class gets the default one
     pod_priority            a pod's priority is that of its class, or of the default one
     pod_tolerations         a pod stays for a while on a node that is gone
+    limit_ranges            a container that does not say what it needs gets what its namespace says
 
 `validate` comes when all is validated, before the validating webhooks, and may only refuse:
     claim_resize            a claim grows if its class lets it
+    within_limit_ranges     pods and claims ask for neither less nor more than their namespace allows
     one_default_priority    at most one PriorityClass is the default
     no_mutating_policies    what nothing here would apply is not stored as if it were
 """
@@ -18,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ullage.standalone.apiserver.admission.attributes import Attributes
+from ullage.standalone.apiserver.admission.quotas import limit_ranges as ranges
 from ullage.standalone.apiserver.kinds.strategies.base import spec_of
 from ullage.standalone.apiserver.kinds.strategies.storage.claims import resize_refusal
 from ullage.standalone.apiserver.kinds.strategies.storage.classes import CLASS_ANNOTATION, is_default_class
@@ -31,6 +34,7 @@ ANYWHERE: Final = frozenset({"localsubjectaccessreviews.authorization.k8s.io"}) 
 CLAIMS: Final = "persistentvolumeclaims"
 CLASSES: Final = "storageclasses.storage.k8s.io"
 PRIORITIES: Final = "priorityclasses.scheduling.k8s.io"
+LIMIT_RANGES: Final = "limitranges"
 PREEMPT: Final = "PreemptLowerPriority"
 
 
@@ -136,6 +140,24 @@ def pod_tolerations(attrs: Attributes, store: ObjectReader) -> None:
         tolerate_bad_nodes(spec_of(attrs.object))
 
 
+def limit_ranges(attrs: Attributes, store: ObjectReader) -> None:
+    if attrs.operation == "CREATE" and attrs.object is not None:
+        ranges.fill_pod(attrs.object, _ranges(attrs, store))
+
+
+def within_limit_ranges(attrs: Attributes, store: ObjectReader) -> None:
+    """Of pods only new ones: what they ask for does not change afterwards."""
+    if attrs.object is None or (attrs.operation != "CREATE" and attrs.resource.plural == "pods"):
+        return
+    judge = ranges.pod_faults if attrs.resource.plural == "pods" else ranges.claim_faults
+    if faults := judge(attrs.object, _ranges(attrs, store)):
+        raise _refused(attrs, ranges.listed(faults))
+
+
+def _ranges(attrs: Attributes, store: ObjectReader) -> list[Json]:
+    return [entry.obj() for entry in store.items(LIMIT_RANGES, attrs.namespace)]
+
+
 def one_default_priority(attrs: Attributes, store: ObjectReader) -> None:
     if attrs.object is None or not attrs.object.get("globalDefault"):
         return
@@ -160,10 +182,11 @@ def _shown_name(attrs: Attributes) -> str:
 _Step = Callable[[Attributes, ObjectReader], None]
 _FILLERS: Final[dict[str, tuple[_Step, ...]]] = {
     CLAIMS: (default_storage_class,),
-    "pods": (pod_tolerations, pod_priority),
+    "pods": (pod_tolerations, pod_priority, limit_ranges),
 }
 _VALIDATORS: Final[dict[str, tuple[_Step, ...]]] = {
-    CLAIMS: (claim_resize,),
+    CLAIMS: (claim_resize, within_limit_ranges),
+    "pods": (within_limit_ranges,),
     PRIORITIES: (one_default_priority,),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": (no_mutating_policies,),
 }

@@ -9,12 +9,14 @@ insist on a version is computed again on what came in between.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import msgspec
 
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
+from ullage.standalone.apiserver.admission.quotas.enforce import Counted, Quotas
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.admission.webhooks.outcome import reread
 from ullage.standalone.apiserver.fields.managers import track_scale, track_update
@@ -55,9 +57,17 @@ NAME_TRIES = 8  # of a generated name that is taken
 
 class Writer:
     def __init__(
-        self, store: Store, *, admission: BuiltinAdmission, webhooks: Webhooks, kinds: KindRules, source: Source
+        self,
+        store: Store,
+        *,
+        admission: BuiltinAdmission,
+        webhooks: Webhooks,
+        kinds: KindRules,
+        source: Source,
+        quotas: Quotas,
     ) -> None:
         self._store = store
+        self._quotas = quotas
         self._admission = admission
         self._webhooks = webhooks
         self._kinds = kinds
@@ -92,7 +102,7 @@ class Writer:
             self._admission.validate(attrs)
             call.warnings += await self._webhooks.validate(attrs)
             try:
-                return await self._store_new(resource, obj, call)
+                return await self._store_new(resource, obj, call, attrs)
             except Stale:
                 if not generated or attempt == NAME_TRIES - 1:
                     raise await self._taken(resource, obj["metadata"]) from None
@@ -126,15 +136,22 @@ class Writer:
         if is_terminating(holder.data):
             raise namespace_terminating(resource.group, resource.plural, shown, namespace=namespace)
 
-    async def _store_new(self, resource: Resource, obj: Json, call: Call) -> Written:
+    async def _store_new(self, resource: Resource, obj: Json, call: Call, attrs: Attributes) -> Written:
         stored = view(resource).stored(obj)
         meta = obj["metadata"]
         self._check_place(resource, meta)
+        counted = self._quotas.check(attrs)  # from here on nothing is awaited until it is written
         if call.options.dry_run:
             if self._store.head(resource.storage, meta.get("namespace", ""), meta["name"]) is not None:
                 raise Stale
             return Written(_unstored(stored), created=True)
-        return Written(await self._store.stage(resource.storage, stored, expect=0), created=True)
+        staged = self._store.stage(resource.storage, stored, expect=0)
+        return Written(await self._durable(staged, counted), created=True)
+
+    async def _durable(self, staged: asyncio.Future[Entry], counted: Counted) -> Entry:
+        """The object, when it and the quotas that count it are on the disk."""
+        entry, *_ = await asyncio.gather(staged, *self._quotas.write(counted))
+        return entry
 
     def _fit_namespace(self, resource: Resource, meta: Json, namespace: str) -> None:
         if not resource.namespaced:
@@ -185,16 +202,16 @@ class Writer:
                 live = view(resource).obj(entry.data, entry.rv)
                 new = await offload(size, partial(change, live))
                 check_preconditions(resource, new, live, patched=call.kind != "UpdateOptions", subresource=call.subresource)
-                new = await self._admit_update(resource, new, live, call, size=size)
+                attrs = await self._admit_update(resource, new, live, call, size=size)
                 try:
-                    return await self._store_changed(resource, entry, new, live, call)
+                    return await self._store_changed(resource, entry, attrs, live, call)
                 except Stale:
                     if insist:
                         break
         raise conflict(resource.group, resource.plural, name)
 
-    async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call, *, size: int) -> Json:
-        """The wanted object after defaults, ownership, admission and validation."""
+    async def _admit_update(self, resource: Resource, new: Json, live: Json, call: Call, *, size: int) -> Attributes:
+        """With the wanted object after defaults, ownership, admission and validation."""
         strategy = self._kinds.strategy(resource)
         self._fit_namespace(resource, new["metadata"], live["metadata"].get("namespace", ""))
         new["metadata"].setdefault("name", live["metadata"]["name"])
@@ -220,15 +237,19 @@ class Writer:
         attrs.object = new
         self._admission.validate(attrs)
         call.warnings += await self._webhooks.validate(attrs)
-        return new
+        return attrs
 
-    async def _store_changed(self, resource: Resource, entry: Entry, new: Json, live: Json, call: Call) -> Written:
+    async def _store_changed(self, resource: Resource, entry: Entry, attrs: Attributes, live: Json, call: Call) -> Written:
+        new = attrs.object
+        if new is None:
+            raise AssertionError("a write has an object")
         stored = view(resource).stored(new)
         leaving = bool(new["metadata"].get("deletionTimestamp")) and self._kinds.released(resource, new)
         if call.options.dry_run or (same(new, live) and not leaving):
             await self._store.settled(resource.storage, *entry.key)
         if same(new, live) and not leaving:
             return Written(entry)
+        counted = self._quotas.check(attrs)  # from here on nothing is awaited until it is written
         if call.options.dry_run:
             return Written(_unstored(stored), deleted=leaving)
         if leaving:
@@ -236,7 +257,7 @@ class Writer:
             gone = await self._store.stage_delete(resource.storage, view(resource).stored(live), expect=entry.rv)
             stored["metadata"]["resourceVersion"] = str(gone.rv)
             return Written(Entry(gone.key, gone.rv, msgspec.json.encode(stored)), deleted=True)
-        return Written(await self._store.stage(resource.storage, stored, expect=entry.rv))
+        return Written(await self._durable(self._store.stage(resource.storage, stored, expect=entry.rv), counted))
 
     # --- shared ---
 

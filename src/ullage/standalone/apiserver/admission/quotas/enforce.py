@@ -1,0 +1,130 @@
+"""ResourceQuotas against the store: what counts is checked, and counted, in the moment in which it is stored.
+
+Between the look at the quotas and the write of the object nothing else happens, so of two that fit alone and not together one
+is refused. What a quota says is used is written along with the object. One that was not counted yet is counted on the spot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.clock import Clock
+from ullage.standalone.apiserver.admission.attributes import Attributes
+from ullage.standalone.apiserver.admission.quotas.check import (
+    Growth,
+    fit,
+    hard_of,
+    is_counted,
+    recount,
+    status_of,
+)
+from ullage.standalone.apiserver.admission.quotas.pods import Amounts
+from ullage.standalone.apiserver.admission.quotas.usage import CLAIMS, COUNT, PODS, SERVICES, is_checked_on_update
+from ullage.standalone.apiserver.kinds.resources import Registry, Resource
+from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.status import forbidden
+from ullage.standalone.apiserver.storage.entries import Entry
+from ullage.standalone.apiserver.storage.store import Store
+
+QUOTAS: Final = "resourcequotas"
+RESIZE: Final = "resize"
+_CORE: Final = (PODS, CLAIMS, SERVICES, "configmaps", "secrets", "replicationcontrollers", QUOTAS)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Quotas as they are to be written along with what they count."""
+
+    quotas: tuple[tuple[Entry, Json], ...] = ()
+
+
+NOTHING: Final = Counted()
+
+
+class Quotas:
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+
+    def check(self, attrs: Attributes) -> Counted:
+        """Raises where the object does not fit. To be called right before it is stored, with nothing awaited in between."""
+        asked = _asked(attrs)
+        if asked is None:
+            return NOTHING
+        entries = self._quotas(attrs.namespace)
+        if not entries:
+            return NOTHING
+        quotas = [self._up_to_date(entry.obj(), attrs.namespace) for entry in entries]
+        found = fit(asked, quotas, self._clock.now())
+        if isinstance(found, str):
+            name = attrs.name or (attrs.object or {}).get("metadata", {}).get("generateName", "")
+            raise forbidden(asked.resource.group, asked.resource.plural, name, found)
+        by_name = {entry.key[1]: entry for entry in entries}
+        return Counted(tuple((by_name[quota["metadata"]["name"]], _with(quota, used)) for quota, used in found.used))
+
+    def write(self, counted: Counted) -> list[asyncio.Future[Entry]]:
+        """To be called in the same moment as `check`."""
+        return [self._store.stage(QUOTAS, quota, expect=entry.rv) for entry, quota in counted.quotas]
+
+    def settle(self, namespace: str) -> list[asyncio.Future[Entry]]:
+        """Counts the quotas of a namespace anew, and writes those that said something else."""
+        written = []
+        for entry in self._quotas(namespace):
+            quota = entry.obj()
+            status = status_of(quota, self._recounted(quota, namespace))
+            if status != (quota.get("status") or {}):
+                quota["status"] = status
+                written.append(self._store.stage(QUOTAS, quota, expect=entry.rv))
+        return written
+
+    def limits(self, namespace: str) -> bool:
+        """Whether a namespace has any quota."""
+        return bool(self._store.items(QUOTAS, namespace))
+
+    def _quotas(self, namespace: str) -> list[Entry]:
+        return list(self._newest(QUOTAS, namespace))
+
+    def _newest(self, storage: str, namespace: str) -> Iterator[Entry]:
+        """What is stored or about to be."""
+        seen = set()
+        for entry in self._store.items(storage, namespace):
+            seen.add(entry.key)
+            newest = self._store.head(storage, *entry.key)
+            if newest is not None:
+                yield newest
+        yield from (one for one in self._store.staged(storage) if one.key[0] == namespace and one.key not in seen)
+
+    def _up_to_date(self, quota: Json, namespace: str) -> Json:
+        return quota if is_counted(quota) else _with(quota, self._recounted(quota, namespace))
+
+    def _recounted(self, quota: Json, namespace: str) -> Amounts:
+        counted = ((one, (entry.obj() for entry in self._newest(one.storage, namespace))) for one in self._resources(quota))
+        return recount(quota, counted, self._clock.now())
+
+    def _resources(self, quota: Json) -> Iterable[Resource]:
+        """The kinds that a quota may be about."""
+        yield from (self._registry.need("", "v1", plural) for plural in _CORE)
+        for name in hard_of(quota):
+            plural, _, group = name.removeprefix(COUNT).partition(".")
+            if name.startswith(COUNT) and (group or plural not in _CORE):
+                yield from self._registry.versions(group, plural)[:1]
+
+
+def _asked(attrs: Attributes) -> Growth | None:
+    """What a request would have counted; None where nothing is."""
+    resource = attrs.resource
+    if attrs.object is None or not attrs.namespace or not resource.namespaced:
+        return None
+    if attrs.subresource and not (resource.group_resource == PODS and attrs.subresource == RESIZE):
+        return None
+    if attrs.operation == "UPDATE" and not (is_checked_on_update(resource) or attrs.subresource == RESIZE):
+        return None
+    return Growth(resource, attrs.object, attrs.old)
+
+
+def _with(quota: Json, used: Amounts) -> Json:
+    return {**quota, "status": status_of(quota, used)}
