@@ -26,6 +26,7 @@ from ullage.engines.api import (
     to_bytes,
 )
 from ullage.engines.chain import HEAD, Entry, Limits
+from ullage.engines.merging import merges_of
 from ullage.kube.kinds import Meta, Object, OwnerReference
 from ullage.kube.objects import (
     Condition,
@@ -90,11 +91,12 @@ def live_chain(entries: Mapping[str, SnapshotInfo]) -> list[str]:
 
 
 def head_size(engine: Engine) -> int | None:
-    """The bytes that were written since the last snapshot, as the engine was last seen; None: that is not known."""
+    """The bytes that the next snapshot takes, as the engine was last seen: what was written since the last one, and what is
+    left of removed ones right below, which a purge moves into it. None: that is not known."""
     head = entry_of(engine, HEAD)
     if head is None or not (head.size.isascii() and head.size.isdigit()):
         return None
-    return int(head.size)
+    return merges_of(engine.status.snapshots or {}).sizes[HEAD]
 
 
 def active_engine(engines: Iterable[Engine]) -> Engine | None:

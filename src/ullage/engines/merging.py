@@ -1,0 +1,48 @@
+"""What each snapshot of an engine is to be counted with: its own bytes, and those that a purge moves into it. Pure.
+
+A purge merges a removed snapshot into the one that was taken after it, block by block, and the sizes of both are seen a moment
+later. So the bytes of a removed snapshot are its heir's from the moment on at which it is marked: what is counted is never less
+than what is there, and equals it when nothing is left to merge. What the head is written on top of has no heir as yet: the next
+snapshot will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ullage.engines.api import SnapshotInfo, to_bytes
+from ullage.engines.chain import HEAD
+
+
+@dataclass(frozen=True, slots=True)
+class Merges:
+    """The snapshots of a volume, and where the bytes go of those that are removed."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)  # bytes by name, of those that are not removed, and of the head
+    heirs: Mapping[str, str] = field(default_factory=dict)  # from one that goes to the one that gets its bytes, or the head
+
+
+def merges_of(entries: Mapping[str, SnapshotInfo], *, purging: bool = False) -> Merges:
+    """`purging`: a purge is at work, which also takes the system's own snapshots along, marked or not."""
+    sizes: dict[str, int] = {}
+    heirs: dict[str, str] = {}
+    for name in _kept(entries):
+        sizes[name] = to_bytes(entries[name].size)
+        below = entries[name].parent
+        while below in entries and below not in heirs and _goes(entries[below], purging=purging):
+            heirs[below] = name
+            sizes[name] += to_bytes(entries[below].size)
+            below = entries[below].parent
+    return Merges(sizes, heirs)
+
+
+def _kept(entries: Mapping[str, SnapshotInfo]) -> list[str]:
+    """Who may inherit, in order. A removed one that several are built on stays until all but one of these are gone, and nobody
+    knows which: the oldest is its heir, so that those who come later change nothing; the head is the last."""
+    kept = sorted((one.created, name) for name, one in entries.items() if name != HEAD and not one.removed)
+    return [*(name for _, name in kept), *(name for name in entries if name == HEAD)]
+
+
+def _goes(entry: SnapshotInfo, *, purging: bool) -> bool:
+    return entry.removed or (purging and not entry.usercreated)

@@ -1,0 +1,84 @@
+"""Where the bytes of removed snapshots go, and whose they are until then."""
+
+from __future__ import annotations
+
+import pytest
+
+from ullage.engines.api import Engine, EngineStatus, SnapshotInfo
+from ullage.engines.chain import HEAD
+from ullage.engines.merging import merges_of
+from ullage.engines.model import head_size
+
+
+def entries(*rows: tuple[str, str, int, str]) -> dict[str, SnapshotInfo]:
+    """Name, parent, size, and what it is: removed, system or neither. The older ones first."""
+    return {
+        name: SnapshotInfo(
+            name=name,
+            parent=parent,
+            size=str(size),
+            removed=what == "removed",
+            usercreated=what != "system",
+            created=f"2026-01-01T00:00:{number:02}Z",
+        )
+        for number, (name, parent, size, what) in enumerate(rows)
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [
+        pytest.param(
+            [("a", "", 5, ""), ("b", "a", 3, ""), (HEAD, "b", 1, "")], {"a": 5, "b": 3, HEAD: 1}, id="each has its own"
+        ),
+        pytest.param(
+            [("a", "", 5, "removed"), ("b", "a", 3, ""), (HEAD, "b", 1, "")],
+            {"b": 8, HEAD: 1},
+            id="what is removed is the child's from then on",
+        ),
+        pytest.param(
+            [("a", "", 5, ""), ("b", "a", 3, "removed"), ("c", "b", 2, "removed"), ("d", "c", 1, ""), (HEAD, "d", 0, "")],
+            {"a": 5, "d": 6, HEAD: 0},
+            id="several in a row are the same one's, up to one that stays",
+        ),
+        pytest.param(
+            [("a", "", 5, ""), ("b", "a", 3, "removed"), (HEAD, "b", 1, "")],
+            {"a": 5, HEAD: 4},
+            id="what the head is written on top of is nobody's before the next snapshot",
+        ),
+        pytest.param(
+            [("a", "", 5, "removed"), ("b", "a", 3, ""), ("c", "a", 2, ""), (HEAD, "c", 1, "")],
+            {"b": 8, "c": 2, HEAD: 1},
+            id="what several are built on is the oldest one's, once",
+        ),
+        pytest.param(
+            [("a", "", 5, "removed"), ("b", "a", 3, ""), (HEAD, "a", 1, "")],
+            {"b": 8, HEAD: 1},
+            id="of a snapshot and the head it is the snapshot's",
+        ),
+        pytest.param(
+            [("a", "b", 5, "removed"), ("b", "a", 3, "removed"), ("c", "b", 1, "")], {"c": 9}, id="a loop ends where it began"
+        ),
+        pytest.param(
+            [("a", "gone", 5, ""), (HEAD, "a", 1, "")], {"a": 5, HEAD: 1}, id="a parent that is not listed has nothing"
+        ),
+        pytest.param(
+            [("a", "", 5, "system"), ("b", "a", 3, ""), (HEAD, "b", 1, "")],
+            {"a": 5, "b": 3, HEAD: 1},
+            id="one that the system took counts as any",
+        ),
+    ],
+)
+def test_sizes_with_what_will_be_merged(given: list[tuple[str, str, int, str]], sizes: dict[str, int]) -> None:
+    assert dict(merges_of(entries(*given)).sizes) == sizes
+
+
+def test_a_purge_takes_those_of_the_system_along() -> None:
+    given = entries(("a", "", 5, "system"), ("b", "a", 3, ""), (HEAD, "b", 1, ""))
+    assert dict(merges_of(given, purging=True).sizes) == {"a": 5, "b": 8, HEAD: 1}  # twice, until it is gone
+
+
+def test_the_next_snapshot_takes_what_is_left_below_the_head() -> None:
+    """Otherwise a snapshot that is deleted and taken again would cost nothing: it gets all that the first one had."""
+    given = entries(("a", "", 5, "removed"), (HEAD, "a", 1, ""))
+    assert head_size(Engine(status=EngineStatus(snapshots=given))) == 6
