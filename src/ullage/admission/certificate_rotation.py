@@ -38,7 +38,11 @@ class CertificateRotation(SecretRotation[Published]):
 
     async def open(self) -> None:
         """Makes the certificate that is to be served. Registered or not, it comes first."""
-        await self.open_with(Published({}, frozenset(), ()))
+
+        async def nothing() -> Published:
+            return Published({}, frozenset(), ())
+
+        await self.settle(nothing)
 
     async def look(self) -> Published:
         seen = await registration.read(self._client, self._registration)

@@ -24,6 +24,7 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
 from ullage.kube.policies import Policy
 from ullage.kube.review import Hook
+from ullage.kube.routes import Route
 from ullage.shutdown import done_before
 
 Verb = Literal["get", "create", "update", "patch", "delete"]
@@ -135,6 +136,10 @@ class Wiring:
         self._make_shared(slices)
         return [hook for one in slices if one.hooks for hook in self.made(one.hooks)]
 
+    def routes(self, slices: Sequence[Slice]) -> list[Route]:
+        """All routes of a process that serves the API of these slices. They stand on nothing that is shared."""
+        return [route for one in slices if one.routes for route in self.made(one.routes)]
+
     def controllers(self, slices: Sequence[Slice]) -> list[Controller[Any]]:
         """All controllers of a process that runs these slices."""
         self._make_shared(slices)
@@ -191,6 +196,7 @@ class Slice:
     served: tuple[Kind[Any], ...] = ()
     controllers: Part[Controller[Any]] | None = None
     hooks: Part[Hook] | None = None
+    routes: Part[Route] | None = None
     shared: Part[Any] | None = None  # what both stand on: made in either process, of all slices before the rest of any
     sidecar: Part[Controller[Any]] | None = None  # run in other people's pods, under their identities
     grants: tuple[Grant, ...] = ()

@@ -8,7 +8,7 @@ import asyncio
 import binascii
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -89,11 +89,12 @@ class SecretRotation(ABC, Generic[P]):
             raise LookupError("there is no certificate yet")
         return self._current.bundle
 
-    async def open_with(self, seen: P) -> None:
-        """Makes the certificate that is to be served: from the Secret, which the first replica creates."""
+    async def settle(self, look: Callable[[], Awaitable[P]]) -> None:
+        """Rounds until there is nothing to do right now: then there is a certificate to serve with, from the Secret, which the
+        first replica creates."""
         while True:
             try:
-                step = await self.round(seen)
+                step = await self.round(await look())
             except Conflict:
                 await asyncio.sleep(CONFLICT_PAUSE)
                 continue

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ullage.kube.slices import Grant, Part, Slice, Wiring
 from ullage.space.api import QUOTAS
+from ullage.space.routes import ROUTES
 
 
 def charged(wiring: Wiring) -> Iterable[Any]:
@@ -18,4 +19,4 @@ def charged(wiring: Wiring) -> Iterable[Any]:
 GRANTS: Final = (Grant(name="quota-view", roles=("view",), kinds=(QUOTAS,), verbs=("get", "list", "watch")),)
 
 # Harvester's own definition of the quota will do where it is there: `served`.
-SPACE: Final = Slice(name="space", kinds=(QUOTAS,), served=(QUOTAS,), shared=Part(make=charged), grants=GRANTS)
+SPACE: Final = Slice(name="space", kinds=(QUOTAS,), served=(QUOTAS,), shared=Part(make=charged), routes=ROUTES, grants=GRANTS)
