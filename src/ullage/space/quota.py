@@ -128,7 +128,7 @@ def usage_in(book: Book) -> SpaceUsage:
         limit = book.limits.get(cell)
         return Usage(book.used[cell].value() + reserved, reserved, None if limit is None else limit.value())
 
-    return SpaceUsage(usage(NAMESPACE_CELL), _by_vm(((cell, usage(cell)) for cell in _cells(book))))
+    return SpaceUsage(usage(NAMESPACE_CELL), _by_vm((cell, usage(cell)) for cell in _cells(book)))
 
 
 def usage_of(counted: Takings) -> SpaceUsage:
@@ -156,4 +156,5 @@ def spelled(amount: int, *, down: bool = False) -> str:
 def over_limit(usage: Usage, limit: int) -> str:
     """`take 12Gi (1Gi of it reserved), 2Gi more than the limit of 10Gi`."""
     reserved = f" ({spelled(usage.reserved)} of it reserved)" if usage.reserved else ""
-    return f"take {spelled(usage.used)}{reserved}, {spelled(usage.used - limit)} more than the limit of {spelled(limit, down=True)}"
+    over, allowed = spelled(usage.used - limit), spelled(limit, down=True)
+    return f"take {spelled(usage.used)}{reserved}, {over} more than the limit of {allowed}"

@@ -46,9 +46,7 @@ def takes(whole: int, **vms: int) -> Takings:
     return Takings({cell: Quantity.of(amount, Format.BINARY_SI) for cell, amount in cells.items()})
 
 
-def book(
-    about: ResourceQuota | None = None, *, used: Takings | None = None, reserved: Takings | None = None
-) -> Book:
+def book(about: ResourceQuota | None = None, *, used: Takings | None = None, reserved: Takings | None = None) -> Book:
     observed = {SOURCE: Observed(9, NOW, used)} if used is not None else {}
     pending = {f"{SOURCE}//team-a/new": Slot({"": Attempt(reserved, 1000, None)}, NOTHING)} if reserved is not None else {}
     return Book.of(limits=limits_of(about), observed=observed, pending=pending)

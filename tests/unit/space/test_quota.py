@@ -24,13 +24,15 @@ WHOLE = "snapshots/namespace"
         pytest.param(quota(5), {WHOLE: 5}, id="the namespace's"),
         pytest.param(quota(0, {"db": 0}), {}, id="zero is no limit"),
         pytest.param(quota(0, {"db": 0}, annotations={ALLOW_ZERO: "false"}), {}, id="nor is it where the annotation is false"),
-        pytest.param(quota(0, {"db": 0}, annotations=ZERO), {WHOLE: 0, "snapshots/vm/db": 0}, id="zero is a limit where it may be"),
-        pytest.param(quota(None, {"db": 3}, annotations=ZERO), {"snapshots/vm/db": 3}, id="absent is no limit, whatever zero is"),
+        pytest.param(
+            quota(0, {"db": 0}, annotations=ZERO), {WHOLE: 0, "snapshots/vm/db": 0}, id="zero is a limit where it may be"
+        ),
+        pytest.param(
+            quota(None, {"db": 3}, annotations=ZERO), {"snapshots/vm/db": 3}, id="absent is no limit, whatever zero is"
+        ),
         pytest.param(quota(5, name="another"), {}, id="a quota of another name does not count"),
         pytest.param(quota(-1, {"db": -2, "web": 4}), {"snapshots/vm/web": 4}, id="what is negative is left out"),
-        pytest.param(
-            quota(1, {"My VM": 2, "a/b": 3, "x" * 254: 4}), {WHOLE: 1}, id="what no VM can be called is left out"
-        ),
+        pytest.param(quota(1, {"My VM": 2, "a/b": 3, "x" * 254: 4}), {WHOLE: 1}, id="what no VM can be called is left out"),
     ],
 )
 def test_the_limits_of_a_quota(found: ResourceQuota | None, limits: dict[str, int]) -> None:

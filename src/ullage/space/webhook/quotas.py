@@ -134,7 +134,8 @@ def _refusal(wrong: list[QuotaFault]) -> Decision:
 
 
 def _annotation(of: str) -> str:
-    return f"(has({of}.metadata.annotations) && '{ALLOW_ZERO}' in {of}.metadata.annotations ? {of}.metadata.annotations['{ALLOW_ZERO}'] : '')"
+    found = f"{of}.metadata.annotations"
+    return f"(has({found}) && '{ALLOW_ZERO}' in {found} ? {found}['{ALLOW_ZERO}'] : '')"
 
 
 # An object that goes, and what is written beside the limits, pass while the webhook is away.

@@ -23,7 +23,11 @@ LATER = "nothing is deleted, and new ones are refused until they take less"
 
 
 def facts(
-    new: ResourceQuota, old: ResourceQuota | None = None, *, usage: SpaceUsage = NOTHING_USED, there: Set[str] = frozenset({"db"})
+    new: ResourceQuota,
+    old: ResourceQuota | None = None,
+    *,
+    usage: SpaceUsage = NOTHING_USED,
+    there: Set[str] = frozenset({"db"}),
 ) -> QuotaFacts:
     return QuotaFacts(new, old, usage, there.__contains__)
 
@@ -88,7 +92,9 @@ def test_warnings_are_few_and_say_how_many_there_are_besides() -> None:
 @pytest.mark.parametrize(
     ("asked", "fields"),
     [
-        pytest.param(facts(quota(-1, {"db": -1})), [".namespaceTotalSnapshotSizeQuota", ".vmTotalSnapshotSizeQuota[db]"], id="two"),
+        pytest.param(
+            facts(quota(-1, {"db": -1})), [".namespaceTotalSnapshotSizeQuota", ".vmTotalSnapshotSizeQuota[db]"], id="two"
+        ),
         pytest.param(facts(quota(3, {"db": -1}), quota(-1, {"db": -1})), [], id="one is mended, the other was there before"),
         pytest.param(facts(quota(3, {"db": -2}), quota(3, {"db": -1})), [".vmTotalSnapshotSizeQuota[db]"], id="one is changed"),
     ],
