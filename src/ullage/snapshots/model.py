@@ -37,6 +37,11 @@ DRIVER: Final = "ullage.io/driver"
 CUT: Final = "ullage.io/cut"
 HOLD: Final = "hold"
 GO: Final = "go@"
+BOOKED: Final = "booked@"  # of one that is cut alone, where the process that calls its driver may not book: the same
+NO: Final = "no@"  # the estimate of that time does not fit: then a space, and all its numbers
+# On a record: what a snapshot of the volume would take, measured for whoever books it (`gate.py`); what it takes, in bytes.
+ESTIMATE: Final = "ullage.io/estimate"
+SIZE: Final = "ullage.io/size"
 # On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
 CLAIM_LABEL: Final = "ullage.io/claim"
 VOLUME_LABEL: Final = "ullage.io/volume"
@@ -69,6 +74,8 @@ class Problem:
 
 # Why a snapshot is not there yet, where the storage system tells how far it is.
 COPYING: Final = "Copying"
+# Why it is not taken: it would take more than its namespace, or its virtual machine, may have.
+NO_ROOM: Final = "SnapshotSpaceExceeded"
 # Reasons on records: the driver said that nothing can be done; it may be able to later; it could not even be asked.
 DRIVER_ERROR: Final = "DriverError"
 DRIVER_RETRYING: Final = "DriverRetrying"

@@ -32,6 +32,7 @@ from ullage.snapshots.controllers.claim.restore.controller import Restorer
 from ullage.snapshots.controllers.record.audit.controller import RecordAuditor
 from ullage.snapshots.controllers.record.audit.listing import SnapshotLister
 from ullage.snapshots.controllers.record.audit.rules import Misses
+from ullage.snapshots.controllers.record.book.controller import RecordBooker
 from ullage.snapshots.controllers.record.hold.controller import WRITES as HOLD_WRITES
 from ullage.snapshots.controllers.record.hold.controller import Holder
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
@@ -166,6 +167,7 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
         *(binder.controller(metrics=wiring.metrics) for binder in binders),
         releaser.controller(metrics=wiring.metrics),
         *_holding(wiring, options, lookups),
+        *_booking(wiring, options, lookups),
         *_calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder),
     ]
 
@@ -177,11 +179,19 @@ def _holding(wiring: Wiring, options: Options, lookups: Sequence[SnapshotLookup]
     return [Holder(wiring.client, lookups, snapshots=snapshots, volumes=volumes).controller(metrics=wiring.metrics)]
 
 
+def _booking(wiring: Wiring, options: Options, lookups: Sequence[SnapshotLookup]) -> list[Controller[Any]]:
+    """Where sidecars call drivers: they may not say themselves what a snapshot takes."""
+    if "sidecar" not in options.settings.drivers.values():
+        return []
+    booker = RecordBooker(wiring.client, lookups, settings=options.settings, clock=wiring.clock)
+    return [booker.controller(metrics=wiring.metrics)]
+
+
 def make_driver_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     """What a sidecar runs: nothing but the calls to its driver."""
     lookups, recorder = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS], wiring.recorder("snapshots")
     volumes, queues = volume_lookup(wiring), _queues(lookups)
-    return _calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder)
+    return _calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder, books=False)
 
 
 def _queues(lookups: Sequence[SnapshotLookup]) -> VolumeQueues:
@@ -200,10 +210,11 @@ def _calling_drivers(
     volumes: VolumeLookup,
     queues: VolumeQueues,
     recorder: Recorder,
+    books: bool = True,
 ) -> list[Controller[Any]]:
     client, clock, metrics = wiring.client, wiring.clock, wiring.metrics
     backends, elsewhere = _metered(options.backends(wiring), wiring), options.settings.elsewhere
-    syncer = RecordSyncer(client, lookups, backends, queues=queues, clock=clock)
+    syncer = RecordSyncer(client, lookups, backends, queues=queues, clock=clock, books=books)
     restorer = Restorer(client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere, clock=clock)
     reclaimer = Reclaimer(client, volumes, backends=backends, recorder=recorder, clock=clock)
     # Restored volumes have the names of their PersistentVolumes: one that is held no more can go at once.

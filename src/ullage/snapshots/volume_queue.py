@@ -1,8 +1,9 @@
 """The queue of each volume: one snapshot of it is taken at a time, and the queue says which record is next. Pure.
 
 A record whose creation may have begun goes first, since the storage system may be at work on it; then those that were not tried
-yet, the oldest first; the failed ones last, and with them those that got a final answer, whatever was begun before. The order
-is a function of the records alone, so it is the same after a restart.
+yet, the oldest first; the failed ones last, and with them those that got a final answer, whatever was begun before, and those
+that wait for snapshots of other volumes: nobody waits for them. The order is a function of the records alone, so it is the same
+after a restart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import heapq
 from typing import Final, NamedTuple
 
+from ullage.snapshots.gate import waits_for_group
 from ullage.snapshots.model import ASKED_AGAIN, Record
 
 SLACK: Final = 64  # stale entries that a short queue may have
@@ -19,7 +21,7 @@ class QueuePosition(NamedTuple):
     """The position of a record in the queue of its volume: smaller goes first."""
 
     not_begun: bool  # or begun, and over
-    failed: bool
+    failed: bool  # or waits for others
     created: str
     name: str
 
@@ -37,13 +39,16 @@ def queue_name(driver: str, volume: str) -> str:
 def position_of(record: Record) -> QueuePosition:
     problem = record.state.problem
     rests = problem is not None and problem.reason not in ASKED_AGAIN
-    return QueuePosition(not record.begun or rests, problem is not None, record.meta.creation_timestamp, record.meta.name)
+    later = problem is not None or waits_for_group(record.meta)
+    return QueuePosition(not record.begun or rests, later, record.meta.creation_timestamp, record.meta.name)
 
 
-def may_proceed(record: Record, first: QueuePosition | None) -> bool:
-    """Whether a record may be begun, or gone on with, while `first` is at the head of its queue."""
+def may_proceed(record: Record, first: QueuePosition | None, *, called: bool = False) -> bool:
+    """Whether a record may be begun, or gone on with, while `first` is at the head of its queue. `called`: it is to be cut
+    together with others, and all are waiting for it; only what is under way goes before it. If it had to be the first, two
+    groups with the same volumes could wait for each other."""
     own = position_of(record)
-    if first is None or own <= first:
+    if first is None or own <= first or (called and first.not_begun):
         return True
     # Nothing is under way and all that are left have failed: each may be tried again, in its own time.
     return first.not_begun and first.failed and own.failed

@@ -24,12 +24,12 @@ from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.parameters import ANNOTATION
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, InProgress, Secrets
+from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, InProgress, Secrets, VolumeHandle
 from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
 from ullage.snapshots.controllers.record.sync import controller as record_sync
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
-from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
+from ullage.snapshots.lookup import SnapshotLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import Settings
@@ -66,6 +66,10 @@ class Driver:
         self.deleting: Callable[[], None] = lambda: None
         self.gate = asyncio.Event()
         self.gate.set()
+        self.begun = asyncio.Event()  # it was asked for a snapshot, and may wait for the gate
+        self.head: int | None = None  # the bytes that a snapshot would take now
+        self.measured: Callable[[], None] = lambda: None  # may raise: it cannot be told
+        self.sizes: dict[str, int] = {}  # by handle
 
     async def create(self, creation: Creation) -> BackendSnapshot:
         fuse = self._cluster.api.fuse
@@ -73,6 +77,7 @@ class Driver:
         volume = creation.volume.handle
         self.running[volume] = self.running.get(volume, 0) + 1
         self.most = max(self.most, self.running[volume])
+        self.begun.set()
         try:
             await self.gate.wait()
             self.before()
@@ -84,6 +89,8 @@ class Driver:
             self.made += 1
             handle = f"shot-{self.made}"
             self.names[handle] = creation.name
+            if self.head is not None:
+                self.sizes[handle] = self.head
         fuse.after()
         self.after()
         return BackendSnapshot(handle=handle, volume=volume, cut=CUT, ready=self.ready, restore_size=4096)
@@ -103,10 +110,19 @@ class Driver:
             return None
         return BackendSnapshot(handle=handle, volume="vol-1", cut=CUT, ready=self.ready, restore_size=4096)
 
+    async def estimate(self, volume: VolumeHandle) -> int | None:
+        self._cluster.api.fuse.log.append(f"measure {volume.handle}")
+        self.measured()
+        return self.head
+
+    async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        return self.sizes.get(handle)
+
 
 @dataclass
 class Cluster:
     alone: ClassVar[bool] = True
+    books: ClassVar[bool] = True  # its process may say what snapshots take
     dialect: Dialect[Any, Any]
     api: MemoryApi = field(default_factory=MemoryApi)
     told: Told = field(default_factory=Told)
@@ -208,9 +224,15 @@ class Cluster:
             queues=queues,
             backoff=Backoff(first=0.01, cap=0.05),
             after_refusal=self.after_refusal,
+            books=self.books,
         )
         keeper = ClaimReleaser(wiring.client, lookups, volumes, settings=settings)
-        return [*(binder.controller() for binder in binders), worker.controller(), keeper.controller()]
+        more = self.more(wiring, lookups)
+        return [*(binder.controller() for binder in binders), worker.controller(), keeper.controller(), *more]
+
+    def more(self, wiring: Wiring, lookups: list[SnapshotLookup]) -> list[Controller[Any]]:
+        """Controllers that run besides."""
+        return []
 
     async def live(self, until: Callable[[], bool]) -> None:
         """Lives until something holds, through as many deaths as there are."""

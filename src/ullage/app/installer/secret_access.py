@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ullage.app.installer.installer import Installer
 from ullage.app.installer.manifests import SECRETS_ROLE, secret_roles
+from ullage.app.installer.named_secrets import NamedSecrets, named_secrets, read_naming
 from ullage.app.installer.outcomes import Outcome, Report
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.builtin.rbac import ROLE_BINDINGS, ROLES
 from ullage.kube.client.client import Client
 from ullage.kube.crds.definitions import MANAGED_BY, OURS
-from ullage.snapshots.named_secrets import NamedSecrets, named_secrets, read_naming
 
 ASK = "install with --all-secrets, or name the namespace in the class"
 

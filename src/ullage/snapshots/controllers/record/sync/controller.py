@@ -6,7 +6,6 @@ is about to be asked is in the API before it is asked; what it answers is writte
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,25 +15,16 @@ from ullage.errors import NotNow, Retryable, Terminal
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
-from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.attempts import AFTER_REFUSAL, Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source
-from ullage.kube.errors import ApiError, NotFound
+from ullage.kube.errors import ApiError
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.backends.base import (
-    NO_SECRETS,
-    Backend,
-    BackendSnapshot,
-    Creation,
-    InProgress,
-    Parameters,
-    Secrets,
-    VolumeHandle,
-)
-from ullage.snapshots.binding import hold_of
-from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
+from ullage.ledger.charging.raising import NoRoom
+from ullage.snapshots.backends.base import Backend, BackendSnapshot, Creation, InProgress, Parameters, Secrets
 from ullage.snapshots.controllers.record.sync import triggers
+from ullage.snapshots.controllers.record.sync.before_cut import BeforeCut
+from ullage.snapshots.controllers.record.sync.creation import creation_of, secrets_of, size_of
 from ullage.snapshots.controllers.record.sync.live_records import LiveRecords
 from ullage.snapshots.controllers.record.sync.rules import (
     Decision,
@@ -43,18 +33,21 @@ from ullage.snapshots.controllers.record.sync.rules import (
     edited_record,
     edited_snapshot,
     mark_after,
+    notes_after,
     plan_record,
     poll_after,
     problem_of,
     settled,
 )
+from ullage.snapshots.controllers.record.sync.writes import RecordWriter
 from ullage.snapshots.lookup import SnapshotLookup
-from ullage.snapshots.model import ABOUT_TO, CREATING, PROGRESS, Change, Record, Ref, State
-from ullage.snapshots.secrets import find_secrets
+from ullage.snapshots.model import ABOUT_TO, PROGRESS, Record, State
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 RETRY_SECONDS: Final = 0.5  # where a cache is behind
+AWAIT_SECONDS: Final = 2.0  # where another snapshot of the volume is being taken, and a whole group waits for this one
+BEFORE_CUT: Final = (Step.MEASURE, Step.MARK, Step.CREATE)
 PROGRESS_SECONDS: Final = 2.0  # between two looks at a copy that takes long
 
 
@@ -71,8 +64,10 @@ class RecordSyncer:
         clock: Clock | None = None,
         backoff: Backoff = BACKOFF,
         after_refusal: Backoff = AFTER_REFUSAL,
+        books: bool = True,
     ) -> None:
-        """`queues` follow the records already: they learn of every change before this controller does."""
+        """`queues` follow the records already: they learn of every change before this controller does. `books`: this process
+        has an identity that may say what a snapshot takes; a sidecar has none."""
         self._client = client
         self._lookups = {lookup.dialect.name: lookup for lookup in lookups}
         self._backends = backends
@@ -80,6 +75,8 @@ class RecordSyncer:
         self._queues = queues
         self._clock = clock or SystemClock()
         self._attempts: Attempts[RecordKey] = Attempts(backoff, after_refusal=after_refusal)
+        self._writer = RecordWriter(client, clock=self._clock)
+        self._before_cut = BeforeCut(client, clock=self._clock, books=books)
         # The volume queues for which a driver is being called, whatever the caches show, and the records that came meanwhile.
         self._busy: dict[str, set[RecordKey]] = {}
         self._wake: Callable[[RecordKey], None] = lambda key: None
@@ -141,6 +138,8 @@ class RecordSyncer:
             return None
         record = lookup.dialect.read_record(obj)
         decision = plan_record(self._facts(lookup, obj, record))
+        if decision.step is Step.AWAIT:
+            return Requeue(AWAIT_SECONDS)
         if decision.step in (Step.REST, Step.HOLD, Step.RELEASE, Step.SETTLE):
             await self._at_rest(lookup, obj, decision)
             return None
@@ -150,8 +149,12 @@ class RecordSyncer:
             return Requeue(wait)
         asked = False
         try:
-            secrets = await self._secrets(record.secret)
-            creation = self._creation(lookup, record, secrets, strict=decision.step in (Step.MARK, Step.CREATE))
+            secrets = await secrets_of(self._client, record.secret)
+            creation = creation_of(lookup, record, secrets, strict=decision.step in BEFORE_CUT)
+            ready = await self._prepare(lookup, obj, decision.step, creation) if decision.step in BEFORE_CUT else None
+            if ready is not None:
+                self._attempts.forget(key)
+                return ready
             asked = True
             again = await self._call_driver(lookup, obj, decision.step, creation)
         except InProgress as error:
@@ -170,10 +173,12 @@ class RecordSyncer:
             for one in (other.with_handle(record.driver, record.handle) if record.handle else ())
             if one.meta.uid != record.meta.uid and one.meta.deletion_timestamp is None
         ]
+        seen = lookup.snapshots.get(Key(record.ref.namespace, record.ref.name))
         return RecordFacts(
             record=record,
             held=lookup.dialect.record_finalizer in obj.metadata.finalizers,
-            snapshot=lookup.snapshot(record.ref.namespace, record.ref.name),
+            snapshot=lookup.dialect.read_snapshot(seen) if seen is not None else None,
+            gate=self._before_cut.gate(record, seen) if seen is not None and not record.handle else None,
             first=self._queues.first(queue_of(record)),
             shared=bool(others),
         )
@@ -183,7 +188,7 @@ class RecordSyncer:
         found = lookup.classes.get(Key("", record.class_name)) if record.class_name else None
         version = found.metadata.resource_version if found is not None else ""
         snapshot = lookup.snapshot(record.ref.namespace, record.ref.name)
-        step = Step.CREATE if decision.step is Step.MARK else decision.step
+        step = Step.CREATE if decision.step in BEFORE_CUT else decision.step
         return (record.meta.uid, edited_record(record), version, edited_snapshot(snapshot) if snapshot else (), step)
 
     # --- steps ---
@@ -191,13 +196,36 @@ class RecordSyncer:
     async def _at_rest(self, lookup: SnapshotLookup, obj: Any, decision: Decision) -> None:
         name, meta = lookup.dialect.record_finalizer, obj.metadata
         if decision.step is Step.HOLD:
-            await self._patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
+            await self._writer.patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
         elif decision.step is Step.RELEASE:
-            await self._release(lookup, obj)
+            await self._writer.release(lookup, obj)
         elif decision.step is Step.SETTLE:
             await self._settle(lookup, obj, self._parameters(lookup, obj))
         elif decision.problem is not None:
-            await self._write_state(lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem))
+            await self._writer.write_state(
+                lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem)
+            )
+
+    async def _prepare(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
+        """Has a snapshot paid for before it is cut. None: the driver may be asked."""
+        record = lookup.dialect.read_record(obj)
+        if record.handle:
+            return None
+        live = lookup.snapshots.get(Key(record.ref.namespace, record.ref.name)) if step is Step.CREATE else None
+        live = live or await self._live_snapshot(lookup, record)  # another snapshotter may have let it go, before it is marked
+        if live is None or is_deleting(live.metadata):
+            return Requeue(RETRY_SECONDS)  # the cache of snapshots is behind that of records, and will tell
+        backend = self._backends[record.driver]
+        try:
+            if step is not Step.MEASURE:
+                return None if await self._before_cut.ready(lookup, obj, live, backend) else Requeue(RETRY_SECONDS)
+            obj, again = await self._before_cut.publish(lookup, obj, live, backend)
+            await self._writer.write_state(lookup, obj, replace(record.state, problem=None))
+            return again
+        except NoRoom:
+            if record.begun:  # it may have been made by an earlier call, before its volume grew: nobody was told of it
+                await backend.undo(creation)
+            raise
 
     async def _call_driver(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
         record = lookup.dialect.read_record(obj)
@@ -205,14 +233,14 @@ class RecordSyncer:
         if step is Step.DELETE:
             if not await self._live.shares(record):  # what the caches show was looked at; what they do not show yet counts too
                 await backend.delete(record.handle, secrets=creation.secrets)
-            await self._release(lookup, obj)
+            await self._writer.release(lookup, obj)
             return None
         if step is Step.UNDO:
             # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.
             live = await self._client.find(lookup.dialect.records, obj.metadata.name)
             if live is not None and live.metadata.uid == obj.metadata.uid:
                 await backend.undo(creation)
-                await self._release(lookup, live)
+                await self._writer.release(lookup, live)
             return None
         if step is Step.ABANDON:
             return await self._abandon(lookup, obj, creation)
@@ -220,18 +248,15 @@ class RecordSyncer:
             found = await backend.find(record.handle, secrets=creation.secrets)
             if found is None:
                 raise NotNow(f"{record.driver} has no snapshot {record.handle}")
-            return await self._found(lookup, obj, found)
+            return await self._found(lookup, obj, found, secrets=creation.secrets)
         if step is Step.MARK:
-            live = await self._live_snapshot(lookup, record)
-            if live is None or is_deleting(live.metadata):
-                return None  # the cache of snapshots is behind that of records, and will tell
-            obj = await self._mark(lookup, obj, ABOUT_TO)
+            obj = await self._writer.mark(lookup, obj, ABOUT_TO)
         parameters = self._parameters(lookup, obj)  # as they are when the driver is asked
         made = await backend.create(creation)
         unseen = lookup.snapshot(record.ref.namespace, record.ref.name) is None
         if unseen and not record.handle and record.policy == "Delete" and await self._live_snapshot(lookup, record) is None:
             return await self._abandon(lookup, obj, creation)  # while its mark is all that tells of it
-        return await self._found(lookup, obj, made, parameters)
+        return await self._found(lookup, obj, made, parameters, secrets=creation.secrets)
 
     async def _abandon(self, lookup: SnapshotLookup, obj: Any, creation: Creation) -> Requeue | None:
         """Nobody has ever been told of what may have been made, and nobody ever will."""
@@ -239,7 +264,7 @@ class RecordSyncer:
         if await self._live_snapshot(lookup, record) is not None:
             return Requeue(RETRY_SECONDS)  # the caches do not show it yet
         await self._backends[record.driver].undo(creation)
-        await self._mark(lookup, obj, None)
+        await self._writer.mark(lookup, obj, None)
         return None
 
     async def _live_snapshot(self, lookup: SnapshotLookup, record: Record) -> Any:
@@ -249,14 +274,21 @@ class RecordSyncer:
         return live if live is not None and live.metadata.uid == record.ref.uid else None
 
     async def _found(
-        self, lookup: SnapshotLookup, obj: Any, snapshot: BackendSnapshot, parameters: Parameters | None = None
+        self,
+        lookup: SnapshotLookup,
+        obj: Any,
+        snapshot: BackendSnapshot,
+        parameters: Parameters | None = None,
+        *,
+        secrets: Secrets,
     ) -> Requeue | None:
         """The handle first: until it is written down, the mark is all that tells of the snapshot."""
         state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)
         if PROGRESS in obj.metadata.annotations:
-            obj = await self._patch(lookup, obj, {"metadata": {"annotations": {PROGRESS: None}}})
-        obj = await self._write_state(lookup, obj, state)
-        obj = await self._settle(lookup, obj, parameters)
+            obj = await self._writer.annotate(lookup, obj, {PROGRESS: None})
+        obj = await self._writer.write_state(lookup, obj, state)
+        size = await size_of(self._backends, lookup.dialect.read_record(obj), secrets)
+        obj = await self._settle(lookup, obj, parameters, size)
         # Whoever looks next, at this one or at its queue, must see that it is cut: it would ask the driver once more.
         await lookup.records.reached(int(obj.metadata.resource_version))
         return None if snapshot.ready else Requeue(poll_after(snapshot.cut, self._clock.now()))
@@ -265,28 +297,9 @@ class RecordSyncer:
         found = lookup.snapshot_class(lookup.dialect.read_record(obj).class_name)
         return found.parameters if found is not None else None
 
-    async def _settle(self, lookup: SnapshotLookup, obj: Any, parameters: Parameters | None) -> Any:
-        changes = settled(lookup.dialect.read_record(obj), parameters)
-        return await self._patch(lookup, obj, {"metadata": {"annotations": changes}}) if changes else obj
-
-    def _creation(self, lookup: SnapshotLookup, record: Record, secrets: Secrets, *, strict: bool) -> Creation:
-        """`strict`: the class must be there. To undo something it need not: the name alone says what is meant."""
-        found = lookup.snapshot_class(record.class_name)
-        if found is None and record.class_name and strict:
-            raise NotNow(f"class {record.class_name} does not exist")
-        if found is not None and found.problem is not None and strict:
-            raise Terminal(found.problem.message)
-        parameters = driver_parameters(found.parameters, roles=SNAPSHOT_ROLES) if found is not None else {}
-        volume = VolumeHandle(handle=record.volume, node=record.node)
-        hold = hold_of(record, kind=lookup.dialect.records.kind)
-        owner = record.ref.namespace
-        return Creation(name=record.backend_name, volume=volume, parameters=parameters, secrets=secrets, owner=owner, hold=hold)
-
-    async def _secrets(self, ref: Ref | None) -> Secrets:
-        found = await find_secrets(self._client, ref)
-        if ref is not None and found is None:
-            raise NotNow(f"secret {ref.namespace}/{ref.name} does not exist")
-        return found or NO_SECRETS
+    async def _settle(self, lookup: SnapshotLookup, obj: Any, parameters: Parameters | None, size: int | None = None) -> Any:
+        changes = settled(lookup.dialect.read_record(obj), parameters, size)
+        return await self._writer.annotate(lookup, obj, changes)
 
     # --- writing ---
 
@@ -298,8 +311,8 @@ class RecordSyncer:
             return None
         record = lookup.dialect.read_record(obj)
         if record.meta.annotations.get(PROGRESS) != str(error):
-            obj = await self._patch(lookup, obj, {"metadata": {"annotations": {PROGRESS: str(error)}}})
-        await self._write_state(lookup, obj, replace(record.state, problem=None))
+            obj = await self._writer.annotate(lookup, obj, {PROGRESS: str(error)})
+        await self._writer.write_state(lookup, obj, replace(record.state, problem=None))
         return Requeue(PROGRESS_SECONDS)
 
     async def _failed(
@@ -313,31 +326,14 @@ class RecordSyncer:
         again = Requeue(note(key, failure.facts, self._clock.monotonic()))
         record = lookup.dialect.read_record(obj)
         mark = mark_after(record, error, asked=failure.asked and not failure.undoing)
-        if mark != record.meta.annotations.get(CREATING):
-            obj = await self._mark(lookup, obj, mark)
-        await self._write_state(lookup, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
+        given_up = isinstance(error, Terminal) and mark is None and bool(queue_of(record))
+        obj = await self._writer.annotate(lookup, obj, notes_after(record, mark, given_up=given_up))
+        if given_up:
+            await self._before_cut.give_back(lookup, record)
+        await self._writer.write_state(lookup, obj, replace(record.state, problem=problem_of(error, asked=failure.asked)))
         if queue_of(record):
             await lookup.records.reached(int(obj.metadata.resource_version))  # whoever is next must see the mark
         return again
-
-    async def _mark(self, lookup: SnapshotLookup, obj: Any, mark: str | None) -> Any:
-        return await self._patch(lookup, obj, {"metadata": {"annotations": {CREATING: mark}}})
-
-    async def _write_state(self, lookup: SnapshotLookup, obj: Any, state: State) -> Any:
-        change: Change = lookup.dialect.record_change(obj, state, now=self._clock.now())
-        if change.main is not None:
-            obj = await self._patch(lookup, obj, change.main)
-        if change.status is not None:
-            obj = await self._patch(lookup, obj, change.status, subresource="status")
-        return obj
-
-    async def _release(self, lookup: SnapshotLookup, obj: Any) -> None:
-        kept = [one for one in obj.metadata.finalizers if one != lookup.dialect.record_finalizer]
-        with contextlib.suppress(NotFound):
-            await self._patch(lookup, obj, {"metadata": {"finalizers": kept}})
-
-    async def _patch(self, lookup: SnapshotLookup, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
-        return await patch_seen(self._client, lookup.dialect.records, obj, merge, subresource=subresource)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,24 @@ from typing import Final
 
 from ullage.errors import Retryable, Terminal, Uncertain
 from ullage.kube.objects import is_deleting
+from ullage.ledger.charging.raising import NoRoom
+from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.snapshots.backends.base import Parameters
 from ullage.snapshots.binding import misbound, refers_to
 from ullage.snapshots.class_parameters import PARAMETERS, parameters_stamp
+from ullage.snapshots.gate import Gate
 from ullage.snapshots.model import (
     CREATING,
+    CUT,
     DRIVER_ERROR,
     DRIVER_RETRYING,
+    ESTIMATE,
     MARKS,
     MAY_BE,
+    NO_ROOM,
     NOT_ASKED,
     PROGRESS,
+    SIZE,
     Problem,
     Record,
     Snapshot,
@@ -35,7 +42,9 @@ class Step(Enum):
 
     REST = auto()  # nothing, until something changes
     HOLD = auto()  # put the finalizer on a record that was made by hand
-    MARK = auto()  # write down that the driver is about to be asked, then CREATE
+    MEASURE = auto()  # write down what it would take, and wait for the word
+    AWAIT = auto()  # the volume is busy: look again in a moment
+    MARK = auto()  # have it paid for, write down that the driver is about to be asked, then CREATE
     CREATE = auto()  # ask for the snapshot, or how far it is
     FIND = auto()  # ask about a snapshot that was there already
     DELETE = auto()  # delete the driver's snapshot, then RELEASE
@@ -53,6 +62,7 @@ class RecordFacts:
     held: bool  # it has our finalizer
     snapshot: Snapshot | None = None
     first: QueuePosition | None = None  # at the head of the queue of its volume
+    gate: Gate | None = None  # where it waits for a word before it is cut
     shared: bool = False  # another record, of either API, names the same snapshot of the driver and is to stay
 
 
@@ -105,8 +115,11 @@ def _standing(facts: RecordFacts) -> Decision:
         return Decision(Step.REST)  # nobody waits for it any more: what was begun is undone when the record goes
     if problem := misbound(record, snapshot):
         return Decision(Step.REST, problem)
-    if not may_proceed(record, facts.first):
-        return Decision(Step.REST)
+    gate = facts.gate
+    if not may_proceed(record, facts.first, called=gate is not None and gate.group):
+        return Decision(Step.AWAIT if gate is not None and gate.group else Step.REST)
+    if gate is not None and not gate.open:
+        return Decision(Step.MEASURE)
     return Decision(Step.CREATE if record.begun else Step.MARK)
 
 
@@ -117,6 +130,8 @@ def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> s
     """The mark that a record has after a failure. It goes where the driver says that nothing was made, unless an earlier call
     may have had its effect: no later answer says that it had none."""
     mark = record.meta.annotations.get(CREATING)
+    if isinstance(error, NoRoom) and not record.handle:
+        return None  # the driver was not asked, or what was begun is undone
     if not asked or mark is None or record.handle or record.meta.deletion_timestamp is not None:
         return mark
     if isinstance(error, Uncertain):
@@ -124,10 +139,20 @@ def mark_after(record: Record, error: Retryable | Terminal, *, asked: bool) -> s
     return mark if mark == MAY_BE else None
 
 
-def settled(record: Record, parameters: Parameters | None) -> dict[str, str | None]:
-    """The annotations that change once the driver has the snapshot: marks go, the class's parameters are written down. An
-    import was taken with whatever it was."""
-    changes: dict[str, str | None] = {mark: None for mark in MARKS if mark in record.meta.annotations}
+def notes_after(record: Record, mark: str | None, *, given_up: bool) -> dict[str, str | None]:
+    """The annotations that change after a failure. An estimate has served with the try that it was made for: the next one is
+    measured, and booked, anew."""
+    before = record.meta.annotations
+    changes = {CREATING: mark} if mark != before.get(CREATING) else {}
+    return {**changes, **({ESTIMATE: None} if given_up and ESTIMATE in before else {})}
+
+
+def settled(record: Record, parameters: Parameters | None, size: int | None = None) -> dict[str, str | None]:
+    """The annotations that change once the driver has the snapshot: marks go, the class's parameters are written down, and how
+    much it takes. An import was taken with whatever it was."""
+    changes: dict[str, str | None] = {mark: None for mark in (*MARKS, ESTIMATE) if mark in record.meta.annotations}
+    if size is not None and record.meta.annotations.get(SIZE) != str(size):
+        changes[SIZE] = str(size)
     stamp = parameters_stamp(parameters) if parameters and not record.imported else None
     if stamp is not None and PARAMETERS not in record.meta.annotations:
         changes[PARAMETERS] = stamp
@@ -136,6 +161,8 @@ def settled(record: Record, parameters: Parameters | None) -> dict[str, str | No
 
 def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
     """A final answer may have a reason of its own, such as a limit that is reached."""
+    if isinstance(error, NoRoom):
+        return Problem(NO_ROOM, str(error))
     if not asked:
         return Problem(NOT_ASKED, str(error))
     if not isinstance(error, Terminal):
@@ -152,14 +179,18 @@ def poll_after(cut: datetime, now: datetime) -> float:
 # --- what an edit may mend --------------------------------------------------------------------------------------------
 
 
+# What we write ourselves while one is tried: no edit.
+_OURS: Final = frozenset({CREATING, PROGRESS, ESTIMATE, SIZE, STAMP, ESTIMATED_BY, CUT})
+
+
 def edited_snapshot(snapshot: Snapshot) -> tuple[object, ...]:
     """What of a snapshot people write. Any of it may be meant to mend a refusal, if only as a request to try again."""
     meta = snapshot.meta
-    annotations = sorted((key, value) for key, value in meta.annotations.items() if key != PROGRESS)
+    annotations = sorted((key, value) for key, value in meta.annotations.items() if key not in _OURS)
     return meta.uid, snapshot.class_name, tuple(sorted(meta.labels.items())), tuple(annotations)
 
 
 def edited_record(record: Record) -> tuple[object, ...]:
     """The same of a record, without what every try writes."""
-    annotations = sorted((key, value) for key, value in record.meta.annotations.items() if key not in (CREATING, PROGRESS))
+    annotations = sorted((key, value) for key, value in record.meta.annotations.items() if key not in _OURS)
     return record.meta.generation, record.class_name, tuple(annotations)

@@ -7,14 +7,17 @@ from typing import Any
 
 from ullage.snapshots.controllers.record.sync.rules import edited_snapshot
 from ullage.snapshots.lookup import SnapshotLookup
+from ullage.snapshots.model import CUT
 from ullage.snapshots.volume_queue import RecordKey
 
 
 def matters(lookup: SnapshotLookup) -> Callable[[Any, Any], bool]:
-    """A record cares whether its snapshot is there and is to stay, and what people edit, but not what the status says."""
+    """A record cares whether its snapshot is there and is to stay, what people edit, and the word that it waits for; but not
+    what the status says."""
 
     def facts(obj: Any) -> tuple[object, ...]:
-        return obj.metadata.deletion_timestamp, edited_snapshot(lookup.dialect.read_snapshot(obj))
+        word = obj.metadata.annotations.get(CUT)
+        return obj.metadata.deletion_timestamp, word, edited_snapshot(lookup.dialect.read_snapshot(obj))
 
     return lambda old, new: old is None or new is None or facts(old) != facts(new)
 

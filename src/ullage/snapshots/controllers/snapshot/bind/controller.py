@@ -31,6 +31,7 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
     wants_other_class,
 )
 from ullage.snapshots.data_source import DataSource, snapshot_key
+from ullage.snapshots.gate import gate_of
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import DRIVER, Problem, Record, Snapshot, State
@@ -44,6 +45,7 @@ READY_EVENT: Final = Reason("SnapshotReady")
 WAITING_EVENT: Final = Reason("SnapshotWaiting")
 UNNAMED: Final = "SnapshotError"
 WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
+FOR_GROUP: Final = Problem("WaitingForGroup", "waits until all volumes of the backup are ready to be cut")
 EVENT_AFTER: Final = 5.0  # seconds of waiting that are worth an event
 RETRY_SECONDS: Final = 0.2  # where something was made that the cache does not show yet
 
@@ -181,21 +183,26 @@ class Binder:
 
     def _waiting(self, facts: SnapshotFacts) -> Problem | None:
         if facts.record is not None:
-            behind = not may_proceed(facts.record, self._queues.first(queue_of(facts.record)))
-            return WAITING if behind and not facts.record.handle else None
+            if facts.record.handle:
+                return None
+            gate = gate_of(facts.snapshot.meta, facts.record.meta, books=True)
+            if gate is not None:
+                return None if gate.open else FOR_GROUP
+            return None if may_proceed(facts.record, self._queues.first(queue_of(facts.record))) else WAITING
         source = find_source_volume(facts.snapshot, facts.context)
         if not isinstance(source, SourceVolume):
             return None
         return WAITING if self._queues.first(queue_name(source.driver, source.volume.handle)) else None
 
     def _report_waiting(self, obj: Any, plan: SnapshotPlan) -> Requeue | None:
-        if plan.state is None or plan.state.waiting is not WAITING:
+        waiting = plan.state.waiting if plan.state is not None else None
+        if waiting not in (WAITING, FOR_GROUP):
             return None
         requested = read_time(obj.metadata.creation_timestamp) or self._clock.now()
         left = EVENT_AFTER - (self._clock.now() - requested).total_seconds()
         if left > 0:
             return Requeue(left)
-        self._recorder.record(self._dialect.snapshots, obj, WAITING_EVENT, note=WAITING.message)
+        self._recorder.record(self._dialect.snapshots, obj, WAITING_EVENT, note=waiting.message)
         return None
 
     # --- acting ---

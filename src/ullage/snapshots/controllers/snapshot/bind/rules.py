@@ -13,12 +13,14 @@ from typing import Final
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting
+from ullage.ledger.charging.booking import payer
 from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
 from ullage.snapshots.model import (
     ABOUT_TO,
     COPYING,
     CREATING,
+    CUT,
     DRIVER,
     NODE,
     SOURCE,
@@ -171,7 +173,8 @@ def _stopped(facts: SnapshotFacts, problem: Problem) -> SnapshotPlan:
 
 
 def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass) -> Record:
-    """Marked as begun at once where nobody else is before it: that is one write less, and the mark is there first.
+    """Marked as begun at once where nobody else is before it: that is one write less, and the mark is there first. Not one that
+    pays, or waits for others: until that is settled nothing is begun.
 
     What deletion needs is written down with it: the class may be gone by then. Raises BadInput for a class with parameters
     that cannot be.
@@ -181,7 +184,8 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
     annotations = {SOURCE: source.volume.handle, **source_stamps(facts.context, source)}
     if source.volume.node:
         annotations[NODE] = source.volume.node
-    if facts.waiting is None and secret is None:  # a Secret may turn out to be missing: then nothing is begun
+    unpaid = payer(snapshot.meta) is not None or CUT in snapshot.meta.annotations
+    if facts.waiting is None and secret is None and not unpaid:  # a Secret may turn out to be missing: then nothing is begun
         annotations[CREATING] = ABOUT_TO
     labels = labels_for(snapshot.claim, source.volume_name)
     return Record(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from ullage.app.installer.named_secrets import NamedSecrets, NamingObjects, named_secrets
 from ullage.kube.builtin.core import PersistentVolume
 from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.kinds import Meta
 from ullage.snapshots.model import Record, Ref, SnapshotClass
-from ullage.snapshots.named_secrets import NamedSecrets, NamingObjects, named_secrets
 from ullage.snapshots.restored_volume import HANDLE, PROVISIONED_BY, RESTORED_FROM, SECRET_NAME, SECRET_NAMESPACE
 
 PREFIX = "csi.storage.k8s.io/"

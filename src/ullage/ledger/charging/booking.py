@@ -1,0 +1,75 @@
+"""Has an object pay for what it is about to take, once somebody has measured that: the stamp goes up or down, or is refused.
+
+Until then the stamp is an estimate, made when the object was admitted. What is taken may have grown since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeVar
+
+from ullage.kube.client.interface import Finder, Patcher
+from ullage.kube.errors import Conflict
+from ullage.kube.kinds import Kind, Meta, Object
+from ullage.kube.objects import is_deleting
+from ullage.ledger.charging.raising import resized, restamp
+from ullage.ledger.charging.stamps import STAMP, Stamp, stamp_of
+
+T = TypeVar("T", bound=Object)
+
+RESOURCE: Final = "storage"  # bytes
+TRIES: Final = 5  # where others write to the object at the same time
+
+
+class Writer(Finder, Patcher, Protocol):
+    """Reads and changes one object."""
+
+
+def payer(meta: Meta) -> Stamp | None:
+    """What an object pays, if it is one that does. None: somebody else pays for it, or nobody is charged. Raises BadStamp."""
+    if STAMP not in meta.annotations:
+        return None
+    stamp = stamp_of(meta)
+    return stamp if any(cell.resource == RESOURCE for cell in stamp.cells) else None
+
+
+def measured(stamp: Stamp, amount: int, *, lower: bool) -> Stamp:
+    """The stamp for so many bytes. Unless it may be lowered, it stays where it is more: the object may have taken that."""
+    wanted = resized(stamp, RESOURCE, amount)
+    if lower:
+        return wanted
+    return Stamp({cell: max(quantity, wanted.cells[cell]) for cell, quantity in stamp.cells.items()})
+
+
+async def book(
+    client: Writer,
+    kind: Kind[T],
+    seen: T,
+    amount: int,
+    *,
+    lower: bool,
+    also: Mapping[str, str] | None = None,
+    told: Mapping[str, str] | None = None,
+) -> T | None:
+    """The object, stamped to take so many bytes; None: it is gone, or going. Where it has changed meanwhile it is looked at
+    anew. `also` are annotations that change with the stamp, `told` those that are written although it stays what it was.
+
+    Raises NoRoom where that does not fit: then its stamp is what it was.
+    """
+    found: T | None = seen
+    for left in reversed(range(TRIES)):
+        if found is None or found.metadata.uid != seen.metadata.uid or is_deleting(found.metadata):
+            return None
+        stamp = payer(found.metadata)
+        if stamp is None:
+            return found
+        wanted = measured(stamp, amount, lower=lower)
+        if wanted.takes == stamp.takes and not told:
+            return found
+        try:
+            return await restamp(client, kind, found.metadata, wanted, also={**(also or {}), **(told or {})})
+        except Conflict:
+            if not left:
+                raise
+        found = await client.find(kind, seen.metadata.name, seen.metadata.namespace)
+    return None

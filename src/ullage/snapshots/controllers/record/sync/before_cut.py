@@ -1,0 +1,132 @@
+"""What happens between the decision to take a snapshot and the call to its driver: it is measured, and paid for.
+
+What it was stamped with when it was admitted is an estimate, and its volume may have grown since. Here the storage system is
+asked what the snapshot would take now, and the stamp is brought up or down to that: the webhook books it, or refuses. All this
+is before the mark: a record without one stands for nothing in the storage system, so its stamp may fall as well, and a refusal
+leaves nothing behind. A record with a mark may be cut already, for what is booked: that is never lowered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ullage.clock import Clock
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Requeue
+from ullage.kube.kinds import Meta
+from ullage.ledger.amounts import spell
+from ullage.ledger.charging.booking import RESOURCE, book, payer
+from ullage.ledger.charging.raising import NoRoom
+from ullage.ledger.charging.stamps import ESTIMATED_BY
+from ullage.quantity import Quantity
+from ullage.snapshots.backends.base import Backend, VolumeHandle
+from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, written
+from ullage.snapshots.lookup import SnapshotLookup
+from ullage.snapshots.model import ESTIMATE, Record
+from ullage.snapshots.source_volume import source_claim_of
+from ullage.snapshots.used import estimated_by
+from ullage.times import read_time
+
+SOON: Final = 0.1  # seconds: the caches will show it
+FRESH_SECONDS: Final = FRESH.total_seconds()
+REMEMBERED: Final = 20  # times as long as a measurement took, it is not repeated while a copy is being made
+
+
+class BeforeCut:
+    """`books`: this process has an identity of ours, whose stamps the webhook accepts."""
+
+    def __init__(self, client: Client, *, clock: Clock, books: bool) -> None:
+        self._client = client
+        self._clock = clock
+        self.books = books
+        self._measured: dict[str, float] = {}  # by the record's uid: until when, on the monotonic clock, that will do
+
+    def gate(self, record: Record, snapshot: Any) -> Gate | None:
+        return gate_of(snapshot.metadata, record.meta, books=self.books)
+
+    def forget(self, uid: str) -> None:
+        self._measured.pop(uid, None)
+
+    async def ready(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> bool:
+        """Whether the driver may be asked for the snapshot now: what it takes is booked. NoRoom where it does not fit."""
+        record = lookup.dialect.read_record(obj)
+        gate = self.gate(record, snapshot)
+        if gate is not None:
+            return await self._told(lookup, obj, gate, backend)
+        stamp = payer(snapshot.metadata)
+        if stamp is None or (record.begun and self._measured.get(record.meta.uid, 0.0) > self._clock.monotonic()):
+            return True
+        known = await self._measure(record, backend)
+        amount = _unmeasured(record, snapshot.metadata) if known is None else known
+        also = {ESTIMATED_BY: estimated_by(record.driver, known)}
+        try:
+            found = await book(self._client, lookup.dialect.snapshots, snapshot, amount, lower=not record.begun, also=also)
+        except NoRoom as error:
+            raise refusal(amount, str(error)) from error
+        return found is not None
+
+    async def publish(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> tuple[Any, Requeue]:
+        """Writes down what the snapshot would take, for whoever books it, and waits for the word. NoRoom if that is no."""
+        record = lookup.dialect.read_record(obj)
+        gate = self.gate(record, snapshot)
+        if gate is None or gate.open:
+            return obj, Requeue(SOON)  # the word has just come
+        if gate.refusal:
+            raise refusal(gate.estimate.bytes if gate.estimate else 0, gate.refusal)
+        since = read_time(record.meta.creation_timestamp)
+        wait = gate.measure_after(self._clock.now(), since)
+        if not wait:
+            known = await self._measure(record, backend)
+            amount = _unmeasured(record, snapshot.metadata) if known is None else known
+            by = estimated_by(record.driver, known)
+            obj, wait = await self._publish(lookup, obj, gate, amount, by=by), AGAIN.total_seconds()
+        return obj, Requeue(wait)
+
+    async def give_back(self, lookup: SnapshotLookup, record: Record) -> None:
+        """Nothing was made, and only an edit can help: until then it takes nothing. The accounts stay on the stamp, so that it
+        can be booked again."""
+        seen = await self._client.find(lookup.dialect.snapshots, record.ref.name, record.ref.namespace)
+        if self.books and seen is not None and seen.metadata.uid == record.ref.uid and payer(seen.metadata) is not None:
+            await book(self._client, lookup.dialect.snapshots, seen, 0, lower=True)
+
+    async def _told(self, lookup: SnapshotLookup, obj: Any, gate: Gate, backend: Backend) -> bool:
+        """The word has come; but the estimate that it is about may be too old by now."""
+        record = lookup.dialect.read_record(obj)
+        if gate.estimate is None or not gate.open:
+            return False
+        if gate.estimate.is_fresh(self._clock.now()):
+            return True
+        amount = await self._measure(record, backend)
+        if amount is None or amount <= gate.estimate.bytes:
+            return True
+        await self._publish(lookup, obj, gate, amount, by=estimated_by(record.driver, amount))
+        return False
+
+    async def _publish(self, lookup: SnapshotLookup, obj: Any, gate: Gate, amount: int, *, by: str) -> Any:
+        record = lookup.dialect.read_record(obj)
+        if record.begun and gate.estimate is not None:
+            amount = max(amount, gate.estimate.bytes)
+        text = written(amount, self._clock.now(), group=gate.group, by=by)
+        merge = {"metadata": {"annotations": {ESTIMATE: text}}}
+        return await patch_seen(self._client, lookup.dialect.records, obj, merge)
+
+    async def _measure(self, record: Record, backend: Backend) -> int | None:
+        began = self._clock.monotonic()
+        amount = await backend.estimate(VolumeHandle(handle=record.volume, node=record.node))
+        ended = self._clock.monotonic()
+        self._measured[record.meta.uid] = ended + max(FRESH_SECONDS, REMEMBERED * (ended - began))
+        return amount
+
+
+def refusal(amount: int, numbers: str) -> NoRoom:
+    """`numbers` begin with a verb: `does not fit: …`."""
+    return NoRoom(f"a snapshot of the volume takes {spell(RESOURCE, Quantity.of(amount))} by now, which {numbers}")
+
+
+def _unmeasured(record: Record, snapshot: Meta) -> int:
+    """Where the storage system does not tell, what is booked stays. One that has failed before, and so has nothing booked, and
+    one that another pays for, cost what their claim has room for."""
+    stamp, claim = payer(snapshot), source_claim_of(record.meta)
+    booked = max((quantity.value() for quantity in stamp.cells.values()), default=0) if stamp is not None else 0
+    return booked or (claim.size if claim is not None else None) or 0

@@ -1,0 +1,43 @@
+"""What is written to a record, each on condition that it is still the one that was looked at."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from ullage.clock import Clock
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.errors import NotFound
+from ullage.snapshots.lookup import SnapshotLookup
+from ullage.snapshots.model import CREATING, Change, State
+
+
+class RecordWriter:
+    """Each call gives back the record as it is then."""
+
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+
+    async def mark(self, lookup: SnapshotLookup, obj: Any, mark: str | None) -> Any:
+        return await self.annotate(lookup, obj, {CREATING: mark})
+
+    async def annotate(self, lookup: SnapshotLookup, obj: Any, notes: dict[str, str | None]) -> Any:
+        return await self.patch(lookup, obj, {"metadata": {"annotations": notes}}) if notes else obj
+
+    async def write_state(self, lookup: SnapshotLookup, obj: Any, state: State) -> Any:
+        change: Change = lookup.dialect.record_change(obj, state, now=self._clock.now())
+        if change.main is not None:
+            obj = await self.patch(lookup, obj, change.main)
+        if change.status is not None:
+            obj = await self.patch(lookup, obj, change.status, subresource="status")
+        return obj
+
+    async def release(self, lookup: SnapshotLookup, obj: Any) -> None:
+        kept = [one for one in obj.metadata.finalizers if one != lookup.dialect.record_finalizer]
+        with contextlib.suppress(NotFound):
+            await self.patch(lookup, obj, {"metadata": {"finalizers": kept}})
+
+    async def patch(self, lookup: SnapshotLookup, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
+        return await patch_seen(self._client, lookup.dialect.records, obj, merge, subresource=subresource)

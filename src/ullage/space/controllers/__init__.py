@@ -1,1 +1,0 @@
-"""What keeps it true: `quota` brings limits into ledgers, and what is used into the quota objects."""

@@ -1,1 +1,0 @@
-"""Answers admission requests: what is charged, and quotas."""

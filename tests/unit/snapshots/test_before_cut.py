@@ -1,0 +1,321 @@
+"""Snapshots that are paid for: the real controllers measure, book and cut on an API in memory that refuses what does not fit,
+and die before and after every single effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.unit.snapshots.memory_api import Json, MemoryApi
+from tests.unit.snapshots.test_lifecycle import Cluster, both
+from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.kube.builtin import core
+from ullage.kube.errors import Conflict, Forbidden, TooManyRequests
+from ullage.kube.kinds import Kind, Meta
+from ullage.ledger.amounts import Cell
+from ullage.ledger.charging.stamps import FREE, STAMP, Stamp, read_stamp
+from ullage.quantity import Quantity
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.snapshots.model import SIZE, Dialect
+
+CELL = Cell("snapshots/namespace", "storage")
+MIB = 1 << 20
+
+
+def stamp(amount: int) -> str:
+    return str(Stamp({CELL: Quantity.of(amount)}))
+
+
+class ChargedApi(MemoryApi):
+    """Refuses what its webhook would: a stamp of an uncut snapshot that passes the limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+        self.most = 0  # that was ever booked
+        self.answers: list[Exception] = []  # to the next changes of stamps
+        self.stamps: list[int] = []
+
+    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Any = None, **rest: Any) -> Any:
+        wanted = ((merge or {}).get("metadata", {}).get("annotations") or {}).get(STAMP)
+        if wanted is not None:
+            if self.answers:
+                raise self.answers.pop(0)
+            self._decide(kind, name, namespace, amount=_amount({STAMP: wanted}))
+        found = await super().patch(kind, name, namespace, merge=merge, **rest)
+        if wanted is not None:
+            self.stamps.append(_amount({STAMP: wanted}))
+            self.most = max(self.most, self.booked())
+        return found
+
+    def booked(self) -> int:
+        return sum(
+            _amount(body["metadata"].get("annotations", {})) for one in (GA, PROTOTYPE) for body in self.bodies(one.snapshots)
+        )
+
+    def _decide(self, kind: Kind[Any], name: str, namespace: str, *, amount: int) -> None:
+        old = self.body(kind, name, namespace)
+        had = _amount(old["metadata"].get("annotations", {})) if old else 0
+        others = self.booked() - had
+        if amount > had and others + amount > self.limit:
+            numbers = f"does not fit: snapshots/namespace storage: asked {amount}, used {others}, limit {self.limit}"
+            raise Forbidden(f'admission webhook "space.ullage.io" denied the request: {numbers}', code=403)
+
+
+def _amount(annotations: Mapping[str, str]) -> int:
+    if STAMP not in annotations:
+        return 0
+    return read_stamp(Meta(annotations=dict(annotations)))[CELL].value()
+
+
+def charged(
+    *, limit: int = 10 * MIB, stamped: str | None = "", admitted: int = 4 * MIB, dialect: Any = GA, **notes: str
+) -> Cluster:
+    cluster = Cluster(dialect, api=ChargedApi(limit))
+    asks = {"resources": {"requests": {"storage": "8Mi"}}}
+    cluster.api.edit(core.CLAIMS, "db", "team", merge={"spec": asks})
+    ask(cluster, "snap", stamped=stamp(admitted) if stamped == "" else stamped, notes=notes)
+    return cluster
+
+
+def ask(cluster: Cluster, name: str, *, stamped: str | None, notes: Mapping[str, str] | None = None) -> None:
+    cluster.ask(name)
+    given = {**({STAMP: stamped} if stamped is not None else {}), **(notes or {})}
+    cluster.api.edit(cluster.dialect.snapshots, name, "team", merge={"metadata": {"annotations": given}})
+
+
+def takes(cluster: Cluster, name: str = "snap") -> int:
+    return _amount(cluster.snapshot(name).meta.annotations)
+
+
+def record(cluster: Cluster) -> Json:
+    (found,) = cluster.api.bodies(cluster.dialect.records)
+    return found
+
+
+def notes(cluster: Cluster) -> dict[str, str]:
+    found = cluster.api.bodies(cluster.dialect.records)
+    return dict(found[0]["metadata"].get("annotations", {})) if found else {}
+
+
+def refused(cluster: Cluster) -> bool:
+    return bool(cluster.problem()) and takes(cluster) == 0 and cluster.free()
+
+
+def asked(cluster: Cluster) -> int:
+    return sum(one.startswith("make ") for one in cluster.api.fuse.log)
+
+
+@pytest.mark.parametrize(
+    ("admitted", "head", "limit", "paid"),
+    [
+        pytest.param(4 * MIB, 8 * MIB, 10 * MIB, 8 * MIB, id="a volume that has doubled since is paid for"),
+        pytest.param(8 * MIB, MIB, 10 * MIB, MIB, id="a volume that has less than was thought pays less"),
+        pytest.param(4 * MIB, 10 * MIB, 10 * MIB, 10 * MIB, id="exactly full is allowed"),
+        pytest.param(4 * MIB, None, 10 * MIB, 4 * MIB, id="where nobody can tell, it stays what was admitted"),
+        pytest.param(4 * MIB, 0, 10 * MIB, 0, id="an empty head costs nothing"),
+        pytest.param(4 * MIB, MIB, MIB, MIB, id="it may fall although the limit was lowered below what was admitted"),
+    ],
+)
+async def test_a_snapshot_pays_for_what_its_volume_has_when_it_is_cut(
+    admitted: int, head: int | None, limit: int, paid: int
+) -> None:
+    cluster = charged(limit=limit, admitted=admitted)
+    cluster.driver.head = head
+    await cluster.live(cluster.done)
+    assert takes(cluster) == paid
+    assert cluster.driver.made == 1
+
+
+@both
+async def test_one_byte_over_is_refused_before_the_driver_is_asked(dialect: Dialect[Any, Any]) -> None:
+    cluster = charged(limit=10 * MIB, admitted=4 * MIB, dialect=dialect)
+    cluster.driver.head = 10 * MIB + 1
+    await cluster.live(lambda: bool(cluster.problem()))
+    problem = cluster.snapshot().state.problem
+    assert problem.reason == "SnapshotSpaceExceeded"
+    assert problem.message == (
+        "a snapshot of the volume takes 10.01Mi by now, which does not fit: snapshots/namespace storage: "
+        f"asked {10 * MIB + 1}, used 0, limit {10 * MIB}"
+    )
+    await cluster.live(cluster.free)
+    assert asked(cluster) == 0
+    assert "ullage.io/creating" not in notes(cluster)
+    assert takes(cluster) == 0  # nothing was cut
+    assert "snapshots/namespace" in cluster.snapshot().meta.annotations[STAMP]  # and it can be booked again
+    cluster.delete()
+    await cluster.live(cluster.gone)
+    assert asked(cluster) == 0
+
+
+async def test_whoever_edits_a_refused_snapshot_has_it_booked_anew() -> None:
+    cluster = charged()
+    cluster.driver.head = 11 * MIB
+    await cluster.live(lambda: refused(cluster))
+    cluster.api.limit = 12 * MIB  # type: ignore[attr-defined]
+    cluster.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"labels": {"try": "again"}}})
+    await cluster.live(cluster.done)
+    assert takes(cluster) == 11 * MIB
+
+
+async def test_where_nobody_can_tell_a_refused_snapshot_costs_its_claim_the_next_time() -> None:
+    cluster = charged()
+    cluster.driver.before = fails(Impossible("the class is wrong"))
+    await cluster.live(lambda: bool(cluster.problem()) and takes(cluster) == 0)
+    cluster.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"labels": {"try": "again"}}})
+    await cluster.live(cluster.done)
+    assert takes(cluster) == 8 * MIB
+
+
+def fails(error: Exception, times: int = 1) -> Callable[[], None]:
+    left = [error] * times
+
+    def outcome() -> None:
+        if left:
+            raise left.pop()
+
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "paid"),
+    [
+        pytest.param(Impossible("no such volume"), 0, id="after a final answer nothing is paid for: nothing was made"),
+        pytest.param(NotNow("busy"), 2 * MIB, id="what is tried again stays booked"),
+        pytest.param(Uncertain("no answer"), 2 * MIB, id="what may have been made stays booked"),
+    ],
+)
+async def test_what_a_driver_answers_decides_what_is_paid(error: Exception, paid: int) -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    cluster.driver.before = fails(error, times=10_000)
+    told = ""
+
+    def said() -> bool:
+        nonlocal told
+        told = cluster.problem()
+        return bool(told) and takes(cluster) == paid
+
+    await cluster.live(said)
+    assert str(error) in told
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(TooManyRequests("the ledger is busy", code=429), id="told to try again"),
+        pytest.param(Conflict("it has changed", code=409), id="somebody else wrote to the snapshot"),
+    ],
+)
+async def test_an_answer_that_is_no_refusal_is_asked_for_again(answer: Exception) -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    cluster.api.answers = [answer]  # type: ignore[attr-defined]
+    await cluster.live(cluster.done)
+    assert takes(cluster) == 2 * MIB
+    assert cluster.problem() == ""
+
+
+async def test_while_it_cannot_be_measured_the_driver_is_not_asked_and_nothing_is_marked() -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    cluster.driver.measured = fails(Uncertain("the engine does not answer"), times=10_000)
+    await cluster.live(lambda: "the engine does not answer" in cluster.problem())
+    assert cluster.snapshot().state.problem.reason == "NotAsked"
+    assert (asked(cluster), takes(cluster), "ullage.io/creating" in notes(cluster)) == (0, 4 * MIB, False)
+
+
+async def test_a_process_may_die_before_and_after_every_effect_and_nothing_is_booked_twice_or_left() -> None:
+    moment = 0
+    while True:
+        moment += 1
+        cluster = charged(limit=8 * MIB)
+        cluster.driver.head = 8 * MIB
+        cluster.api.fuse.blows_at = moment
+        await cluster.live(cluster.done)
+        log = cluster.api.fuse.log
+        assert cluster.driver.made == 1, log
+        assert takes(cluster) == 8 * MIB, log
+        assert cluster.api.most <= 8 * MIB, log  # type: ignore[attr-defined]
+        cluster.delete()
+        await cluster.live(cluster.gone)
+        assert cluster.driver.names == {}, log
+        if cluster.api.fuse.passed < moment:
+            return
+
+
+async def test_a_refused_snapshot_leaves_nothing_whenever_the_process_dies() -> None:
+    moment = 0
+    while True:
+        moment += 1
+        cluster = charged(limit=8 * MIB)
+        cluster.driver.head = 8 * MIB + 1
+        cluster.api.fuse.blows_at = moment
+        await cluster.live(lambda cluster=cluster: refused(cluster))  # type: ignore[misc]
+        log = cluster.api.fuse.log
+        assert (asked(cluster), cluster.driver.made) == (0, 0), log
+        assert "ullage.io/creating" not in notes(cluster), log
+        if cluster.api.fuse.passed < moment:
+            return
+
+
+async def test_what_may_have_been_cut_is_never_lowered() -> None:
+    """The driver took it and the answer was lost. By now the head is small, since the bytes are in the snapshot."""
+    cluster = charged()
+    cluster.driver.head = 8 * MIB
+    lost = fails(Uncertain("no answer"))
+
+    def after() -> None:
+        cluster.driver.head = 4096
+        lost()
+
+    cluster.driver.after = after
+    await cluster.live(cluster.done)
+    assert cluster.api.stamps == [8 * MIB]  # type: ignore[attr-defined]
+    assert cluster.driver.made == 1
+
+
+async def test_what_may_have_been_cut_and_does_not_fit_any_more_is_undone_and_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ullage.snapshots.controllers.record.sync.before_cut.FRESH_SECONDS", 0.0)
+    cluster = charged()
+    cluster.driver.head = 8 * MIB
+
+    def grow() -> None:
+        if cluster.driver.head == 8 * MIB:
+            cluster.driver.head = 11 * MIB
+            raise Uncertain("no answer")
+
+    cluster.driver.after = grow
+    await cluster.live(lambda: "11Mi by now" in cluster.problem())
+    await cluster.live(lambda: takes(cluster) == 0)
+    assert cluster.driver.names == {}
+    assert "ullage.io/creating" not in notes(cluster)
+
+
+async def test_what_it_takes_is_written_on_its_record() -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    await cluster.live(lambda: cluster.done() and notes(cluster).get(SIZE) == str(2 * MIB))
+
+
+@pytest.mark.parametrize(
+    ("stamped", "writes"),
+    [
+        pytest.param(None, ["status", "settled"], id="one that nobody is charged for costs no more than before"),
+        pytest.param(str(FREE), ["status", "settled"], id="nor does one that somebody else pays for"),
+        pytest.param(stamp(2 * MIB), ["mark", "status", "settled"], id="one that was estimated rightly costs one write more"),
+        pytest.param(stamp(MIB), ["stamp", "mark", "status", "settled"], id="any other that pays costs two more"),
+    ],
+)
+async def test_how_many_writes_a_snapshot_costs_its_worker(stamped: str | None, writes: list[str]) -> None:
+    cluster = charged(stamped=stamped)
+    cluster.driver.head = 2 * MIB
+    await cluster.live(lambda: cluster.done() and "ullage.io/creating" not in notes(cluster) and SIZE in notes(cluster))
+    name = record(cluster)["metadata"]["name"]
+    on_record = [one for one in cluster.api.fuse.log if one == f"patch {GA.records.name} {name}"]
+    assert len(on_record) + len(cluster.api.stamps) == len(writes)  # type: ignore[attr-defined]
