@@ -1,43 +1,52 @@
-"""The quota object: accepted by API servers, guarded by its schema, written by nobody but whoever administers quotas."""
+"""The quota object on a whole control plane: what its schema and the webhook refuse, what they warn of, which limits come of
+it, what its status says, and who may write it."""
 
 from __future__ import annotations
 
-import dataclasses
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ullage.kube.crds.definitions import crd_of, to_yaml
-from ullage.space.api import NAME, QUOTAS
+from ullage.kube.crds.definitions import crd_of
+from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS
+from ullage.vms.api.machines import MACHINES
 
+from .apart import IS_BORROWED
 from .api import Api
 from .conftest import DEFINITIONS, wait_served
 from .kubectl import Kubectl
+from .snapshot_scene import Scene, eventually, scene
+
+pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has quotas of its own")
 
 Json = dict[str, Any]
 GI = 2**30
-# Names of this process's own: workers that share a cluster make and delete the kind independently.
-MARK = uuid.uuid4().hex[:6]
-KIND = dataclasses.replace(QUOTAS, group=f"q{MARK}.example.com", short_names=(f"hrq{MARK}",))
-VM_LIMITS = "spec.snapshotLimit.vmTotalSnapshotSizeQuota"
+KIND = QUOTAS
+LIMIT = "spec.snapshotLimit"
+VM_LIMITS = f"{LIMIT}.vmTotalSnapshotSizeQuota"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+LEDGERS = "/apis/ullage.io/v1alpha1/namespaces/ullage-system/ledgers"
 
 
 @pytest.fixture(scope="module")
-def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kubectl-quota")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with scene(tmp_path_factory.mktemp("quota")) as made:
+        if made.api.get(MACHINES.path()).code == 404:
+            made.api.create(DEFINITIONS, crd_of(MACHINES))
+            wait_served(made.api, MACHINES.path())
+        with made.running(made.webhook(), made.controller()):
+            yield made
 
 
-@pytest.fixture(scope="module")
-def served(api: Api, kubectl_home: Path) -> Iterator[Api]:
-    admin = Kubectl(api.plane, namespace="default", home=kubectl_home)
-    ran = admin("apply", "--server-side", "--field-manager=ullage", "-f", "-", stdin=to_yaml(crd_of(KIND)))
-    assert ran.err == "", "no warnings"
-    wait_served(api, KIND.path())
-    yield api
-    api.call("DELETE", f"{DEFINITIONS}/{KIND.name}")
+@pytest.fixture
+def served(stage: Scene) -> Api:
+    return stage.api
+
+
+@pytest.fixture
+def namespace(stage: Scene) -> str:
+    return stage.namespace()
 
 
 def quota(limit: Json, name: str = NAME) -> Json:
@@ -104,7 +113,7 @@ def test_limits_that_cannot_be(served: Api, namespace: str, limit: Json, field: 
     assert (refused.code, refused.reason) == (422, "Invalid"), refused.raw
     assert [(one["field"], message in one["message"]) for one in refused.causes if one["field"]][:1] == [(field, True)]
     served.create(path, quota({}))
-    edited = served.call("PUT", f"{path}/{NAME}", {**served.get(f"{path}/{NAME}").obj, "spec": quota(limit)["spec"]})
+    edited = served.call("PATCH", f"{path}/{NAME}", {"spec": quota(limit)["spec"]}, headers=MERGE)
     assert (edited.code, edited.causes) == (422, refused.causes)
 
 
@@ -113,3 +122,85 @@ def test_there_is_one_in_a_namespace_and_it_has_one_name(served: Api, namespace:
     assert refused.code == 422
     assert [one["field"] for one in refused.causes] == ["metadata.name"]
     assert f"the quota of a namespace is called {NAME}, and there is no other" in refused.message
+
+
+def test_what_no_schema_can_say_the_webhook_does(served: Api, namespace: str) -> None:
+    body = quota({"namespaceTotalSnapshotSizeQuota": 0})
+    body["metadata"]["annotations"] = {ALLOW_ZERO: "yes"}
+    refused = served.call("POST", KIND.path(namespace), body)
+    assert (refused.code, refused.reason) == (422, "Invalid")
+    assert [one["field"] for one in refused.causes] == [f"metadata.annotations[{ALLOW_ZERO}]"]
+    body["metadata"]["annotations"] = {}
+    taken = served.call("POST", KIND.path(namespace), body)
+    assert taken.code == 201
+    assert [text.partition("; ")[0] for text in taken.warnings] == [
+        f"{LIMIT}.namespaceTotalSnapshotSizeQuota: 0 means no limit"
+    ]
+
+
+# --- limits and status -----------------------------------------------------------------------------------------------
+
+
+def machine(api: Api, namespace: str, name: str) -> str:
+    body = {"apiVersion": MACHINES.api_version, "kind": MACHINES.kind, "metadata": {"name": name}}
+    api.create(MACHINES.path(namespace), {**body, "spec": {"template": {"spec": {"domain": {}}}}})
+    return MACHINES.path(namespace, name)
+
+
+def limits(api: Api, namespace: str) -> Json | None:
+    found = api.get(f"{LEDGERS}/ns-{namespace}")
+    return found.obj.get("spec", {}).get("limits", {}) if found.code == 200 else None
+
+
+def condition(api: Api, namespace: str, type: str) -> tuple[str, str]:
+    found = api.get(KIND.path(namespace, NAME)).obj.get("status", {}).get("conditions", [])
+    return next(((one["status"], one["message"]) for one in found if one["type"] == type), ("", ""))
+
+
+def test_from_the_quota_to_the_ledger_and_back(stage: Scene, namespace: str) -> None:
+    api, path = stage.api, KIND.path(namespace)
+    db = machine(api, namespace, "db")
+    taken = api.call(
+        "POST", path, quota({"namespaceTotalSnapshotSizeQuota": 10 * GI, "vmTotalSnapshotSizeQuota": {"db": 1, "x": 2}})
+    )
+    assert taken.code == 201
+    assert [text.partition(": ")[0] for text in taken.warnings] == [f"{VM_LIMITS}[x]"], "there is a VM db, and no x"
+    both = {"snapshots/namespace": {"storage": "10Gi"}, "snapshots/vm/db": {"storage": "1"}, "snapshots/vm/x": {"storage": "2"}}
+    eventually("the limits are in the ledger", lambda: limits(api, namespace) == both)
+    in_force = ("True", "in force: 10Gi for the namespace, 2 virtual machines with a limit of their own")
+    eventually("the quota says so", lambda: condition(api, namespace, "Ready") == in_force)
+    status = api.get(f"{path}/{NAME}").obj["status"]
+    eventually("db is known", lambda: "db" in api.get(f"{path}/{NAME}").obj["status"].get("knownVMs", {}))
+    assert status["observedGeneration"] == 1
+    api.delete(db)
+    eventually("the limit of a deleted VM goes", lambda: vm_limits(api, namespace) == {"x": 2})
+    eventually("also from the ledger", lambda: "snapshots/vm/db" not in (limits(api, namespace) or {}))
+    machine(api, namespace, "db")
+    api.merge(f"{path}/{NAME}", {"spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 5 * GI}}})
+    five = {"snapshots/namespace": {"storage": "5Gi"}, "snapshots/vm/x": {"storage": "2"}}
+    eventually("the limit is another, and the new VM has none", lambda: limits(api, namespace) == five)
+    api.delete(f"{path}/{NAME}")
+    eventually("no limit is left", lambda: limits(api, namespace) == {})
+
+
+def vm_limits(api: Api, namespace: str) -> Json:
+    found = api.get(KIND.path(namespace, NAME)).obj["spec"]["snapshotLimit"].get("vmTotalSnapshotSizeQuota", {})
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_person_reads_the_quota_in_columns(stage: Scene, namespace: str) -> None:
+    kubectl = Kubectl(stage.plane, namespace=namespace, home=stage.directory)
+    stage.api.create(KIND.path(namespace), quota({"namespaceTotalSnapshotSizeQuota": 10 * GI}))
+    columns = ["NAME", "USED", "LIMIT", "%", "WITHIN", "FRESH", "FULLEST-VM", "AGE"]
+    assert kubectl("get", "hrq").lines[0].split() == columns
+    text = " ".join(kubectl("explain", "hrq.spec.snapshotLimit.namespaceTotalSnapshotSizeQuota").out.split())
+    assert "0 or absent: no limit" in text
+
+
+def test_a_ledger_goes_with_its_namespace(stage: Scene) -> None:
+    namespace = stage.namespace()
+    stage.api.create(KIND.path(namespace), quota({"namespaceTotalSnapshotSizeQuota": 1}))
+    eventually("there is a ledger", lambda: limits(stage.api, namespace))
+    stage.api.delete(f"/api/v1/namespaces/{namespace}")
+    eventually("the ledger is gone", lambda: limits(stage.api, namespace) is None)

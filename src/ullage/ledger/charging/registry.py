@@ -29,7 +29,7 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Review
 from ullage.kube.slices import Wiring
 from ullage.ledger.accounts import Account, accounts
-from ullage.ledger.amounts import NOTHING, Takings
+from ullage.ledger.amounts import NOTHING, Takings, total
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
 from ullage.ledger.charges import charge_of
@@ -208,6 +208,10 @@ class Registry:
     def look(self, ledger: str) -> Book | None:
         found = self._ledgers.get(Key(self._settings.namespace, ledger)) if self._ledgers else None
         return None if found is None else book_of(found, now=self._wiring.clock.now())
+
+    def counted(self, ledger: str) -> Takings:
+        """What the objects of our own cluster take that are in a ledger, also where nobody has made it yet."""
+        return total(source.of(ledger).sums for source in self._sources.own.values())
 
     # --- for the slice `ledger` ---
 

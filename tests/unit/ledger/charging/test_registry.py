@@ -51,6 +51,19 @@ def simulated(test: Callable[[Server], Awaitable[None]]) -> Callable[[], None]:
 
 
 @simulated
+async def test_what_objects_take_is_known_before_there_is_a_ledger(server: Server) -> None:
+    server.put(CUPS, made(CUPS, "a", 2))
+    server.put(PLATES, made(PLATES, "b", 3))
+    wiring = wired(server)
+    wiring.hooks(BOTH)
+    async with running(wiring):
+        registry = registry_of(wiring)
+        assert registry.look(LEDGER) is None
+        assert registry.counted(LEDGER) == takes(5)
+        assert not registry.counted("another")
+
+
+@simulated
 async def test_kinds_of_two_slices_share_a_limit_through_one_service(server: Server) -> None:
     server.put(LEDGERS, ledger(3))
     wiring = wired(server)

@@ -1,0 +1,1 @@
+"""What keeps it true: `quota` brings limits into ledgers, and what is used into the quota objects."""

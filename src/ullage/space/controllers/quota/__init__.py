@@ -1,0 +1,1 @@
+"""The controllers of quota objects: `limits` brings them into ledgers, `status` says what is used."""

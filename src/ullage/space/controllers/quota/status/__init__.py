@@ -1,0 +1,1 @@
+"""Says in the status of a quota what is used, and whether that is within its limits."""

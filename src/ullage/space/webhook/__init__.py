@@ -1,0 +1,1 @@
+"""Answers admission requests: what is charged, and quotas."""

@@ -1,0 +1,60 @@
+"""How sizes are known, counted as objects come, change and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from ullage.kube.kinds import Meta, Object
+from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
+from ullage.space.accounts import ledger_name
+from ullage.space.estimate_counts import EstimateCounts, method_of
+
+PAYS = '{"snapshots/namespace":{"storage":"5"}}'
+
+
+def snapshot(method: str = "", stamp: str | None = PAYS, namespace: str = "team-a") -> Object:
+    given = {ESTIMATED_BY: method, STAMP: stamp}
+    return Object(metadata=Meta(name="a", namespace=namespace, annotations={k: v for k, v in given.items() if v}))
+
+
+@pytest.mark.parametrize(
+    ("found", "method"),
+    [
+        pytest.param(snapshot("capacity"), "capacity", id="it pays"),
+        pytest.param(snapshot("capacity", "{}"), "", id="another object pays for it"),
+        pytest.param(snapshot("capacity", None), "", id="nobody has stamped it yet"),
+        pytest.param(snapshot("a guess"), "", id="somebody wrote there what is no method"),
+        pytest.param(snapshot(), "", id="nobody has said"),
+    ],
+)
+def test_the_method_of_an_object(found: Object, method: str) -> None:
+    assert method_of(found) == method
+
+
+class Told:
+    """A cache that a test tells of changes."""
+
+    def handle(self, handler: object) -> None:
+        self.tell = handler
+
+
+def test_counts_follow_objects() -> None:
+    counts, cache, heard = EstimateCounts(), Told(), list[str]()
+    counts.handle(heard.append)
+    counts.follow(cache, lambda obj: ledger_name(obj.metadata.namespace))  # type: ignore[arg-type]
+    first, second, other = snapshot("capacity"), snapshot("engine-head"), snapshot("measured", namespace="team-b")
+    for old, new in ((None, first), (None, first), (None, other), (first, second), (second, second)):
+        cache.tell(old, new)  # type: ignore[operator]
+    assert counts.of("team-a") == {"capacity": 1, "engine-head": 1}
+    assert counts.of("team-b") == {"measured": 1}
+    assert heard == ["team-a", "team-a", "team-b", "team-a", "team-a"], "what changes nothing is not told"
+    for gone in (first, second):
+        cache.tell(gone, None)  # type: ignore[operator]
+    assert counts.of("team-a") == {}
+
+
+def test_what_is_in_no_ledger_is_not_counted() -> None:
+    counts, cache = EstimateCounts(), Told()
+    counts.follow(cache, lambda obj: "")  # type: ignore[arg-type]
+    cache.tell(None, snapshot("capacity"))  # type: ignore[operator]
+    assert counts.of("team-a") == {}
