@@ -3,13 +3,17 @@ world is killed. What a VM has is attached as long as it runs."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .apart import IS_BORROWED
-from .engine_scene import EngineScene, engine_scene, eventually
+from .engine_scene import MIB, SIZE, EngineScene, engine_scene, eventually
+from .test_snapshot_cli import environment
 
 pytestmark = [
     pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
@@ -23,6 +27,18 @@ KUBEVIRT = "/apis/kubevirt.io/v1"
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineScene]:
     with engine_scene(tmp_path_factory.mktemp("vms")) as made:
         yield made
+
+
+def ran(scene: EngineScene, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ullage", "vm", *arguments]
+    env = environment(Path(scene.base.plane.kubeconfig))
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
+
+
+def called(scene: EngineScene, *arguments: str) -> str:
+    done = ran(scene, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 class Vm:
@@ -92,3 +108,49 @@ def test_a_vm_has_its_volumes_attached_while_it_runs_whenever_the_world_is_kille
     scene.kill("world")
     eventually("the VM is gone", lambda: scene.api.get(vm.path).code == 404 and not vm.instance)
     eventually("its volume is free", lambda: scene.state(data) == "detached")
+
+
+@pytest.mark.slow
+def test_a_person_starts_fills_pauses_restarts_and_stops_a_vm(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    _, data = scene.claim(namespace, "data", volumeMode="Block")
+    files = scene.base.claim(namespace, "files", size="1Mi", storageClassName="ullage-hostpath")
+    vm, name = Vm(scene, namespace), f"{namespace}/db"
+    vm.create("data", "files", strategy="Manual")
+    vm.becomes("Stopped")
+    assert scene.state(data) == "detached"
+
+    assert called(scene, "fill", name, "--bytes", "1Mi").splitlines() == [
+        "data: 1Mi of 32Mi written, claim data",
+        "files: 1Mi written, claim files",
+        "virtualmachine.kubevirt.io/db: 2Mi of random data written over 2 volumes",
+    ]
+    eventually("nobody holds it any more", lambda: scene.state(data) == "detached" and not scene.tickets(data))
+
+    assert called(scene, "start", name, "--wait", "--timeout", "60s").splitlines()[-1] == f"{name}: Running"
+    first = vm.instance["metadata"]["uid"]
+    before = scene.read(data, 0, SIZE)
+    assert before[:MIB] != bytes(MIB)
+    assert before[MIB:] == bytes(SIZE - MIB)
+    head = int(scene.chain(data)["volume-head"].size)
+    called(scene, "fill", name, "--volume", "data", "--percent", "50")
+    assert int(scene.chain(data)["volume-head"].size) == SIZE // 2 > head
+    assert scene.state(data) == "attached"
+    volume_name = scene.api.get(files).obj["spec"]["volumeName"]
+    assert len(set((scene.base.volumes / volume_name / "disk.img").read_bytes()[-4096:])) > 200
+
+    refused = ran(scene, "start", name)
+    assert (refused.returncode, refused.stderr) == (1, f"ullage: VM {name} runs already\n")
+    called(scene, "pause", name)
+    scene.kill("world")
+    vm.becomes("Paused")
+    assert scene.state(data) == "attached"
+    assert called(scene, "unpause", name, "--wait").splitlines()[-1] == f"{name}: Running"
+    called(scene, "restart", name)
+    scene.kill("world")
+    eventually("another instance runs", lambda: vm.word == "Running" and vm.instance.get("metadata", {}).get("uid") != first)
+
+    assert called(scene, "stop", name, "--wait", "--timeout", "60s").splitlines()[-1] == f"{name}: Stopped"
+    eventually("its volume is free", lambda: scene.state(data) == "detached")
+    assert vm.machine["spec"]["runStrategy"] == "Manual"
+    assert called(scene, "list", "-n", namespace).splitlines()[1].split()[:5] == ["db", "Stopped", "False", "Manual", "2"]

@@ -11,6 +11,7 @@ from ullage.app.composition import PROGRAM, Composition, compose
 from ullage.cli.common import shell
 from ullage.cli.ledger import command as ledger
 from ullage.cli.snapshot import command as snapshot
+from ullage.cli.vm import command as vm
 from ullage.cli.volume import command as volume
 from ullage.cli.volume import tree
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 shell.app.add_typer(ledger.app, name="ledger")
 shell.app.add_typer(snapshot.app, name="snapshot")
 shell.app.add_typer(volume.app, name="volume")
+shell.app.add_typer(vm.app, name="vm")
 shell.app.command()(tree.tree)
 shell.app.command(help=up.HELP)(up.up)
 shell.app.command()(controller.controller)

@@ -15,12 +15,12 @@ INTERRUPTED: Final = 130
 R = TypeVar("R")
 
 
-def run(at: At, work: Callable[[Session], Awaitable[R]], *, goes_on: str = "") -> R:
+def run(at: At, work: Callable[[Session], Awaitable[R]], *, goes_on: str = "", stopped: str = "stopped waiting") -> R:
     """What the cluster was asked for before a Ctrl-C is not taken back: `goes_on` says so."""
     from ullage.cli.common import session
 
     try:
         return session.connected(at, work)
     except KeyboardInterrupt:
-        print(f"\nullage: stopped waiting; {goes_on}" if goes_on else "", file=sys.stderr)
+        print(f"\nullage: {stopped}; {goes_on}" if goes_on else "", file=sys.stderr)
         sys.exit(INTERRUPTED)

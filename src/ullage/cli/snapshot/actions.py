@@ -11,6 +11,7 @@ from ullage.cli.common.listing import ChangingTable, Table, shown
 from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.session import Missing, Session, readable
 from ullage.cli.common.text import size
+from ullage.cli.common.waiting import Failed, ProgressOutput
 from ullage.cli.common.watching import Change, followed
 from ullage.cli.snapshot import restoring, taking
 from ullage.cli.snapshot.description import SnapshotDetails
@@ -26,7 +27,7 @@ from ullage.cli.snapshot.reading import (
     selection_of,
 )
 from ullage.cli.snapshot.text import in_order, layout, problem, source
-from ullage.cli.snapshot.waiting import Failed, ProgressOutput, SnapshotWaiter, WaitOptions
+from ullage.cli.snapshot.waiting import SnapshotWaiter, WaitOptions
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core
 from ullage.kube.cache.reflector import Selection as Followable

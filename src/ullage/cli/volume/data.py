@@ -86,11 +86,15 @@ class AttachedVolume:
         """How many bytes there were, and their SHA-256. They survive a power cut."""
         start, digest = offset, hashlib.sha256()
         for piece in pieces:
-            await self.ticket.keep()
-            await self.host.write(self._name, offset=start, data=piece, sync=True)
+            await self.write_piece(piece, offset=start, sync=True)
             digest.update(piece)
             start += len(piece)
         return start - offset, digest.hexdigest()
+
+    async def write_piece(self, data: bytes, *, offset: int, sync: bool) -> None:
+        """With `sync` it survives a power cut, and all that was written before it."""
+        await self.ticket.keep()
+        await self.host.write(self._name, offset=offset, data=data, sync=sync)
 
     @property
     def _name(self) -> str:

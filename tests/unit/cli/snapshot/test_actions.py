@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
 from ullage.cli.common.session import Missing, NotInstalled
+from ullage.cli.common.waiting import Failed
 from ullage.cli.snapshot import actions
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.reading import find, is_from
 from ullage.cli.snapshot.restoring import RestoreOptions, new_claim, source_of, wanted_size
-from ullage.cli.snapshot.waiting import Failed
 from ullage.errors import BadInput
 from ullage.kube.builtin import core, storage
 from ullage.kube.builtin.apps import STATEFUL_SETS

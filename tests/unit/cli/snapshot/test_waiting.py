@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster, Json
+from ullage.cli.common import waiting as common_waiting
 from ullage.cli.common.session import Missing
+from ullage.cli.common.waiting import Failed, ProgressOutput, TimedOut
 from ullage.cli.snapshot import actions
-from ullage.cli.snapshot import waiting as snapshot_waiting
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.restoring import ClaimWaiter
-from ullage.cli.snapshot.waiting import Failed, ProgressOutput, SnapshotWaiter, TimedOut, WaitOptions
+from ullage.cli.snapshot.waiting import SnapshotWaiter, WaitOptions
 from ullage.clock import FakeClock
 from ullage.kube.builtin import core, storage
 from ullage.kube.builtin.events import EVENTS
@@ -29,7 +30,7 @@ BROKEN: Json = {"error": {"message": "DriverError: no such volume"}}
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time passes by the fake clock only: a second with every look."""
-    monkeypatch.setattr(snapshot_waiting, "LOOKS", (0.0,))
+    monkeypatch.setattr(common_waiting, "LOOKS", (0.0,))
 
 
 class Stage:
