@@ -22,12 +22,12 @@ from ullage.clock import SystemClock
 from ullage.engines.api import ENGINES, KINDS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.connection import HostConnection
-from ullage.engines.client.interface import ask_head_size
 from ullage.engines.controllers.engine.controller import EngineMonitor
 from ullage.engines.controllers.snapshot.controller import SnapshotController
 from ullage.engines.controllers.snapshot.rules import needs_attachment
 from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.handles import NAMESPACE
+from ullage.engines.instances import ask_head_size
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics

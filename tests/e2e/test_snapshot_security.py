@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -294,3 +295,27 @@ def test_a_claim_that_waits_for_a_pod_holds_the_deletion_of_its_snapshot(team: T
     eventually("the volume is made", lambda: "Restored" in team.scene.events(claim))
     team.scene.api.merge(claim, {"spec": {"volumeName": f"pvc-{team.get(claim)['metadata']['uid']}"}})
     eventually(f"{path} is gone", lambda: team.gone(path))
+
+
+# --- what is in a volume -----------------------------------------------------------------------------------------------
+
+
+@both
+def test_what_is_in_a_volume_stands_on_its_persistent_volume_from_the_start_and_after_every_snapshot(
+    team: Team, dialect: Dialect
+) -> None:
+    """On an object that no tenant can write to: estimates are made from it. It is written with the controller's own rights."""
+    files = team.data()
+    claim = team.get(f"/api/v1/namespaces/{team.namespace}/persistentvolumeclaims/data")
+    volume = f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}"
+
+    def used() -> Json:
+        found: Json = json.loads(team.get(volume)["metadata"].get("annotations", {}).get("ullage.io/used", "{}"))
+        return found
+
+    eventually("it is measured", lambda: used().get("by") == "measured")
+    assert used()["bytes"] < 1024 * 1024
+    (files / "more").write_bytes(os.urandom(3 * 1024 * 1024))
+    team.taken(dialect)
+    eventually("it is measured again", lambda: used()["bytes"] >= 3 * 1024 * 1024)
+    assert used()["bytes"] < 4 * 1024 * 1024

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ullage.app.sockets import WatchedSocket
-from ullage.errors import BadInput, UllageError
+from ullage.errors import BadInput
 
 if TYPE_CHECKING:
-    from ullage.engines.client.interface import EngineClients
     from ullage.engines.slice import Options as EngineOptions
-    from ullage.kube.slices import Wiring
-    from ullage.snapshots.backends.base import Backend
-    from ullage.snapshots.backends.hostpath.backend import HostPathBackend
     from ullage.snapshots.slice import Options
 
 logger = logging.getLogger(__name__)
 
 SIDECAR: Final = "sidecar"
-INTERRUPTED_KEPT: Final = 3600.0  # seconds for which copies wait at least, after the start, for somebody to ask for them again
 
 Drivers = Annotated[
     list[str] | None,
@@ -106,6 +97,16 @@ AuditInterval = Annotated[
     ),
 ]
 AUDIT_SECONDS: Final = 600.0
+MeasureInterval = Annotated[
+    float,
+    typer.Option(
+        "--measure-interval",
+        metavar="SECONDS",
+        min=0,
+        help="How often hostPath volumes that have snapshots are measured; the others 12 times less often. 0: never.",
+    ),
+]
+MEASURE_SECONDS: Final = 300.0
 Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]
 
 
@@ -131,6 +132,7 @@ class Chosen:
     engines: Path | None = None  # the socket of the host of embedded engines
     manage_engines: bool = False  # Longhorn's kinds are ours, since it does not run here
     audit_interval: float = AUDIT_SECONDS
+    measure_interval: float = MEASURE_SECONDS
     manage_vm_backups: bool = False  # backups of VMs are ours, since Harvester does not run here
     manage_vm_restores: bool = False  # and restores
 
@@ -151,6 +153,7 @@ def chosen(
     longhorn: bool = False,
     engines: Path | None = None,
     audit_interval: float = AUDIT_SECONDS,
+    measure_interval: float = MEASURE_SECONDS,
     manage_engines: bool = False,
     manage_vm_backups: bool = False,
     manage_vm_restores: bool = False,
@@ -171,6 +174,7 @@ def chosen(
         alone=alone,
         engines=engines,
         audit_interval=audit_interval,
+        measure_interval=measure_interval,
         manage_engines=manage_engines or engines is not None,
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
@@ -224,6 +228,7 @@ def _hostpath(volumes: tuple[Path, ...], snapshots: Path | None, node: str | Non
 
 def options_of(what: Chosen) -> Options:
     """For the slice of snapshots. The backends are made when the work begins: before that there is no loop."""
+    from ullage.app.backends import backends_of
     from ullage.snapshots.settings import HOSTPATH, Owner, Settings
     from ullage.snapshots.slice import Options
 
@@ -237,6 +242,7 @@ def options_of(what: Chosen) -> Options:
         alone=what.alone,
         elsewhere=(longhorn | set(what.sockets)) - what.provisions,
         audit_interval=what.audit_interval,
+        measure_interval=what.measure_interval,
     )
     return Options(
         settings=settings,
@@ -249,93 +255,8 @@ def options_of(what: Chosen) -> Options:
 def engines_of(what: Chosen) -> EngineOptions:
     """For the slice of engines. Where Longhorn runs its kinds are its own; else engines are those of an embedded host, or real
     ones that their Engines say where to find."""
+    from ullage.app.backends import engine_clients
     from ullage.engines.settings import Settings
     from ullage.engines.slice import Options
 
-    return Options(settings=Settings(manage=what.manage_engines), engines=_engines(what))
-
-
-def _engines(what: Chosen) -> Callable[[Wiring], EngineClients] | None:
-    """Where engines are found that are ours to ask. The same for all slices of a process: it has one way to them."""
-    from ullage.engines.instances import running_engines
-
-    if what.engines is not None:
-        return HostedEngines(what.engines)
-    return running_engines if what.manage_engines else None
-
-
-@dataclass(frozen=True, slots=True)
-class HostedEngines:
-    """Those of the host that listens on a socket."""
-
-    socket: Path
-
-    def __call__(self, wiring: Wiring) -> EngineClients:
-        from ullage.engines.client.connection import address_of, connect
-
-        wiring.hold(WatchedSocket(self.socket, owner="host of volume engines"))
-        return connect(wiring, address_of(self.socket))
-
-
-def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
-    made: dict[str, Backend] = {}
-    for name, socket in what.sockets.items():
-        if socket is not None:
-            from ullage.snapshots.backends.csi.backend import CsiBackend
-
-            backend = CsiBackend.at(socket, driver=name)
-            wiring.hold(backend)
-            wiring.hold(WatchedSocket(socket, owner=name))
-            made[name] = backend
-    if what.hostpath is not None:
-        from ullage.snapshots.backends.hostpath.backend import HostPathBackend
-        from ullage.snapshots.backends.hostpath.paths import HostPathSettings
-
-        given = what.hostpath
-        volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
-        settings = HostPathSettings(
-            volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node, single_node=given.single_node
-        )
-        hostpath = HostPathBackend(settings, clock=wiring.clock)
-        wiring.hold(_swept(hostpath))
-        made[hostpath.driver] = hostpath
-    if what.longhorn:
-        from ullage.engines.client.interface import ask_head_size
-        from ullage.snapshots.backends.longhorn.backend import LonghornBackend
-
-        found = _engines(what)
-        head = partial(ask_head_size, wiring.shared(found)) if found is not None else None
-        longhorn = LonghornBackend(wiring.client, holds=what.manage_engines, head=head)
-        made[longhorn.driver] = longhorn
-    return made
-
-
-def _made(directory: Path) -> Path:
-    """The directory as PersistentVolumes name it: without symbolic links."""
-    if not directory.exists():
-        logger.info("made a directory that was missing", extra={"directory": str(directory)})  # or was it misspelt?
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return directory.resolve()
-
-
-@asynccontextmanager
-async def _swept(hostpath: HostPathBackend) -> AsyncIterator[None]:
-    """What an earlier process left half done goes before the work begins, except copies that can be gone on with: these have
-    to be asked for within a time. What is being copied at the end is called off."""
-    await hostpath.sweep(keep_interrupted=True)
-    later = asyncio.create_task(_swept_later(hostpath))
-    try:
-        yield
-    finally:
-        later.cancel()
-        await asyncio.wait({later})
-        await hostpath.close()
-
-
-async def _swept_later(hostpath: HostPathBackend) -> None:
-    while True:
-        await asyncio.sleep(INTERRUPTED_KEPT)
-        try:
-            await hostpath.sweep()
-        except (OSError, UllageError) as error:
-            logger.warning("interrupted copies could not be removed", extra={"error": str(error)})
+    return Options(settings=Settings(manage=what.manage_engines), engines=engine_clients(what))

@@ -14,6 +14,7 @@ HOSTPATH: Final = "ullage.io/hostpath"
 EBS: Final = "kubernetes.io/aws-ebs"
 
 AUDIT_SECONDS: Final = 600.0
+MEASURE_SECONDS: Final = 300.0
 
 Owner = Literal["here", "sidecar"]  # the driver is called by the controller itself, or by `ullage csi-sidecar` beside it
 
@@ -27,6 +28,7 @@ class Settings:
     alone: bool = False
     elsewhere: frozenset[str] = frozenset()  # drivers whose own provisioner fills claims from GA snapshots
     audit_interval: float = AUDIT_SECONDS  # between two lists of what a driver has; 0: its snapshots are not audited
+    measure_interval: float = MEASURE_SECONDS  # between two looks at what is in a volume; 0: it is not looked at
 
     def managed(self, driver: str) -> bool:
         return driver in self.drivers

@@ -37,11 +37,13 @@ from ullage.snapshots.controllers.record.hold.controller import WRITES as HOLD_W
 from ullage.snapshots.controllers.record.hold.controller import Holder
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers.volume.measure.controller import WRITES as MEASURE_WRITES
+from ullage.snapshots.controllers.volume.measure.controller import VolumeMeasurer
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics, operation_meter
 from ullage.snapshots.model import Dialect
-from ullage.snapshots.settings import AUDIT_SECONDS, Settings
+from ullage.snapshots.settings import AUDIT_SECONDS, HOSTPATH, Settings
 from ullage.snapshots.volume_queue import VolumeQueues
 from ullage.snapshots.webhook import deletion, hooks
 
@@ -80,7 +82,12 @@ def snapshots(options: Options | None = None) -> Slice:
         controllers=Part(
             make=lambda wiring: make_controllers(wiring, chosen),
             watches=(*kinds_of(DIALECTS), *(longhorn.READS if through_longhorn else ())),
-            writes=(*WRITES, *(longhorn.WRITES if through_longhorn else ()), *(HOLD_WRITES if chosen.holds else ())),
+            writes=(
+                *WRITES,
+                *(MEASURE_WRITES if chosen.settings.managed(HOSTPATH) else ()),
+                *(longhorn.WRITES if through_longhorn else ()),
+                *(HOLD_WRITES if chosen.holds else ()),
+            ),
             events=True,
             secrets=True,
         ),
@@ -222,6 +229,7 @@ def _calling_drivers(
     return [
         *(one.controller(metrics=metrics) for one in (syncer, restorer)),
         reclaimer.controller(metrics=metrics, more=let_go),
+        *_measuring(wiring, options, lookups, volumes, backends),
         *_auditing(wiring, options, lookups, backends),
     ]
 
@@ -229,6 +237,23 @@ def _calling_drivers(
 def _metered(backends: BackendsByDriver, wiring: Wiring) -> BackendsByDriver:
     observe = operation_meter(wiring.metrics.registry)
     return {name: MeteredBackend(backend, observe, clock=wiring.clock) for name, backend in backends.items()}
+
+
+def _measuring(
+    wiring: Wiring,
+    options: Options,
+    lookups: Sequence[SnapshotLookup],
+    volumes: VolumeLookup,
+    backends: BackendsByDriver,
+) -> list[Controller[Any]]:
+    """Volumes of engines are told of by their Engines, and CSI drivers do not tell what is in a volume."""
+    measured = {name: backend for name, backend in backends.items() if name == HOSTPATH}
+    interval = options.settings.measure_interval
+    if not interval or not measured:
+        return []
+    client, clock = wiring.client, wiring.clock
+    measurer = VolumeMeasurer(client, volumes, lookups, backends=measured, interval=interval, clock=clock)
+    return [measurer.controller(metrics=wiring.metrics)]
 
 
 def _auditing(

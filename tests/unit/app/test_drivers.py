@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ullage.app import drivers
-from ullage.app.drivers import Chosen, HostPaths, backends_of, chosen, options_of
+from ullage.app import backends
+from ullage.app.backends import backends_of
+from ullage.app.drivers import Chosen, HostPaths, chosen, options_of
 from ullage.errors import BadInput
 from ullage.kube.slices import Wiring
 from ullage.snapshots.backends.hostpath import HostPathBackend, copy_notes
@@ -156,7 +157,7 @@ async def test_interrupted_copies_are_kept_at_the_start_until_nobody_has_asked_f
         if len(left) == 2:
             over.set()
 
-    monkeypatch.setattr(drivers, "INTERRUPTED_KEPT", 0.0)
+    monkeypatch.setattr(backends, "INTERRUPTED_KEPT", 0.0)
     monkeypatch.setattr(HostPathBackend, "sweep", followed)
     async with wiring.holding(asyncio.Event()), asyncio.timeout(10):
         await over.wait()

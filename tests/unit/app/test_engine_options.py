@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.unit.snapshots.memory_api import MemoryApi
+from ullage.app.backends import backends_of
 from ullage.app.composition import compose
-from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, backends_of, chosen, engines_of
+from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, chosen, engines_of
 from ullage.app.installer.manifests import manifests
 from ullage.app.up.components import ENGINE_SOCKET, system
 from ullage.engines.api import KINDS

@@ -14,6 +14,7 @@ from ullage.engines.chain import HEAD
 from ullage.engines.client.connection import HostConnection
 from ullage.engines.client.engine import RunningEngines
 from ullage.engines.client.errors import Reason
+from ullage.engines.instances import ask_head_size
 from ullage.engines.model import instance_address
 from ullage.errors import Impossible, NotNow
 
@@ -58,3 +59,20 @@ async def test_an_engine_that_does_not_tell_everything_has_told_nothing(tmp_path
         with pytest.raises(Impossible, match="VolumeGet is not there"):
             await engines.of("vol").poll()
         assert set(await engines.of("vol").list()) == {"a", HEAD}
+
+
+async def test_an_engine_is_asked_what_the_next_snapshot_takes(tmp_path: Path) -> None:
+    """With what is left right below the head of a snapshot that was removed: a purge will move it up."""
+    async with scene_in(tmp_path) as scene, HostConnection(scene.host.address) as engines:
+        await scene.write(0, b"x" * 2 * MIB)
+        assert await ask_head_size(engines, VOLUME) == 2 * MIB
+        await engines.of(VOLUME).create("first", {})
+        assert await ask_head_size(engines, VOLUME) == 0
+        await scene.write(4 * MIB, b"y" * MIB)
+        assert await ask_head_size(engines, VOLUME) == MIB
+        await engines.of(VOLUME).mark_removed("first")
+        assert await ask_head_size(engines, VOLUME) == 3 * MIB
+    async with RunningEngines(lambda volume: "") as engines:
+        with pytest.raises(NotNow) as caught:
+            await ask_head_size(engines, VOLUME)
+        assert caught.value.reason is Reason.DETACHED

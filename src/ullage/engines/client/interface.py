@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
+from ullage.engines.chain import Entry, Limits, PollResult, PurgeProgress
 
 
 class EngineClient(Protocol):
@@ -48,9 +48,3 @@ class EngineClients(Protocol):
 
     def of(self, volume: str) -> EngineClient:
         """The engine of a volume. Never fails: one that cannot be reached says so when it is called."""
-
-
-async def ask_head_size(engines: EngineClients, volume: str) -> int:
-    """The bytes in the head of a volume right now, as its engine says. NotNow, with the reason DETACHED: none serves it."""
-    entries = await engines.of(volume).list()
-    return entries[HEAD].size

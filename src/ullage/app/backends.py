@@ -1,0 +1,112 @@
+"""The backends that follow from which drivers are ours, and how volume engines are reached."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ullage.app.drivers import Chosen
+from ullage.app.sockets import WatchedSocket
+from ullage.errors import UllageError
+
+if TYPE_CHECKING:
+    from ullage.engines.client.interface import EngineClients
+    from ullage.kube.slices import Wiring
+    from ullage.snapshots.backends.base import Backend
+    from ullage.snapshots.backends.hostpath.backend import HostPathBackend
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED_KEPT: Final = 3600.0  # seconds for which copies wait at least, after the start, for somebody to ask for them again
+
+
+def engine_clients(what: Chosen) -> Callable[[Wiring], EngineClients] | None:
+    """Where engines are found that are ours to ask. The same for all slices of a process: it has one way to them."""
+    from ullage.engines.instances import running_engines
+
+    if what.engines is not None:
+        return HostedEngines(what.engines)
+    return running_engines if what.manage_engines else None
+
+
+@dataclass(frozen=True, slots=True)
+class HostedEngines:
+    """Those of the host that listens on a socket."""
+
+    socket: Path
+
+    def __call__(self, wiring: Wiring) -> EngineClients:
+        from ullage.engines.client.connection import address_of, connect
+
+        wiring.hold(WatchedSocket(self.socket, owner="host of volume engines"))
+        return connect(wiring, address_of(self.socket))
+
+
+def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
+    made: dict[str, Backend] = {}
+    for name, socket in what.sockets.items():
+        if socket is not None:
+            from ullage.snapshots.backends.csi.backend import CsiBackend
+
+            backend = CsiBackend.at(socket, driver=name)
+            wiring.hold(backend)
+            wiring.hold(WatchedSocket(socket, owner=name))
+            made[name] = backend
+    if what.hostpath is not None:
+        from ullage.snapshots.backends.hostpath.backend import HostPathBackend
+        from ullage.snapshots.backends.hostpath.paths import HostPathSettings
+
+        given = what.hostpath
+        volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
+        settings = HostPathSettings(
+            volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node, single_node=given.single_node
+        )
+        hostpath = HostPathBackend(settings, clock=wiring.clock)
+        wiring.hold(_swept(hostpath))
+        made[hostpath.driver] = hostpath
+    if what.longhorn:
+        from ullage.engines.instances import ask_head_size
+        from ullage.snapshots.backends.longhorn.backend import LonghornBackend
+
+        found = engine_clients(what)
+        head = partial(ask_head_size, wiring.shared(found)) if found is not None else None
+        longhorn = LonghornBackend(wiring.client, holds=what.manage_engines, head=head)
+        made[longhorn.driver] = longhorn
+    return made
+
+
+def _made(directory: Path) -> Path:
+    """The directory as PersistentVolumes name it: without symbolic links."""
+    if not directory.exists():
+        logger.info("made a directory that was missing", extra={"directory": str(directory)})  # or was it misspelt?
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return directory.resolve()
+
+
+@asynccontextmanager
+async def _swept(hostpath: HostPathBackend) -> AsyncIterator[None]:
+    """What an earlier process left half done goes before the work begins, except copies that can be gone on with: these have
+    to be asked for within a time. What is being copied at the end is called off."""
+    await hostpath.sweep(keep_interrupted=True)
+    later = asyncio.create_task(_swept_later(hostpath))
+    try:
+        yield
+    finally:
+        later.cancel()
+        await asyncio.wait({later})
+        await hostpath.close()
+
+
+async def _swept_later(hostpath: HostPathBackend) -> None:
+    while True:
+        await asyncio.sleep(INTERRUPTED_KEPT)
+        try:
+            await hostpath.sweep()
+        except (OSError, UllageError) as error:
+            logger.warning("interrupted copies could not be removed", extra={"error": str(error)})
