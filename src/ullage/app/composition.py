@@ -28,13 +28,14 @@ def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
     from ullage.engines.slice import engines
     from ullage.ledger.slice import LEDGER
     from ullage.snapshots.slice import snapshots
-    from ullage.space.slice import SPACE
+    from ullage.space.slice import space
     from ullage.vms.slice import vms
 
+    machines = vm_options.settings_of(chosen)
     return (
         LEDGER,
         engines(drivers.engines_of(chosen)),
         snapshots(drivers.options_of(chosen)),
-        vms(vm_options.settings_of(chosen)),
-        SPACE,
+        vms(machines),
+        space(machines),
     )

@@ -287,15 +287,21 @@ def counted_at_update(slot: Slot, charge: Charge) -> Takings:
 
 
 def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:
-    """Every limit that is passed, among the resources of which this charge takes more than before."""
+    """Every limit that is passed, among the resources of which this charge takes more than before. The narrower account first,
+    which is the one with the longer path: whoever has read that knows more."""
     found = []
-    for cell, asked in sorted(charge.now.beyond(charge.old).cells.items()):
+    for cell, asked in sorted(charge.now.beyond(charge.old).cells.items(), key=_narrow_first):
         limit = book.limits.get(cell)
         used, reserved = book.used[cell], book.reserved[cell]
         if limit is not None and used + reserved > limit:
             # The booking is in: what is reserved for others is the rest.
             found.append(Over(**cell._asdict(), asked=asked, used=used, reserved=reserved - asked, limit=limit))
     return tuple(found)
+
+
+def _narrow_first(item: tuple[Cell, Quantity]) -> tuple[int, Cell]:
+    cell, _ = item
+    return -cell.account.count("/"), cell
 
 
 def is_crowded(book: Book, tried: Book, *, most: int, most_grown: int) -> bool:

@@ -5,9 +5,11 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from ullage.errors import Terminal
+from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell
 from ullage.ledger.charging.stamps import Stamp
 from ullage.quantity import Format, Quantity
@@ -17,6 +19,7 @@ NAMESPACE_ACCOUNT: Final = "snapshots/namespace"
 VM_PREFIX: Final = "snapshots/vm/"
 LEDGER_PREFIX: Final = "ns-"
 NAMESPACE_CELL: Final = Cell(NAMESPACE_ACCOUNT, RESOURCE)
+MOST_VMS: Final = 16  # that pay for one claim: so many accounts are on each of its snapshots
 
 
 def ledger_name(namespace: str) -> str:
@@ -42,10 +45,13 @@ def vm_of(account: str) -> str:
     return account.removeprefix(VM_PREFIX) if account.startswith(VM_PREFIX) else ""
 
 
+def quantity(amount: int) -> Quantity:
+    return Quantity.of(amount, Format.BINARY_SI)
+
+
 def stamp_for(amount: int, vms: Iterable[str] = ()) -> Stamp:
     """This many bytes, from the namespace once and from each of the virtual machines."""
-    quantity = Quantity.of(amount, Format.BINARY_SI)
-    return Stamp({NAMESPACE_CELL: quantity, **{vm_cell(vm): quantity for vm in vms}})
+    return Stamp({NAMESPACE_CELL: quantity(amount), **{vm_cell(vm): quantity(amount) for vm in vms}})
 
 
 def bytes_of(stamp: Stamp) -> int:
@@ -56,3 +62,20 @@ def bytes_of(stamp: Stamp) -> int:
 def vms_of(stamp: Stamp) -> tuple[str, ...]:
     """The virtual machines that pay, in order."""
     return tuple(sorted(filter(None, (vm_of(cell.account) for cell in stamp.cells if cell.resource == RESOURCE))))
+
+
+class TooManyMachines(Terminal):
+    """More virtual machines with a limit share a claim than can all be charged for it."""
+
+
+def payers(machines: Iterable[Meta], *, limited: Callable[[str], bool]) -> tuple[str, ...]:
+    """Which of the virtual machines that reference a claim pay for its snapshots: all of them, up to a number. Those with a
+    limit go first, then the oldest. Raises where not even those with a limit are all among them: theirs would not hold."""
+    ranked = sorted(machines, key=lambda one: (not limited(one.name), one.creation_timestamp, one.name))
+    if sum(limited(one.name) for one in ranked[: MOST_VMS + 1]) > MOST_VMS:
+        count = sum(limited(one.name) for one in ranked)
+        raise TooManyMachines(
+            f"{count} virtual machines that have a limit reference the claim, and {MOST_VMS} can be charged for one: take the"
+            " claim, or the limit, from some of them"
+        )
+    return tuple(sorted(one.name for one in ranked[:MOST_VMS]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from ullage.kube.builtin.core import NAMESPACES
@@ -12,25 +12,27 @@ from ullage.kube.slices import Grant, Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.space.api import QUOTAS
+from ullage.space.charges import charged_kinds, charging
 from ullage.space.controllers.quota.limits import controller as limits
 from ullage.space.controllers.quota.status import controller as status
 from ullage.space.estimate_counts import EstimateCounts
+from ullage.space.lookup import WATCHES
 from ullage.space.metrics import QuotaMetrics
 from ullage.space.routes import ROUTES
 from ullage.space.webhook import quotas as quota_webhook
+from ullage.space.webhook.hooks import make_hooks as charging_hooks
 from ullage.vms.api.machines import MACHINES
+from ullage.vms.settings import Settings
 
 
-def charged(wiring: Wiring) -> Iterable[Any]:
-    """Registers the kinds that are charged with the ledgers, in every process."""
-    return ()
+def make_hooks(wiring: Wiring, *, backups: bool) -> list[Hook]:
+    return [*charging_hooks(wiring, backups=backups), quota_webhook.quota_hook(wiring)]
 
 
-def make_hooks(wiring: Wiring) -> list[Hook]:
-    return [quota_webhook.quota_hook(wiring)]
-
-
-def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
+def make_controllers(wiring: Wiring, *, backups: bool) -> list[Controller[Any]]:
+    counts = wiring.shared(estimate_counts)
+    for kind, evaluator in charged_kinds(backups=backups).items():
+        counts.follow(wiring.cache(kind), evaluator.ledger_of)
     return quota_controllers(wiring)
 
 
@@ -60,19 +62,23 @@ def estimate_counts(wiring: Wiring) -> EstimateCounts:
 # Whoever sees a namespace sees its quota. Nobody gets to write it with his namespace.
 GRANTS: Final = (Grant(name="quota-view", roles=("view",), kinds=(QUOTAS,), verbs=("get", "list", "watch")),)
 
-# Harvester's own definition of the quota will do where it is there: `served`.
-SPACE: Final = Slice(
-    name="space",
-    kinds=(QUOTAS,),
-    served=(QUOTAS,),
-    shared=Part(make=charged),
-    controllers=Part(
-        make=make_controllers,
-        watches=tuple(dict.fromkeys((*limits.WATCHES, *status.WATCHES))),
-        writes=(*limits.WRITES, *status.WRITES),
-        events=True,
-    ),
-    hooks=Part(make=make_hooks, watches=quota_webhook.WATCHES),
-    routes=ROUTES,
-    grants=GRANTS,
-)
+
+def space(settings: Settings | None = None) -> Slice:
+    """`settings` say whether the backups of virtual machines are ours. Harvester's own definition of the quota will do where it
+    is there: `served`."""
+    backups = (settings or Settings()).backups == "manage"
+    return Slice(
+        name="space",
+        kinds=(QUOTAS,),
+        served=(QUOTAS,),
+        shared=charging(backups=backups),
+        controllers=Part(
+            make=partial(make_controllers, backups=backups),
+            watches=tuple(dict.fromkeys((*limits.WATCHES, *status.WATCHES, *charged_kinds(backups=backups)))),
+            writes=(*limits.WRITES, *status.WRITES),
+            events=True,
+        ),
+        hooks=Part(make=partial(make_hooks, backups=backups), watches=(*WATCHES, *quota_webhook.WATCHES)),
+        routes=ROUTES,
+        grants=GRANTS,
+    )

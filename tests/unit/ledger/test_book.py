@@ -243,12 +243,12 @@ def test_a_refusal_names_every_limit_with_all_its_numbers_and_the_next_step() ->
     }
     _, refusal = book(state, creation("a", asks), BEGIN)
     assert isinstance(refusal, Refusal)
-    assert refusal.over[2] == over("snapshots/namespace", "storage", asked="30Gi", used="60Gi", reserved="5Gi", limit="80Gi")
+    assert refusal.over[3] == over("snapshots/namespace", "storage", asked="30Gi", used="60Gi", reserved="5Gi", limit="80Gi")
     assert refusal_text(refusal, next_step="ullage prune vm/db --need 15Gi") == (
-        "does not fit: compute/vms cpu: asked 1 core, used 7.5 cores, reserved 0, limit 8 cores, over by 0.5 cores; "
+        "does not fit: snapshots/vm/db storage: asked 30Gi, used 0, reserved 0, limit 20Gi, over by 10Gi; "
+        "compute/vms cpu: asked 1 core, used 7.5 cores, reserved 0, limit 8 cores, over by 0.5 cores; "
         "snapshots/namespace snapshots: asked 1, used 10, reserved 0, limit 10, over by 1; "
-        "snapshots/namespace storage: asked 30Gi, used 60Gi, reserved 5Gi, limit 80Gi, over by 15Gi; "
-        "snapshots/vm/db storage: asked 30Gi, used 0, reserved 0, limit 20Gi, over by 10Gi. "
+        "snapshots/namespace storage: asked 30Gi, used 60Gi, reserved 5Gi, limit 80Gi, over by 15Gi. "
         "Next: ullage prune vm/db --need 15Gi"
     )
 

@@ -83,20 +83,26 @@ class Charged(Generic[T]):
         self._registry = registry
 
     async def decide(
-        self, review: Review, *, next_step: str = "", past_limit: bool = False, estimate: Takings | Stamp | None = None
+        self,
+        review: Review,
+        *,
+        next_step: str = "",
+        past_limit: bool = False,
+        estimate: Takings | Stamp | None = None,
+        trusted: Callable[[Review], bool] = is_own,
     ) -> Decision:
         """The answer of a validating hook: booked where it fits, refused with all numbers where it does not.
 
-        `past_limit` is for growth that has happened already; it is believed of our own identities alone. `estimate` is for
-        kinds that are stamped: what the slice would stamp the object with now. Raises Retryable where there is no answer in
-        time, and whatever makes the object unreadable.
+        `past_limit` is for growth that has happened already; it is believed of those who are `trusted`, which is our own
+        identities alone where nothing else is said. `estimate` is for kinds that are stamped: what the slice would stamp the
+        object with now. Raises Retryable where there is no answer in time, and whatever makes the object unreadable.
         """
         if estimate is not None and review.operation in ("CREATE", "UPDATE"):
             fault = stamp_fault(review, self.kind, estimate)
             if fault is not None:
                 return fault
         evaluator = self.evaluator_of(review.cluster)
-        asked = charge_of(review, self.kind, evaluator, past_limit=past_limit and is_own(review))
+        asked = charge_of(review, self.kind, evaluator, past_limit=past_limit and trusted(review))
         if asked is None:
             return Decision.allow()
         verdict = await self._registry.service.decide(asked.ledger, asked.charge, deadline=review.deadline)

@@ -123,7 +123,7 @@ def guard_fault(review: Review, kind: Kind[T], marks: Marks) -> Decision | None:
     """
     meta = review.object(kind).metadata
     if is_own(review):
-        return _unreadable(meta) if STAMP in marks else None
+        return _unreadable(meta) if STAMP in meta.annotations else None
     for key, fresh in marks.items():
         wanted, found = _wanted(review, kind, key, fresh), meta.annotations.get(key)
         if found == wanted:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 from ullage.clock import Clock, SystemClock
+from ullage.errors import UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.interface import Finder
@@ -202,10 +203,12 @@ class KindView(Generic[T]):
         try:
             ledger = self._evaluator.ledger_of(obj)
             takes = self._evaluator.takes(obj) if ledger else NOTHING
+        except UllageError as error:  # the ledger says which these are; thousands may wait to be stamped at first
+            logger.debug("object cannot be counted", extra={"key": key, "ledger": ledger, "error": str(error)})
         except Exception:  # whatever it is: an object that were left out would be missing in the sums
             logger.exception("object cannot be counted", extra={"kind": self.kind.name, "key": key, "ledger": ledger})
-            if not ledger:
-                self._unplaced.add(key)
+        if takes is None and not ledger:
+            self._unplaced.add(key)
         return _Held(obj.metadata.uid, int(obj.metadata.resource_version), ledger, takes)
 
     def _put(self, key: str, held: _Held, *, sign: int) -> None:

@@ -1,0 +1,112 @@
+"""What a snapshot would take, as far as the API tells: no storage system is asked. Pure.
+
+The engine's head is what the next snapshot of its volume has. Of other volumes the controller publishes what it measured last;
+of those that nobody has measured, the capacity is an upper bound. Just before the cut the volume is measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.engines.api import Engine
+from ullage.engines.handles import SnapshotHandle
+from ullage.engines.merging import merges_of
+from ullage.engines.model import entry_of, head_size
+from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
+from ullage.quantity import Quantity, QuantityError
+from ullage.snapshots.model import Record
+from ullage.snapshots.used import ALLOCATED_BLOCKS, CAPACITY, ENGINE_HEAD, MEASURED, read_used
+
+ENGINE_SIZE: Final = "engine-size"  # it is there, and this is what the engine says that it holds
+RESTORE_SIZE: Final = "restore-size"  # it is there, and this is how large a volume made from it has to be
+UNKNOWN: Final = "unknown"  # nothing tells: there is no such claim, or no record of what is imported
+
+
+_WEAKEST_FIRST: Final = (UNKNOWN, CAPACITY, RESTORE_SIZE, MEASURED, ALLOCATED_BLOCKS, ENGINE_HEAD, ENGINE_SIZE)
+
+
+def weakest(methods: Iterable[str]) -> str:
+    """Of several together: a sum is as good as the worst of what went into it."""
+    found = set(methods)
+    return next((one for one in _WEAKEST_FIRST if one in found), UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    bytes: int
+    by: str  # how it was come by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeFacts:
+    """A claim and what is behind it, as far as they are there and belong to each other. `engine` is the active one."""
+
+    claim: PersistentVolumeClaim | None = None
+    volume: PersistentVolume | None = None
+    engine: Engine | None = None
+
+
+def belong_together(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """A claim may name any volume. Only one that names it, too, tells anything about it."""
+    ref = volume.spec.claim_ref
+    return ref is not None and ref.names(claim.metadata) and claim.spec.volume_name == volume.metadata.name
+
+
+def new_snapshot(facts: VolumeFacts) -> Estimate:
+    """Of a snapshot that is to be taken."""
+    head = head_size(facts.engine) if facts.engine is not None else None
+    if head is not None:
+        return Estimate(head, ENGINE_HEAD)
+    used = read_used(facts.volume.metadata) if facts.volume is not None else None
+    if used is not None:
+        return Estimate(used.bytes, used.by)
+    capacity = _capacity(facts)
+    return Estimate(0, UNKNOWN) if capacity is None else Estimate(capacity, CAPACITY)
+
+
+def existing_entry(facts: VolumeFacts, name: str) -> Estimate:
+    """Of a snapshot that the engine has already. Before it shows there, it has what was the head."""
+    found = _in_engine(facts.engine, name)
+    return found if found is not None else new_snapshot(facts)
+
+
+def imported(record: Record | None, engine: Engine | None) -> Estimate:
+    """Of a snapshot that exists, and whose record an administrator has made. `engine` is that of its handle, if it has one."""
+    if record is None:
+        return Estimate(0, UNKNOWN)
+    handle = SnapshotHandle.parse(record.handle)
+    found = _in_engine(engine, handle.snapshot) if handle is not None else None
+    if found is not None:
+        return found
+    size = record.state.restore_size
+    return Estimate(0, UNKNOWN) if size is None else Estimate(size, RESTORE_SIZE)
+
+
+def _in_engine(engine: Engine | None, name: str) -> Estimate | None:
+    """With what a purge moves into it. One that is marked as removed takes nothing itself: its heir does."""
+    if engine is None or entry_of(engine, name) is None:
+        return None
+    return Estimate(merges_of(engine.status.snapshots or {}).sizes.get(name, 0), ENGINE_SIZE)
+
+
+def _capacity(facts: VolumeFacts) -> int | None:
+    """What the volume says of itself goes first: nobody but administrators writes there."""
+    if facts.volume is not None and (found := _storage(facts.volume.spec.capacity)) is not None:
+        return found
+    if facts.claim is None:
+        return None
+    found = _storage(facts.claim.status.capacity)
+    return found if found is not None else _storage(facts.claim.spec.resources.requests)
+
+
+def _storage(amounts: Mapping[str, str | int]) -> int | None:
+    given = amounts.get("storage")
+    if given is None:
+        return None
+    try:
+        found = Quantity.parse(str(given)).value()
+    except QuantityError:
+        return None
+    return max(0, found)
