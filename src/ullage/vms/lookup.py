@@ -1,4 +1,4 @@
-"""The caches, read in this slice's terms: which VMs use a claim."""
+"""The caches, read in this slice's terms: which VMs use a claim, and which restores have a target."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.slices import Wiring
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
 from ullage.vms.claims import claims_of
 
 BY_CLAIM: Final = "claim of a VM"
+BY_TARGET: Final = "target of a restore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,16 @@ class MachineLookup:
 def machine_lookup(wiring: Wiring) -> MachineLookup:
     """Through `wiring.shared`: once for each wiring, since indexes have names."""
     lookup = MachineLookup(wiring.cache(MACHINES), wiring.cache(INSTANCES))
-    lookup.machines.index(BY_CLAIM, _claim_keys)
+    lookup.machines.index(BY_CLAIM, claim_keys)
     return lookup
 
 
-def _claim_keys(machine: VirtualMachine) -> tuple[str, ...]:
+def restores_by_target(wiring: Wiring) -> Cache[VirtualMachineRestore]:
+    """Through `wiring.shared`, as above."""
+    restores = wiring.cache(RESTORES)
+    restores.index(BY_TARGET, lambda one: (str(Key(one.metadata.namespace, one.spec.target.name)),))
+    return restores
+
+
+def claim_keys(machine: VirtualMachine) -> tuple[str, ...]:
     return tuple(str(Key(machine.metadata.namespace, claim)) for claim in claims_of(machine))

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
+from ullage.kube.builtin.storage import STORAGE_CLASSES
+from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
-from ullage.kube.slices import Slice
+from ullage.kube.slices import Part, Slice, Wiring, Write
+from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
+from ullage.snapshots.lookup import volume_lookup
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.restores import RESTORES
+from ullage.vms.controllers.backup.take.controller import BackupController
+from ullage.vms.lookup import machine_lookup
 from ullage.vms.roles import aggregated_roles
 from ullage.vms.settings import Settings
+from ullage.vms.webhook import hooks
 
 NAME: Final = "vms"
+_VOLUMES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, SNAPSHOTS, CONTENTS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
+
+BACKUP_WRITES: Final = (
+    Write(BACKUPS, ("patch",), ("", "status")),
+    Write(SNAPSHOTS, ("create", "patch", "delete")),
+)
 
 
 def vms(settings: Settings | None = None) -> Slice:
@@ -24,4 +38,40 @@ def vms(settings: Settings | None = None) -> Slice:
     )
     if not kinds:
         return Slice(name=NAME)
-    return Slice(name=NAME, kinds=kinds, served=(MACHINES, INSTANCES), grants=aggregated_roles(kinds))
+    return Slice(
+        name=NAME,
+        kinds=kinds,
+        served=(MACHINES, INSTANCES),
+        controllers=Part(
+            make=lambda wiring: make_controllers(wiring, chosen),
+            watches=(*_VOLUMES, BACKUPS),
+            writes=BACKUP_WRITES if chosen.backups == "manage" else (),
+            events=True,
+        ),
+        hooks=Part(
+            make=lambda wiring: hooks.make_hooks(wiring, chosen),
+            watches=(RESTORES,) if chosen.restores == "manage" else (),
+            writes=tuple(Write(kind, ("get",)) for kind in (MACHINES, INSTANCES, BACKUPS)),
+        ),
+        grants=aggregated_roles(kinds),
+    )
+
+
+def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
+    made: list[Controller[Any]] = []
+    if settings.backups == "manage":
+        made.append(_backups(wiring).controller(metrics=wiring.metrics))
+    return made
+
+
+def _backups(wiring: Wiring) -> BackupController:
+    return BackupController(
+        wiring.client,
+        wiring.cache(BACKUPS),
+        wiring.shared(machine_lookup),
+        volumes=volume_lookup(wiring),
+        snapshots=wiring.cache(SNAPSHOTS),
+        records=wiring.cache(CONTENTS),
+        recorder=wiring.recorder(NAME),
+        clock=wiring.clock,
+    )

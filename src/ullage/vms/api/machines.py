@@ -216,6 +216,13 @@ class VirtualMachineInstance(Object):
     """How it runs."""
 
 
+class WholeMachine(Object):
+    """A VirtualMachine with all that its spec has: to be kept in a backup, and made again from it."""
+
+    spec: Mapping[str, Any] = {}
+    """Its spec, whatever KubeVirt has in it."""
+
+
 # --- where they live -------------------------------------------------------------------------------------------------
 
 MACHINES: Final = Kind(
@@ -250,3 +257,6 @@ INSTANCES: Final = Kind(
         Column("Ready", ".status.conditions[?(@.type=='Ready')].status", description="Whether it runs."),
     ),
 )
+
+# The same kind as MACHINES, read whole: never watched.
+WHOLE_MACHINES: Final = Kind(GROUP, VERSION, MACHINES.kind, MACHINES.plural, WholeMachine, whole=False)

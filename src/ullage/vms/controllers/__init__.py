@@ -1,0 +1,1 @@
+"""A controller for each kind: `backup/take`, `restore/perform`."""

@@ -1,0 +1,1 @@
+"""VirtualMachineBackups: `take` makes them, and undoes them."""

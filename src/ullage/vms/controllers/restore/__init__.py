@@ -1,0 +1,1 @@
+"""VirtualMachineRestores: `perform` carries them out."""

@@ -1,0 +1,109 @@
+"""The terms that backups, restores and their webhook share: when a VM is stopped or moves, and what is kept of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from ullage.kube.builtin.core import PersistentVolumeClaim
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import is_true
+from ullage.quantity import Quantity, QuantityError
+from ullage.vms.api.backups import BackupStatus
+from ullage.vms.api.common import KeptMeta, KeptObject
+from ullage.vms.api.machines import VirtualMachine, VirtualMachineInstance, WholeMachine
+from ullage.vms.api.restores import RestoreStatus, VirtualMachineRestore
+
+# On a backup until its snapshots are gone and nothing is paid for them; on a restore until it is complete, or undone.
+BACKUP_FINALIZER: Final = "ullage.io/vm-backup"
+RESTORE_FINALIZER: Final = "ullage.io/vm-restore"
+# On a claim and on a VM: the uid of the restore that has made it.
+RESTORED_BY: Final = "ullage.io/restored-by"
+
+READY: Final = "Ready"
+IN_PROGRESS: Final = "InProgress"
+FAILED: Final = "Failed"
+COMPLETE: Final = "Complete"  # the reason of InProgress once it is over, and all is well
+
+HALTED: Final = "Halted"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_STARTED_BY_HAND: Final = frozenset({"Manual", "RerunOnFailure", "Once"})  # of these one that is stopped stays so
+# Of other objects and of the object itself, from before: written anew where the object is.
+_NOT_KEPT: Final = ("kubectl.kubernetes.io/", "ullage.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "cdi.kubevirt.io/")
+_NOT_KEPT_EITHER: Final = ("volume.beta.kubernetes.io/storage-provisioner", "harvesterhci.io/volumeClaimTemplates")
+
+
+def is_migrating(instance: VirtualMachineInstance | None) -> bool:
+    """Whether it is on its way to another node: its volumes have two engines then."""
+    state = instance.status.migration_state if instance is not None else None
+    return state is not None and bool(state.start_timestamp) and not (state.completed or state.failed or state.end_timestamp)
+
+
+def is_stopped(machine: VirtualMachine, instance: VirtualMachineInstance | None) -> bool:
+    """Whether it does not run, and will not unless somebody starts it."""
+    if instance is not None and instance.status.phase not in _ENDED:
+        return False
+    spec = machine.spec
+    if spec.run_strategy in _STARTED_BY_HAND:
+        return machine.status.printable_status == "Stopped"
+    return spec.run_strategy == HALTED or (not spec.run_strategy and spec.running is not True)
+
+
+def is_failed(status: BackupStatus | RestoreStatus) -> bool:
+    return is_true(status.conditions, FAILED)
+
+
+def is_unfinished(restore: VirtualMachineRestore) -> bool:
+    return restore.status.complete is not True and not is_failed(restore.status)
+
+
+def is_usable(status: BackupStatus) -> bool:
+    """Whether a VM can be restored from the backup."""
+    return status.ready_to_use is True and not is_failed(status)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def kept_machine(machine: WholeMachine) -> KeptObject:
+    return KeptObject(metadata=_kept(machine.metadata), spec=machine.spec)
+
+
+def kept_claim(claim: PersistentVolumeClaim) -> KeptObject:
+    spec = msgspec.json.decode(msgspec.json.encode(claim.spec))
+    return KeptObject(metadata=_kept(claim.metadata), spec={**spec, "storageClassName": claim.class_name})
+
+
+def _kept(meta: Meta) -> KeptMeta:
+    return KeptMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        labels=_own(meta.labels),
+        annotations=_own(meta.annotations),
+    )
+
+
+def _own(marks: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in marks.items() if not key.startswith(_NOT_KEPT) and key not in _NOT_KEPT_EITHER}
+
+
+def size_of(claim: PersistentVolumeClaim) -> int:
+    """The bytes that a claim has room for: what it got, or what it asks for."""
+    amount = claim.status.capacity.get("storage") or claim.spec.resources.requests.get("storage") or 0
+    try:
+        return max(0, Quantity.parse(str(amount)).value())
+    except QuantityError:
+        return 0
+
+
+def percent(parts: Mapping[str, tuple[int, int]]) -> int:
+    """How far a whole is, from the size and the percentage of each part; parts without a size weigh alike."""
+    if not parts:
+        return 100
+    weights = {name: size for name, (size, _) in parts.items()}
+    if not any(weights.values()):
+        weights = dict.fromkeys(parts, 1)
+    return sum(weights[name] * done for name, (_, done) in parts.items()) // sum(weights.values())
