@@ -28,9 +28,11 @@ ManageRestores = Annotated[
 
 def settings_of(what: Chosen) -> Settings:
     """For the slice of VMs. Where Harvester runs both kinds are its own."""
+    from ullage.engines.handles import DRIVER
     from ullage.vms.settings import Settings
 
     return Settings(
         backups="manage" if what.manage_vm_backups else "observe",
         restores="manage" if what.manage_vm_restores else "observe",
+        within=frozenset() if what.manage_engines else frozenset({DRIVER}),  # where Longhorn runs nothing holds its volumes
     )

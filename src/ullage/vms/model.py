@@ -15,6 +15,7 @@ from ullage.vms.api.backups import BackupStatus
 from ullage.vms.api.common import KeptMeta, KeptObject
 from ullage.vms.api.machines import VirtualMachine, VirtualMachineInstance, WholeMachine
 from ullage.vms.api.restores import RestoreStatus, VirtualMachineRestore
+from ullage.vms.lifecycle import HALTED, MANUAL, ONCE, RERUN_ON_FAILURE, START, is_over, run_strategy
 
 # On a backup until its snapshots are gone and nothing is paid for them; on a restore until it is complete, or undone.
 BACKUP_FINALIZER: Final = "ullage.io/vm-backup"
@@ -27,9 +28,7 @@ IN_PROGRESS: Final = "InProgress"
 FAILED: Final = "Failed"
 COMPLETE: Final = "Complete"  # the reason of InProgress once it is over, and all is well
 
-HALTED: Final = "Halted"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
-_STARTED_BY_HAND: Final = frozenset({"Manual", "RerunOnFailure", "Once"})  # of these one that is stopped stays so
+_STARTED_BY_HAND: Final = frozenset({MANUAL, RERUN_ON_FAILURE, ONCE})  # of these one that is stopped stays so
 # Of other objects and of the object itself, from before: written anew where the object is.
 _NOT_KEPT: Final = ("kubectl.kubernetes.io/", "ullage.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "cdi.kubevirt.io/")
 _NOT_KEPT_EITHER: Final = ("volume.beta.kubernetes.io/storage-provisioner", "harvesterhci.io/volumeClaimTemplates")
@@ -43,12 +42,12 @@ def is_migrating(instance: VirtualMachineInstance | None) -> bool:
 
 def is_stopped(machine: VirtualMachine, instance: VirtualMachineInstance | None) -> bool:
     """Whether it does not run, and will not unless somebody starts it."""
-    if instance is not None and instance.status.phase not in _ENDED:
+    if instance is not None and not is_over(instance):
         return False
-    spec = machine.spec
-    if spec.run_strategy in _STARTED_BY_HAND:
-        return machine.status.printable_status == "Stopped"
-    return spec.run_strategy == HALTED or (not spec.run_strategy and spec.running is not True)
+    if any(one.action == START for one in machine.status.state_change_requests):
+        return False
+    strategy = run_strategy(machine)
+    return strategy == HALTED or (strategy in _STARTED_BY_HAND and machine.status.printable_status == "Stopped")
 
 
 def is_failed(status: BackupStatus | RestoreStatus) -> bool:

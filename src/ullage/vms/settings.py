@@ -14,3 +14,5 @@ class Settings:
 
     backups: Mode = "observe"
     restores: Mode = "observe"
+    # Drivers whose snapshots are inside their volumes, and go with them: a claim that has some is never deleted.
+    within: frozenset[str] = frozenset()

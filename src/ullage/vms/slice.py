@@ -15,7 +15,8 @@ from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.restores import RESTORES
 from ullage.vms.controllers.backup.take.controller import BackupController
-from ullage.vms.lookup import machine_lookup
+from ullage.vms.controllers.restore.perform.controller import RestoreController
+from ullage.vms.lookup import machine_lookup, restores_by_target
 from ullage.vms.roles import aggregated_roles
 from ullage.vms.settings import Settings
 from ullage.vms.webhook import hooks
@@ -26,6 +27,14 @@ _VOLUMES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, SNAPSHOTS, CONTEN
 BACKUP_WRITES: Final = (
     Write(BACKUPS, ("patch",), ("", "status")),
     Write(SNAPSHOTS, ("create", "patch", "delete")),
+)
+
+
+RESTORE_WRITES: Final = (
+    Write(RESTORES, ("patch",), ("", "status")),
+    Write(BACKUPS, ("get",)),
+    Write(CLAIMS, ("create", "patch", "delete")),
+    Write(MACHINES, ("create", "patch")),
 )
 
 
@@ -44,8 +53,11 @@ def vms(settings: Settings | None = None) -> Slice:
         served=(MACHINES, INSTANCES),
         controllers=Part(
             make=lambda wiring: make_controllers(wiring, chosen),
-            watches=(*_VOLUMES, BACKUPS),
-            writes=BACKUP_WRITES if chosen.backups == "manage" else (),
+            watches=(*_VOLUMES, *kinds),
+            writes=(
+                *(BACKUP_WRITES if chosen.backups == "manage" else ()),
+                *(RESTORE_WRITES if chosen.restores == "manage" else ()),
+            ),
             events=True,
         ),
         hooks=Part(
@@ -61,6 +73,8 @@ def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]
     made: list[Controller[Any]] = []
     if settings.backups == "manage":
         made.append(_backups(wiring).controller(metrics=wiring.metrics))
+    if settings.restores == "manage":
+        made.append(_restores(wiring, settings).controller(metrics=wiring.metrics))
     return made
 
 
@@ -72,6 +86,18 @@ def _backups(wiring: Wiring) -> BackupController:
         volumes=volume_lookup(wiring),
         snapshots=wiring.cache(SNAPSHOTS),
         records=wiring.cache(CONTENTS),
+        recorder=wiring.recorder(NAME),
+        clock=wiring.clock,
+    )
+
+
+def _restores(wiring: Wiring, settings: Settings) -> RestoreController:
+    return RestoreController(
+        wiring.client,
+        wiring.shared(restores_by_target),
+        wiring.shared(machine_lookup),
+        volumes=volume_lookup(wiring),
+        within=settings.within,
         recorder=wiring.recorder(NAME),
         clock=wiring.clock,
     )

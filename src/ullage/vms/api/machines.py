@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from ullage.kube.kinds import AGE, Column, Kind, Object, Value
 from ullage.kube.objects import Conditions
 
@@ -221,6 +223,13 @@ class WholeMachine(Object):
 
     spec: Mapping[str, Any] = {}
     """Its spec, whatever KubeVirt has in it."""
+    status: MachineStatus = MachineStatus()
+    """What is known of it."""
+
+    @property
+    def partly(self) -> VirtualMachine:
+        """The same, as decisions read it."""
+        return VirtualMachine(metadata=self.metadata, spec=msgspec.convert(self.spec, MachineSpec), status=self.status)
 
 
 # --- where they live -------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""What is refused when it is created: `rules` say why not, `hooks` ask the API what they need."""
+"""What is refused when it is created: `hooks` ask the API what they need; why not is in `eligibility`."""

@@ -17,9 +17,9 @@ from ullage.kube.slices import Wiring
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.eligibility import BackupFacts, Refusal, RestoreFacts, review_backup, review_restore
 from ullage.vms.lookup import BY_TARGET, restores_by_target
 from ullage.vms.settings import Settings
-from ullage.vms.webhook.rules import BackupFacts, Refusal, RestoreFacts, review_backup, review_restore
 
 TIMEOUT: Final = 10
 

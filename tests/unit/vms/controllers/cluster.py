@@ -19,6 +19,7 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
+from ullage.kube.kinds import Kind
 from ullage.ledger.charging.stamps import PLAN, STAMP
 from ullage.ledger.refusals import NO_FIT
 from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
@@ -27,8 +28,10 @@ from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import CUT, ESTIMATE, GO
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.restores import RESTORES
 from ullage.vms.controllers.backup.take.controller import BackupController
-from ullage.vms.lookup import BY_CLAIM, MachineLookup, claim_keys
+from ullage.vms.controllers.restore.perform.controller import RestoreController
+from ullage.vms.lookup import BY_CLAIM, BY_TARGET, MachineLookup, claim_keys
 
 DRIVER = "csi.example.com"
 GIB = 1 << 30
@@ -48,6 +51,8 @@ class Cluster:
     sizes: dict[str, int] = field(default_factory=dict)  # what a snapshot of a claim takes now
     broken: dict[str, str] = field(default_factory=dict)  # by claim: what the driver says
     limit: int | None = None
+    hold_claims: bool = False  # nobody fills claims
+    within: frozenset[str] = frozenset()
     cuts: list[str] = field(default_factory=list)  # the claims, as they were cut
 
     def claim(self, name: str, *, bound: bool = True, size: str = "1Gi") -> None:
@@ -79,15 +84,20 @@ class Cluster:
         metadata = {"annotations": annotations, "generation": 1}
         self.api.put(BACKUPS, body(BACKUPS, name, metadata=metadata, spec={"source": source, **content}))
 
+    def restore(self, name: str = "back", *, target: str = "copy", new: bool = True, **spec: Any) -> None:
+        given = {"target": {"name": target}, "virtualMachineBackupName": "one", "newVM": new, **spec}
+        metadata = {"generation": 1, "uid": f"{name}-uid", "creationTimestamp": "2026-01-01T00:01:00Z"}
+        self.api.put(RESTORES, body(RESTORES, name, metadata=metadata, spec=given))
+
     # --- what is seen ---
 
-    def status(self, name: str = "one") -> Json:
-        found = self.api.body(BACKUPS, name, NAMESPACE)
+    def status(self, name: str = "one", kind: Kind[Any] = BACKUPS) -> Json:
+        found = self.api.body(kind, name, NAMESPACE)
         assert found is not None
         return dict(found.get("status", {}))
 
-    def condition(self, type: str, name: str = "one") -> tuple[str, str, str]:
-        (found,) = [one for one in self.status(name)["conditions"] if one["type"] == type]
+    def condition(self, type: str, name: str = "one", kind: Kind[Any] = BACKUPS) -> tuple[str, str, str]:
+        (found,) = [one for one in self.status(name, kind)["conditions"] if one["type"] == type]
         return found["status"], found["reason"], found["message"]
 
     def snapshots(self) -> dict[str, Json]:
@@ -100,6 +110,10 @@ class Cluster:
 
     def play(self) -> None:
         """One round of the snapshotter: it makes records and measures, and cuts those that were told to be."""
+        for claim in self.api.bodies(CLAIMS):
+            if claim["spec"].get("dataSource") and claim.get("status", {}).get("phase") != "Bound" and not self.hold_claims:
+                status = {"phase": "Bound", "capacity": claim["spec"]["resources"]["requests"]}
+                self.api.edit(CLAIMS, claim["metadata"]["name"], NAMESPACE, merge={"status": status})
         for snapshot in list(self.snapshots().values()):
             meta, claim = snapshot["metadata"], snapshot["spec"]["source"]["persistentVolumeClaimName"]
             if meta.get("deletionTimestamp"):
@@ -121,7 +135,7 @@ class Cluster:
             self._edit(meta, {"status": {"readyToUse": True, "creationTime": CUT_TIME}})
             return
         self.clock.advance(1)
-        note = {ESTIMATE: written(size, self.clock.now(), group=True)}
+        note = {ESTIMATE: written(size, self.clock.now(), group=True, by="measured")}
         if found is None:
             ref = {"namespace": NAMESPACE, "name": meta["name"], "uid": meta["uid"]}
             spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Delete", "driver": DRIVER, "source": {"volumeHandle": claim}}
@@ -150,10 +164,21 @@ class Cluster:
     async def process(self) -> AsyncIterator[Process]:
         caches: dict[Any, Cache[Any]] = {
             kind: Cache(self.api, kind)
-            for kind in (BACKUPS, MACHINES, INSTANCES, SNAPSHOTS, CONTENTS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
+            for kind in (
+                BACKUPS,
+                RESTORES,
+                MACHINES,
+                INSTANCES,
+                SNAPSHOTS,
+                CONTENTS,
+                CLAIMS,
+                PERSISTENT_VOLUMES,
+                STORAGE_CLASSES,
+            )
         }
         running = [asyncio.create_task(cache.run()) for cache in caches.values()]
         caches[MACHINES].index(BY_CLAIM, claim_keys)
+        caches[RESTORES].index(BY_TARGET, lambda one: (str(Key(one.metadata.namespace, one.spec.target.name)),))
         try:
             yield Process(self, caches)
         finally:
@@ -203,15 +228,26 @@ class Process:
             clock=cluster.clock,
         )
 
+        self.restores = RestoreController(
+            client,
+            caches[RESTORES],
+            machines,
+            volumes=volumes,
+            within=cluster.within,
+            recorder=cluster.told,
+            clock=cluster.clock,
+        )
+
     async def current(self) -> None:
         await asyncio.gather(*(cache.reached(self.cluster.api.version) for cache in self.caches.values()))
 
     async def look(self) -> None:
-        """Every backup, once, from caches that are up to date."""
-        for one in self.cluster.api.bodies(BACKUPS):
-            await self.current()
-            with contextlib.suppress(UllageError):
-                await self.backups.reconcile(Key(NAMESPACE, one["metadata"]["name"]))
+        """Every backup and every restore, once, from caches that are up to date."""
+        for kind, reconcile in ((BACKUPS, self.backups.reconcile), (RESTORES, self.restores.reconcile)):
+            for one in self.cluster.api.bodies(kind):
+                await self.current()
+                with contextlib.suppress(UllageError):
+                    await reconcile(Key(NAMESPACE, one["metadata"]["name"]))
         await self.current()
 
 

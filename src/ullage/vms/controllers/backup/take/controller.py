@@ -138,7 +138,7 @@ class BackupController:
         """The backup with its plan, or failed; None: not yet."""
         namespace, name = backup.metadata.namespace, backup.spec.source.name
         machine = await self._client.find(WHOLE_MACHINES, name, namespace)
-        names = claims_of(planning.typed(machine)) if machine is not None else ()
+        names = claims_of(machine.partly) if machine is not None else ()
         contexts = {claim: await self._context(namespace, claim) for claim in names}
         plan = planning.plan_of(backup, machine, self._machines.instance(namespace, name), contexts)
         if isinstance(plan, Problem):

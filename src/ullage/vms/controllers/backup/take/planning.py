@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from ullage.kube.kinds import Meta
@@ -16,7 +15,7 @@ from ullage.kube.objects import is_deleting
 from ullage.snapshots.model import Problem, Snapshot
 from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_source_volume
 from ullage.vms.api.backups import BackupStatus, VirtualMachineBackup, VolumeBackup
-from ullage.vms.api.machines import VirtualMachine, VirtualMachineInstance, WholeMachine
+from ullage.vms.api.machines import VirtualMachineInstance, WholeMachine
 from ullage.vms.claims import volumes_of
 from ullage.vms.controllers.backup.take.members import member_name
 from ullage.vms.model import is_migrating, kept_claim, kept_machine, size_of
@@ -25,10 +24,6 @@ NOT_FOUND: Final = "MachineNotFound"
 MIGRATING: Final = "MachineMigrating"
 # What may be otherwise in a moment: nothing is begun until then. Any other problem is final.
 AWAITED: Final = frozenset({MIGRATING, "ClaimNotBound", "VolumeNotFound"})
-
-
-def typed(machine: WholeMachine) -> VirtualMachine:
-    return msgspec.convert({"metadata": {}, "spec": machine.spec}, VirtualMachine)
 
 
 def plan_of(
@@ -46,7 +41,7 @@ def plan_of(
     if is_migrating(instance):
         return Problem(MIGRATING, f"VM {where} is in migration; its backup begins when it has arrived")
     volumes = []
-    for volume in volumes_of(typed(machine)):
+    for volume in volumes_of(machine.partly):
         found = _volume(backup.metadata, volume.name, volume.claim, contexts.get(volume.claim, ClaimContext()))
         if isinstance(found, Problem):
             return found

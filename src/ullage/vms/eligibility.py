@@ -1,4 +1,7 @@
-"""Why a backup or a restore cannot be: one reason, with the field that it is about. Pure."""
+"""Why a backup or a restore cannot be: one reason, with the field that it is about. Pure.
+
+The webhook asks when one is created, and the controller of restores before it begins: things may have changed in between.
+"""
 
 from __future__ import annotations
 
