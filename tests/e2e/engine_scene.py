@@ -12,6 +12,7 @@ from ullage.app import compose
 from ullage.app.drivers import ONE_MACHINE
 from ullage.app.installer.installer import Installer
 from ullage.app.installer.manifests import manifests
+from ullage.app.up.components import VMS
 from ullage.engines.chain import Entry
 from ullage.engines.client.connection import HostConnection, address_of
 from ullage.engines.client.host import HostClient
@@ -50,8 +51,8 @@ class EngineScene:
         own = ["--engines", str(self.socket)]
         commands = {
             "engine": ["engine", "--volumes", str(self.data), "--socket", str(self.socket)],
-            "webhook": [*self.base.webhook(), "--manage-engines"],
-            "controller": [*self.base.controller(), *self.controller_options()],
+            "webhook": [*self.base.webhook(), "--manage-engines", *VMS],
+            "controller": [*self.base.controller(), *self.controller_options(), *VMS],
             "world": [*self.base.world(), *own],
         }
         return commands[name]
