@@ -92,7 +92,7 @@ fmt: install-dev ## format the code, and mend what the linter can mend
 	@$(BIN)/ruff format .
 
 # Programs that write committed files. Each is a module that `python -m` runs.
-GENERATORS := tools.proto
+GENERATORS := tools.proto tools.deploy
 
 .PHONY: generate
 generate: install-dev

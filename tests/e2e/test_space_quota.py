@@ -3,13 +3,20 @@ it, what its status says, and who may write it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ullage.app.installer.installer import Installer
+from ullage.app.installer.manifests import ROLE_TEMPLATES, user_roles
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of
 from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS
+from ullage.space.roles import ADMIN, VIEWER
+from ullage.space.slice import space
 from ullage.vms.api.machines import MACHINES
 
 from .apart import IS_BORROWED
@@ -204,3 +211,85 @@ def test_a_ledger_goes_with_its_namespace(stage: Scene) -> None:
     eventually("there is a ledger", lambda: limits(stage.api, namespace))
     stage.api.delete(f"/api/v1/namespaces/{namespace}")
     eventually("the ledger is gone", lambda: limits(stage.api, namespace) is None)
+
+
+# --- who may -----------------------------------------------------------------------------------------------------------
+
+RBAC = "rbac.authorization.k8s.io"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def user(stage: Scene, namespace: str, *roles: str) -> Api:
+    """Somebody with these cluster roles in a namespace; done when the authorizer knows of all of them."""
+    api, name = stage.api, "-".join(roles)
+    api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+    for role in roles:
+        binding = {
+            "metadata": {"name": f"{name}-{role}"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        }
+        api.create(f"/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings", binding)
+    verb = "create" if ADMIN in roles else "list"
+    asked = {"namespace": namespace, "verb": verb, "group": KIND.group, "resource": KIND.plural}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:{name}", "resourceAttributes": asked}}
+    eventually(f"{name} may {verb} quotas", lambda: api.create(REVIEWS, review)["status"]["allowed"])
+    token = api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", {})["status"]["token"]
+    return Api(api.plane, token=token)
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        pytest.param(("view",), id="whoever views a namespace"),
+        pytest.param(("edit",), id="whoever edits it"),
+        pytest.param(("admin",), id="whoever has every right in it"),
+        pytest.param(("edit", VIEWER), id="whoever edits it, and has the role to view quotas"),
+    ],
+)
+def test_tenants_read_the_quota_and_cannot_write_it(stage: Scene, namespace: str, roles: tuple[str, ...]) -> None:
+    tenant, path = user(stage, namespace, *roles), KIND.path(namespace)
+    stage.api.create(path, quota({"namespaceTotalSnapshotSizeQuota": 5}))
+    assert tenant.get(f"{path}/{NAME}").obj["spec"]["snapshotLimit"] == {"namespaceTotalSnapshotSizeQuota": 5}
+    assert [one["metadata"]["name"] for one in tenant.get(path).obj["items"]] == [NAME]
+    change = {"spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 500}}}
+    answers = [
+        tenant.call("POST", path, quota({}, name="second")),
+        tenant.call("PATCH", f"{path}/{NAME}", change, headers=MERGE),
+        tenant.call("PATCH", f"{path}/{NAME}/status", {"status": {"leftOut": 1}}, headers=MERGE),
+        tenant.call("PUT", f"{path}/{NAME}", {**tenant.get(f"{path}/{NAME}").obj, **change}),
+        tenant.call("DELETE", f"{path}/{NAME}"),
+        tenant.call("DELETE", path),
+        tenant.call("DELETE", f"{LEDGERS}/ns-{namespace}"),
+    ]
+    assert [answer.code for answer in answers] == [403] * 7
+    assert stage.api.get(f"{path}/{NAME}").obj["spec"]["snapshotLimit"] == {"namespaceTotalSnapshotSizeQuota": 5}
+
+
+def test_whoever_views_a_namespace_and_administers_quotas_writes_them(stage: Scene, namespace: str) -> None:
+    operator, path = user(stage, namespace, "view", ADMIN), KIND.path(namespace)
+    operator.create(path, quota({"namespaceTotalSnapshotSizeQuota": 5}))
+    operator.merge(f"{path}/{NAME}", {"spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 6}}})
+    refused = operator.call("PATCH", f"{path}/{NAME}/status", {"status": {"leftOut": 1}}, headers=MERGE)
+    assert refused.code == 403, "what is used is not his to say"
+    operator.delete(f"{path}/{NAME}")
+
+
+def test_role_templates_are_made_where_rancher_is(stage: Scene) -> None:
+    wanted = user_roles((space(),))
+
+    async def install() -> dict[str, str]:
+        async with Client(Config.load(stage.plane.kubeconfig, environ={})) as client:
+            outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
+            return {outcome.name: outcome.verb for outcome in outcomes if outcome.what == "roletemplate"}
+
+    without = asyncio.run(install())
+    assert without == {"harvester-resourcequotas-admin": "absent", "harvester-resourcequotas-read-only": "absent"}
+    definition = crd_of(ROLE_TEMPLATES)
+    stage.api.create(DEFINITIONS, definition)
+    wait_served(stage.api, ROLE_TEMPLATES.path())
+    assert set(asyncio.run(install()).values()) == {"created"}
+    assert set(asyncio.run(install()).values()) == {"unchanged"}
+    found = stage.api.get(ROLE_TEMPLATES.path("", "harvester-resourcequotas-admin")).obj
+    assert (found["context"], found["rules"][0]["verbs"]) == ("cluster", ["*"])
+    stage.api.delete(f"{DEFINITIONS}/{ROLE_TEMPLATES.name}")

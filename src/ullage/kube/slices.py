@@ -184,6 +184,26 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RancherTemplate:
+    """A user role once more, as Rancher gives roles out: a RoleTemplate. Made only where that kind is."""
+
+    name: str
+    title: str
+    description: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRole:
+    """What nobody gets with a namespace: a cluster role that administrators bind to whom they choose."""
+
+    name: str  # in full
+    kinds: tuple[Kind[Any], ...]  # the objects themselves, never their subresources
+    verbs: tuple[str, ...]
+    template: RancherTemplate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """`kinds` are brought along: their definitions are made where they are missing. `foreign` kinds belong to other products:
     on a cluster they are only ever looked at, and on one machine we play their part. `served` are theirs too, and are taken as
@@ -200,4 +220,5 @@ class Slice:
     shared: Part[Any] | None = None  # what both stand on: made in either process, of all slices before the rest of any
     sidecar: Part[Controller[Any]] | None = None  # run in other people's pods, under their identities
     grants: tuple[Grant, ...] = ()
+    user_roles: tuple[UserRole, ...] = ()
     policies: tuple[Policy, ...] = ()  # what the API server itself holds others to

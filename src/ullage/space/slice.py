@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.review import Hook
-from ullage.kube.slices import Grant, Part, Slice, Wiring
+from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.space.api import QUOTAS
@@ -18,6 +18,7 @@ from ullage.space.controllers.quota.status import controller as status
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.lookup import WATCHES
 from ullage.space.metrics import QuotaMetrics
+from ullage.space.roles import GRANTS, USER_ROLES
 from ullage.space.routes import ROUTES
 from ullage.space.webhook import quotas as quota_webhook
 from ullage.space.webhook.hooks import make_hooks as charging_hooks
@@ -59,10 +60,6 @@ def estimate_counts(wiring: Wiring) -> EstimateCounts:
     return EstimateCounts()
 
 
-# Whoever sees a namespace sees its quota. Nobody gets to write it with his namespace.
-GRANTS: Final = (Grant(name="quota-view", roles=("view",), kinds=(QUOTAS,), verbs=("get", "list", "watch")),)
-
-
 def space(settings: Settings | None = None) -> Slice:
     """`settings` say whether the backups of virtual machines are ours. Harvester's own definition of the quota will do where it
     is there: `served`."""
@@ -81,4 +78,5 @@ def space(settings: Settings | None = None) -> Slice:
         hooks=Part(make=partial(make_hooks, backups=backups), watches=(*WATCHES, *quota_webhook.WATCHES)),
         routes=ROUTES,
         grants=GRANTS,
+        user_roles=USER_ROLES,
     )

@@ -60,7 +60,7 @@ def install(
     manage_vm_restores: vm_options.ManageRestores = False,
 ) -> None:
     from ullage.app.installer.installer import Installer
-    from ullage.app.installer.manifests import manifests
+    from ullage.app.installer.manifests import ROLE_TEMPLATES, manifests
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
@@ -74,7 +74,9 @@ def install(
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")
-        print(to_yaml(*(manifest.body for manifest in wanted if manifest.brought)), end="")
+        # Which cluster it is for nobody knows: most have no Rancher, and `kubectl apply` would stop there.
+        shown = (manifest.body for manifest in wanted if manifest.brought and manifest.kind is not ROLE_TEMPLATES)
+        print(to_yaml(*shown), end="")
         if not all_secrets:
             print("ullage: note: rights on Secrets follow from a cluster's classes; they are not in this", file=sys.stderr)
         return

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ullage.app.installer.compatibility import lacking
-from ullage.app.installer.manifests import DIGEST, Manifest
+from ullage.app.installer.manifests import DIGEST, ROLE_TEMPLATES, Manifest
 from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.clock import Clock, SystemClock
 from ullage.errors import Terminal
@@ -36,6 +36,7 @@ _OF_THE_SERVER: Final = ("resourceVersion", "managedFields", "generation", "uid"
 
 
 _OPTIONAL: Final[Mapping[Kind[Any], str]] = {  # kinds that a cluster may lack, and what that means
+    ROLE_TEMPLATES: "this cluster has no Rancher, which would give them out",
     PRIORITY_LEVELS: "this cluster does not order requests by priority",
     FLOW_SCHEMAS: "this cluster does not order requests by priority",
     POLICIES: "this cluster has no such policies (Kubernetes 1.30 and newer do): who edits an object is not checked",

@@ -20,15 +20,18 @@ from ullage.kube.builtin.core import NAMESPACES, SERVICE_ACCOUNTS
 from ullage.kube.builtin.flowcontrol import FLOW_SCHEMAS, PRIORITY_LEVELS
 from ullage.kube.builtin.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
-from ullage.kube.kinds import Kind
+from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import Json
-from ullage.kube.slices import Slice
+from ullage.kube.slices import Slice, UserRole
 
 NAMESPACE: Final = identities.NAMESPACE
 SIDECAR: Final = "ullage:csi-sidecar"
 SECRETS_ROLE: Final = "ullage:secrets"
 DIGEST: Final = "ullage.io/applied"
 LABELS: Final[Mapping[str, str]] = {MANAGED_BY: OURS}
+ROLE_TEMPLATES: Final[Kind[Object]] = Kind(
+    "management.cattle.io", "v3", "RoleTemplate", "roletemplates", Object, namespaced=False, whole=False, status=False
+)
 PRECEDENCE: Final = 700  # before everything of tenants (kube-system's accounts stand at 900), after nodes and leader election
 
 
@@ -65,6 +68,7 @@ def manifests(
         *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
         *_roles(slices, world, all_secrets=all_secrets),
         *_grants(slices),
+        *user_roles(slices),
         *_sidecars(slices, all_secrets=all_secrets),
         *_priority(),
     ]
@@ -152,6 +156,36 @@ def _grants(slices: Sequence[Slice]) -> list[Manifest]:
         for one in slices
         for grant in one.grants
     ]
+
+
+def user_roles(slices: Sequence[Slice]) -> list[Manifest]:
+    """For administrators to bind; and the same for Rancher, where that is."""
+    return [
+        manifest
+        for one in slices
+        for role in one.user_roles
+        for manifest in (
+            _manifest(CLUSTER_ROLES, role.name, rules=[rule.as_json() for rule in granted(role)]),
+            *_template(role),
+        )
+    ]
+
+
+def _template(role: UserRole) -> list[Manifest]:
+    """In a Rancher's own words; `context` says where it is given out, on a cluster as a whole."""
+    found = role.template
+    if found is None:
+        return []
+    rest: dict[str, Any] = {
+        "builtin": False,
+        "external": False,
+        "hidden": False,
+        "context": "cluster",
+        "displayName": found.title,
+        "description": found.description,
+        "rules": [rule.as_json() for rule in granted(role, found.verbs)],
+    }
+    return [_manifest(ROLE_TEMPLATES, found.name, **rest)]
 
 
 def _sidecars(slices: Sequence[Slice], *, all_secrets: bool) -> list[Manifest]:

@@ -14,7 +14,7 @@ from ullage.kube import identities
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
-from ullage.kube.slices import Grant, Part, Slice
+from ullage.kube.slices import Grant, Part, Slice, UserRole
 
 CONTROLLER: Final = identities.CONTROLLER
 WEBHOOK: Final = identities.WEBHOOK
@@ -68,12 +68,12 @@ def roles(slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: b
     return found
 
 
-def granted(grant: Grant) -> list[Rule]:
-    """The rules of a role that nobody is bound to: the cluster's own roles gather it."""
+def granted(grant: Grant | UserRole, verbs: tuple[str, ...] = ()) -> list[Rule]:
+    """The rules of a role that nobody is bound to: the cluster's own roles gather it, or administrators bind it."""
     resources: dict[str, tuple[str, ...]] = {}
     for kind in grant.kinds:
         resources[kind.group] = (*resources.get(kind.group, ()), kind.plural)
-    return [Rule(group, named, grant.verbs) for group, named in resources.items()]
+    return [Rule(group, named, verbs or grant.verbs) for group, named in resources.items()]
 
 
 def _leading() -> Role:

@@ -44,6 +44,7 @@ SHOWN: Final = 10  # objects that keep us waiting, by name
 HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, POLICY_BINDINGS, POLICIES)
 _LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = ((core.SECRETS, CERTIFICATE), (core.CONFIG_MAPS, CONDITION))
 _IDENTITIES: Final = (
+    ours.ROLE_TEMPLATES,
     rbac.CLUSTER_ROLE_BINDINGS,
     rbac.ROLE_BINDINGS,
     rbac.CLUSTER_ROLES,

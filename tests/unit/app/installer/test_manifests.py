@@ -15,7 +15,7 @@ from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.crds.definitions import crd_of, is_ours
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.policies import Demand, Policy
-from ullage.kube.slices import Part, Slice, Write
+from ullage.kube.slices import Part, Slice, UserRole, Write
 
 Json = dict[str, Any]
 PODS = Kind("", "v1", "Pod", "pods", Object, whole=False)
@@ -254,3 +254,12 @@ def test_a_status_that_cannot_be_written_is_a_fault() -> None:
     without = crd_of(BARRELS)
     del without["spec"]["versions"][0]["subresources"]
     assert lacking(without, crd_of(BARRELS)) == ["v1 has no status subresource"]
+
+
+def test_a_role_for_administrators_to_bind_is_bound_to_nobody_and_gathered_by_none() -> None:
+    role = UserRole(name="ullage-barrels-admin", kinds=(BARRELS,), verbs=("get", "update"))
+    found = [one for one in manifests((Slice(name="barrels", user_roles=(role,)),)) if "ullage-barrels-admin" in str(one.body)]
+    assert [(one.kind.kind, one.body["metadata"]["labels"]) for one in found] == [
+        ("ClusterRole", {"app.kubernetes.io/managed-by": "ullage"})
+    ]
+    assert found[0].body["rules"] == [{"apiGroups": [BARRELS.group], "resources": [BARRELS.plural], "verbs": ["get", "update"]}]

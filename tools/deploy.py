@@ -1,0 +1,36 @@
+"""Writes `deploy/`: manifests that administrators may want to apply, or to read, by themselves. All of them are among what
+`ullage install` applies, and `ullage install -o yaml` prints the rest.
+
+`make verify` runs this.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ullage.app.installer.manifests import ROLE_TEMPLATES, user_roles
+from ullage.kube.crds.definitions import to_yaml
+from ullage.space.slice import space
+
+FOLDER = Path(__file__).parent.parent / "deploy"
+
+
+def files() -> dict[str, str]:
+    """What is in the folder, by name."""
+    made = user_roles((space(),))
+    return {
+        "quota-roles.yaml": to_yaml(*(one.body for one in made if one.kind is not ROLE_TEMPLATES)),
+        "rancher-role-templates.yaml": to_yaml(*(one.body for one in made if one.kind is ROLE_TEMPLATES)),
+    }
+
+
+def main() -> int:
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in files().items():
+        (FOLDER / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
