@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ullage.engines.chain import HEAD
 from ullage.engines.client.engine import RunningEngines
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.handles import NAMESPACE
 from ullage.engines.lookup import lookup_of
-from ullage.engines.merging import merges_of
-from ullage.engines.model import info_of, instance_address
+from ullage.engines.model import instance_address, next_size
 from ullage.kube.cache.indexer import Key
 from ullage.kube.slices import Wiring
 
@@ -29,5 +27,4 @@ def running_engines(wiring: Wiring) -> EngineClients:
 async def ask_head_size(engines: EngineClients, volume: str) -> int:
     """The bytes that the next snapshot of a volume would take, as `model.head_size` has it, but as its engine says right now.
     NotNow, with the reason DETACHED: no engine serves it."""
-    entries = await engines.of(volume).list()
-    return merges_of({name: info_of(one) for name, one in entries.items()}).sizes[HEAD]
+    return next_size(await engines.of(volume).list())

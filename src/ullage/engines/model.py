@@ -37,6 +37,7 @@ from ullage.kube.objects import (
     with_finalizer,
 )
 
+ENGINE_HEAD: Final = "engine-head"  # how an amount was come by: the engine of the volume said what its head has
 FAILED: Final = "Failed"
 LOGICALLY_REMOVED: Final = "LogicallyRemoved"
 
@@ -97,6 +98,11 @@ def head_size(engine: Engine) -> int | None:
     if head is None or not (head.size.isascii() and head.size.isdigit()):
         return None
     return merges_of(engine.status.snapshots or {}).sizes[HEAD]
+
+
+def next_size(entries: Mapping[str, Entry]) -> int:
+    """The same of an engine that was asked right now."""
+    return merges_of({name: info_of(one) for name, one in entries.items()}).sizes[HEAD]
 
 
 def active_engine(engines: Iterable[Engine]) -> Engine | None:

@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Json, name_for
+from ullage.ledger.charging import booking
 from ullage.names import LABEL_LIMIT
 from ullage.snapshots.backends.base import Parameters
 
@@ -75,7 +76,7 @@ class Problem:
 # Why a snapshot is not there yet, where the storage system tells how far it is.
 COPYING: Final = "Copying"
 # Why it is not taken: it would take more than its namespace, or its virtual machine, may have.
-NO_ROOM: Final = "SnapshotSpaceExceeded"
+NO_ROOM: Final = booking.NO_ROOM
 # Reasons on records: the driver said that nothing can be done; it may be able to later; it could not even be asked.
 DRIVER_ERROR: Final = "DriverError"
 DRIVER_RETRYING: Final = "DriverRetrying"

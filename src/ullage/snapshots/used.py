@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from ullage.engines import model
 from ullage.engines.handles import DRIVER
 from ullage.kube.kinds import Meta
 from ullage.times import read_time, timestamp
@@ -19,7 +20,7 @@ from ullage.times import read_time, timestamp
 USED: Final = "ullage.io/used"
 
 # How an amount was come by.
-ENGINE_HEAD: Final = "engine-head"  # the engine of the volume said what its head has
+ENGINE_HEAD: Final = model.ENGINE_HEAD  # the engine of the volume said what its head has
 MEASURED: Final = "measured"  # the files of the volume were looked at
 ALLOCATED_BLOCKS: Final = "allocated-blocks"  # a CSI driver told which blocks of a snapshot have data
 CAPACITY: Final = "capacity"  # nobody tells: no more than the whole volume

@@ -8,67 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.snapshots.memory_api import Json, MemoryApi
+from tests.unit.snapshots.charged_api import MIB, ChargedApi, amount_of, stamp
+from tests.unit.snapshots.memory_api import Json
 from tests.unit.snapshots.test_lifecycle import Cluster, both
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin import core
-from ullage.kube.errors import Conflict, Forbidden, TooManyRequests
-from ullage.kube.kinds import Kind, Meta
-from ullage.ledger.amounts import Cell
-from ullage.ledger.charging.stamps import FREE, STAMP, Stamp, read_stamp
-from ullage.quantity import Quantity
+from ullage.kube.errors import Conflict, TooManyRequests
+from ullage.ledger.charging.stamps import FREE, STAMP
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import SIZE, Dialect
-
-CELL = Cell("snapshots/namespace", "storage")
-MIB = 1 << 20
-
-
-def stamp(amount: int) -> str:
-    return str(Stamp({CELL: Quantity.of(amount)}))
-
-
-class ChargedApi(MemoryApi):
-    """Refuses what its webhook would: a stamp of an uncut snapshot that passes the limit."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self.limit = limit
-        self.most = 0  # that was ever booked
-        self.answers: list[Exception] = []  # to the next changes of stamps
-        self.stamps: list[int] = []
-
-    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Any = None, **rest: Any) -> Any:
-        wanted = ((merge or {}).get("metadata", {}).get("annotations") or {}).get(STAMP)
-        if wanted is not None:
-            if self.answers:
-                raise self.answers.pop(0)
-            self._decide(kind, name, namespace, amount=_amount({STAMP: wanted}))
-        found = await super().patch(kind, name, namespace, merge=merge, **rest)
-        if wanted is not None:
-            self.stamps.append(_amount({STAMP: wanted}))
-            self.most = max(self.most, self.booked())
-        return found
-
-    def booked(self) -> int:
-        return sum(
-            _amount(body["metadata"].get("annotations", {})) for one in (GA, PROTOTYPE) for body in self.bodies(one.snapshots)
-        )
-
-    def _decide(self, kind: Kind[Any], name: str, namespace: str, *, amount: int) -> None:
-        old = self.body(kind, name, namespace)
-        had = _amount(old["metadata"].get("annotations", {})) if old else 0
-        others = self.booked() - had
-        if amount > had and others + amount > self.limit:
-            numbers = f"does not fit: snapshots/namespace storage: asked {amount}, used {others}, limit {self.limit}"
-            raise Forbidden(f'admission webhook "space.ullage.io" denied the request: {numbers}', code=403)
-
-
-def _amount(annotations: Mapping[str, str]) -> int:
-    if STAMP not in annotations:
-        return 0
-    return read_stamp(Meta(annotations=dict(annotations)))[CELL].value()
 
 
 def charged(
@@ -88,7 +36,7 @@ def ask(cluster: Cluster, name: str, *, stamped: str | None, notes: Mapping[str,
 
 
 def takes(cluster: Cluster, name: str = "snap") -> int:
-    return _amount(cluster.snapshot(name).meta.annotations)
+    return amount_of(cluster.snapshot(name).meta.annotations)
 
 
 def record(cluster: Cluster) -> Json:

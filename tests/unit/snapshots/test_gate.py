@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.snapshots.charged_api import MIB, ChargedApi, stamp
 from tests.unit.snapshots.memory_api import Json
-from tests.unit.snapshots.test_before_cut import MIB, ChargedApi, asked, notes, stamp, takes
+from tests.unit.snapshots.test_before_cut import asked, notes, takes
 from tests.unit.snapshots.test_lifecycle import DRIVER, Cluster
 from ullage.errors import Impossible, NotNow
 from ullage.kube.builtin import core
@@ -222,7 +223,7 @@ async def test_one_that_has_grown_since_an_old_estimate_waits_for_the_next_word(
         group.api.edit(GA.records, record, merge={"metadata": {"annotations": {ESTIMATE: old}}})
     group.go()
 
-    async def estimate(volume: Any) -> int:
+    async def estimate(volume: Any, *, owner: str) -> int:
         return 5 * MIB if volume.handle == "vol-1" else MIB
 
     monkeypatch.setattr(group.driver, "estimate", estimate)

@@ -110,7 +110,7 @@ class Driver:
             return None
         return BackendSnapshot(handle=handle, volume="vol-1", cut=CUT, ready=self.ready, restore_size=4096)
 
-    async def estimate(self, volume: VolumeHandle) -> int | None:
+    async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
         self._cluster.api.fuse.log.append(f"measure {volume.handle}")
         self.measured()
         return self.head

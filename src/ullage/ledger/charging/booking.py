@@ -12,13 +12,16 @@ from ullage.kube.client.interface import Finder, Patcher
 from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
-from ullage.ledger.charging.raising import resized, restamp
+from ullage.ledger.amounts import spell
+from ullage.ledger.charging.raising import NoRoom, resized, restamp
 from ullage.ledger.charging.stamps import STAMP, Stamp, stamp_of
+from ullage.quantity import Quantity
 
 T = TypeVar("T", bound=Object)
 
 RESOURCE: Final = "storage"  # bytes
 TRIES: Final = 5  # where others write to the object at the same time
+NO_ROOM: Final = "SnapshotSpaceExceeded"  # the reason of whatever is not taken since it does not fit
 
 
 class Writer(Finder, Patcher, Protocol):
@@ -41,6 +44,11 @@ def measured(stamp: Stamp, amount: int, *, lower: bool) -> Stamp:
     return Stamp({cell: max(quantity, wanted.cells[cell]) for cell, quantity in stamp.cells.items()})
 
 
+def refusal(amount: int, numbers: str) -> NoRoom:
+    """`numbers` begin with a verb, as those of the webhook do: `does not fit: …`."""
+    return NoRoom(f"a snapshot of the volume takes {spell(RESOURCE, Quantity.of(amount))} by now, which {numbers}")
+
+
 async def book(
     client: Writer,
     kind: Kind[T],
@@ -54,7 +62,7 @@ async def book(
     """The object, stamped to take so many bytes; None: it is gone, or going. Where it has changed meanwhile it is looked at
     anew. `also` are annotations that change with the stamp, `told` those that are written although it stays what it was.
 
-    Raises NoRoom where that does not fit: then its stamp is what it was.
+    Raises NoRoom, with all numbers, where that does not fit: then its stamp is what it was.
     """
     found: T | None = seen
     for left in reversed(range(TRIES)):
@@ -68,6 +76,8 @@ async def book(
             return found
         try:
             return await restamp(client, kind, found.metadata, wanted, also={**(also or {}), **(told or {})})
+        except NoRoom as error:
+            raise refusal(amount, str(error)) from error
         except Conflict:
             if not left:
                 raise

@@ -21,23 +21,25 @@ from ullage.engines.client.interface import EngineClients
 from ullage.engines.controllers.snapshot import operations, statuses
 from ullage.engines.controllers.snapshot.events import record_events
 from ullage.engines.controllers.snapshot.purges import PurgeSlots
-from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, plan
+from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, plan, reason_of
 from ullage.engines.controllers.snapshot.triggers import engine_source, volume_source
 from ullage.engines.lookup import Lookup
 from ullage.engines.metrics import Metrics
-from ullage.engines.model import SnapshotFacts, info_of
+from ullage.engines.model import ENGINE_HEAD, SnapshotFacts, info_of
 from ullage.engines.settings import Settings
-from ullage.errors import NotNow, Retryable, Terminal
+from ullage.errors import NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.attempts import Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
-from ullage.kube.errors import NotFound
+from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, without_finalizer
+from ullage.ledger.charging.booking import book, payer
+from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.times import timestamp
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
@@ -144,6 +146,15 @@ class SnapshotController:
         wait = max(self._settling(uid, now), self._attempts.wait(uid, TAKING, now))
         if wait:
             return Requeue(wait)
+        try:
+            paid = await self._pay(snapshot, step)
+        except ApiError:
+            raise  # no engine has said anything
+        except (Retryable, Terminal) as error:
+            return await self._not_taken(snapshot, error)
+        if paid is None:
+            return None  # it is going: the cache will say so
+        snapshot = paid
         if step is Step.INTEND:
             asked = replace(snapshot.status, requested_time=timestamp(self._clock.now()), error="")
             snapshot = await self._write_status(snapshot, asked)
@@ -157,6 +168,21 @@ class SnapshotController:
         self._poll(facts)
         return Requeue(self._settling(uid, now))
 
+    async def _pay(self, snapshot: Snapshot, step: Step) -> Snapshot | None:
+        """Brings the stamp of one that pays to what its volume would put into it now, as the engine itself says; NoRoom where
+        that does not fit. Once the engine may have been asked for it, the stamp does not fall: it may have it in a moment."""
+        name, volume = snapshot.metadata.name, snapshot.spec.volume
+        if payer(snapshot.metadata) is None or (step is Step.CREATE and await self._engines.of(volume).has(name)):
+            return snapshot
+        amount, also = model.next_size(await self._engines.of(volume).list()), {ESTIMATED_BY: ENGINE_HEAD}
+        return await book(self._client, SNAPSHOTS, snapshot, amount, lower=step is Step.INTEND, also=also)
+
+    async def _give_back(self, snapshot: Snapshot) -> Snapshot:
+        """Nothing was made, and it is not tried again."""
+        if payer(snapshot.metadata) is None:
+            return snapshot
+        return await book(self._client, SNAPSHOTS, snapshot, 0, lower=True) or snapshot
+
     def _settling(self, uid: str, now: float) -> float:
         """Seconds for which the engine need not be asked about a snapshot that it is known to have."""
         return max(0.0, self._taken.get(uid, -float("inf")) + 2 * self._settings.interval - now)
@@ -167,10 +193,12 @@ class SnapshotController:
             await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)))
             return Requeue(self._settings.interval)
         delay = self._attempts.failed(uid, TAKING, self._clock.monotonic())
-        tries, reason = self._attempts.count(uid, TAKING), str(getattr(error, "reason", "")) or "EngineError"
+        tries, reason = self._attempts.count(uid, TAKING), reason_of(error)
         final = isinstance(error, Terminal) or reason in LIMITS
         if final or tries >= self._settings.tries:
             problem = str(error) if final else f"{error} (after {tries} tries)"
+            if not isinstance(error, Uncertain):
+                snapshot = await self._give_back(snapshot)  # first: of one that has failed nobody asks any more
             await self._write_status(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
             return None
         await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)

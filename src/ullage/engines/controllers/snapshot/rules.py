@@ -17,7 +17,10 @@ from ullage.engines.chain import HEAD, Entry, PurgeProgress
 from ullage.engines.controllers.snapshot import statuses
 from ullage.engines.model import SnapshotFacts
 from ullage.engines.tickets import ticket_of
+from ullage.errors import Retryable, Terminal
 from ullage.kube.objects import is_deleting
+from ullage.ledger.charging.booking import NO_ROOM
+from ullage.ledger.charging.raising import NoRoom
 
 
 class Step(Enum):
@@ -140,6 +143,11 @@ def removal(entry: Entry | None, purges: Mapping[str, PurgeProgress], *, purged_
     if any(one.purging for one in purges.values()):
         return Removal.PURGING
     return Removal.NOT_MERGED if purged_with == entry.children else Removal.PURGE
+
+
+def reason_of(error: Retryable | Terminal) -> str:
+    """The word for what went wrong."""
+    return NO_ROOM if isinstance(error, NoRoom) else str(getattr(error, "reason", "")) or "EngineError"
 
 
 # --- in words --------------------------------------------------------------------------------------------------------

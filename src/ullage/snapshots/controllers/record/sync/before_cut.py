@@ -15,11 +15,9 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Meta
-from ullage.ledger.amounts import spell
-from ullage.ledger.charging.booking import RESOURCE, book, payer
+from ullage.ledger.charging.booking import book, payer
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
-from ullage.quantity import Quantity
 from ullage.snapshots.backends.base import Backend, VolumeHandle
 from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, written
 from ullage.snapshots.lookup import SnapshotLookup
@@ -60,10 +58,7 @@ class BeforeCut:
         known = await self._measure(record, backend)
         amount = _unmeasured(record, snapshot.metadata) if known is None else known
         also = {ESTIMATED_BY: estimated_by(record.driver, known)}
-        try:
-            found = await book(self._client, lookup.dialect.snapshots, snapshot, amount, lower=not record.begun, also=also)
-        except NoRoom as error:
-            raise refusal(amount, str(error)) from error
+        found = await book(self._client, lookup.dialect.snapshots, snapshot, amount, lower=not record.begun, also=also)
         return found is not None
 
     async def publish(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> tuple[Any, Requeue]:
@@ -73,7 +68,7 @@ class BeforeCut:
         if gate is None or gate.open:
             return obj, Requeue(SOON)  # the word has just come
         if gate.refusal:
-            raise refusal(gate.estimate.bytes if gate.estimate else 0, gate.refusal)
+            raise NoRoom(gate.refusal)
         since = read_time(record.meta.creation_timestamp)
         wait = gate.measure_after(self._clock.now(), since)
         if not wait:
@@ -113,15 +108,10 @@ class BeforeCut:
 
     async def _measure(self, record: Record, backend: Backend) -> int | None:
         began = self._clock.monotonic()
-        amount = await backend.estimate(VolumeHandle(handle=record.volume, node=record.node))
+        amount = await backend.estimate(VolumeHandle(handle=record.volume, node=record.node), owner=record.ref.namespace)
         ended = self._clock.monotonic()
         self._measured[record.meta.uid] = ended + max(FRESH_SECONDS, REMEMBERED * (ended - began))
         return amount
-
-
-def refusal(amount: int, numbers: str) -> NoRoom:
-    """`numbers` begin with a verb: `does not fit: …`."""
-    return NoRoom(f"a snapshot of the volume takes {spell(RESOURCE, Quantity.of(amount))} by now, which {numbers}")
 
 
 def _unmeasured(record: Record, snapshot: Meta) -> int:
