@@ -53,9 +53,13 @@ class SpaceLookup:
             return VolumeFacts(claim=claim)
         return VolumeFacts(claim=claim, volume=volume, engine=self.engine_of(engine_volume(volume)))
 
-    def of_engine_volume(self, name: str) -> VolumeFacts:
-        """The PersistentVolume of an engine's volume, which names its claim. Of two, the first that has one."""
+    async def of_engine_volume(self, name: str) -> VolumeFacts:
+        """The PersistentVolume of an engine's volume, which names its claim. Of two, the first that has one. One that is a
+        moment old is found by its name, which is the volume's wherever Longhorn makes both."""
         found = sorted(self._volumes.by(_HANDLE, name), key=lambda one: (one.spec.claim_ref is None, one.metadata.name))
+        if not found and is_subdomain(name):
+            asked = await self._client.find(PERSISTENT_VOLUMES, name)
+            found = [asked] if asked is not None and engine_volume(asked) == name else []
         return VolumeFacts(volume=found[0] if found else None, engine=self.engine_of(name))
 
     def engine_of(self, volume: str) -> Engine | None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ullage.engines.api import SNAPSHOTS, Snapshot
+from ullage.engines.api import SNAPSHOTS
 from ullage.engines.handles import DRIVER, NAMESPACE
-from ullage.kube.builtin.core import ObjectReference
 from ullage.kube.client.interface import Finder
 from ullage.kube.identities import is_own
 from ullage.kube.kinds import Meta
@@ -40,7 +39,7 @@ class EngineSnapshots:
 
     async def fresh(self, review: Review) -> Marks:
         asked = review.object(SNAPSHOTS)
-        facts = self._lookup.of_engine_volume(asked.spec.volume)
+        facts = await self._lookup.of_engine_volume(asked.spec.volume)
         claim = facts.volume.spec.claim_ref if facts.volume is not None else None
         if claim is None or not claim.namespace:
             return {}  # nobody's volume: there is no ledger for it
@@ -66,16 +65,12 @@ class EngineSnapshots:
         return is_own(review) or is_longhorn(review)
 
     async def shares(self, review: Review, amount: int) -> Mapping[str, int]:
-        claim = self._claim(review.object(SNAPSHOTS))
+        facts = await self._lookup.of_engine_volume(review.object(SNAPSHOTS).spec.volume)
+        claim = facts.volume.spec.claim_ref if facts.volume is not None else None
         return dict.fromkeys(self._payment.payers(claim.namespace, claim.name), amount) if claim is not None else {}
 
     def next_step(self, review: Review) -> str:
-        claim = self._claim(review.object(SNAPSHOTS))
-        return next_step(review, claim.namespace if claim is not None else review.namespace)
-
-    def _claim(self, snapshot: Snapshot) -> ObjectReference | None:
-        volume = self._lookup.of_engine_volume(snapshot.spec.volume).volume
-        return volume.spec.claim_ref if volume is not None else None
+        return next_step(review, review.object(SNAPSHOTS).metadata.annotations.get(CHARGED_NAMESPACE, review.namespace))
 
     async def _is_paid_for(self, name: str, volume: str) -> bool:
         """Whether it is what is made for a VolumeSnapshot that is there, or for a record that pays: of this very volume. By the

@@ -12,6 +12,7 @@ from tests.unit.space.scene import (
     OURS,
     PERSON,
     TEAM,
+    Json,
     Scene,
     engine_snapshot,
     record_of,
@@ -65,6 +66,15 @@ async def test_a_volume_that_nobody_claims_is_in_no_ledger(scene: Scene) -> None
     assert scene.marks(SNAPSHOTS, "a", ENGINE_NS) == {}
 
 
+@simulated
+async def test_a_volume_that_the_cache_has_not_heard_of_is_asked_for(scene: Scene) -> None:
+    async with scene.served():
+        scene.server.watch_lag = lambda: 60.0
+        scene.claim("disk", capacity="5Mi")
+        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
+    assert takes(scene, "a") == {"namespace": "5Mi"}
+
+
 @pytest.mark.parametrize("user", [pytest.param(OURS, id="ours"), pytest.param(LONGHORN_USER, id="Longhorn's own")])
 @simulated
 async def test_what_the_engine_has_already_counts_and_is_never_refused(scene: Scene, user: str) -> None:
@@ -84,15 +94,17 @@ async def test_what_the_engine_has_already_counts_and_is_never_refused(scene: Sc
         pytest.param(PERSON, False, id="a person who says that it is there already"),
         pytest.param("system:serviceaccount:team:longhorn-service-account", False, id="a namesake of Longhorn's account"),
         pytest.param(LONGHORN_USER, True, id="Longhorn, for a person"),
+        pytest.param(LONGHORN_USER, None, id="Longhorn, which does not say that it is there"),
         pytest.param(OURS, True, id="ours, for a person"),
     ],
 )
 @simulated
-async def test_what_is_still_to_be_taken_is_refused_whoever_asks(scene: Scene, user: str, create: bool) -> None:
+async def test_what_is_still_to_be_taken_is_refused_whoever_asks(scene: Scene, user: str, create: bool | None) -> None:
     scene.limits(all=10)
     scene.claim("disk", head=4096)
     async with scene.served():
-        refused = await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=create), user=user)
+        said: Json = {} if create is None else {"createSnapshot": create}
+        refused = await scene.submit(SNAPSHOTS, engine_snapshot("a", **said), user=user)
     assert refused.code == 403
 
 
