@@ -9,9 +9,11 @@ import pytest
 
 from tests.unit.vms.builders import CLOUD_INIT, IMAGE, NAMESPACE, body, claim_volume, data_volume, machine_body
 from tests.unit.vms.controllers.cluster import CUT_TIME, DRIVER, GIB, Cluster, stamp
-from ullage.ledger.charging.stamps import PLAN, STAMP
+from ullage.kube.errors import Forbidden, Refused
+from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN, STAMP
 from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
-from ullage.snapshots.model import CUT
+from ullage.snapshots.gate import written
+from ullage.snapshots.model import CUT, ESTIMATE
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.model import BACKUP_FINALIZER
@@ -242,6 +244,49 @@ async def test_a_member_that_is_deleted_after_the_others_were_cut_fails_the_back
     assert cluster.condition("Failed")[1] == "SnapshotMissing"
 
 
+@pytest.mark.parametrize(
+    ("where", "reason", "text"),
+    [
+        pytest.param(
+            "create volumesnapshots.snapshot.storage.k8s.io one-volume-b",
+            "SnapshotRefused",
+            "volume disk-b: VolumeSnapshot one-volume-b was refused: exceeded quota",
+            id="a member that the cluster refuses",
+        ),
+    ],
+)
+async def test_what_the_api_server_refuses_fails_the_backup_in_its_words(
+    cluster: Cluster, where: str, reason: str, text: str
+) -> None:
+    def refuse(what: str) -> None:
+        if what == where:
+            raise Forbidden("exceeded quota", code=403)
+
+    cluster.api.refuse = refuse
+    cluster.backup()
+    await cluster.live()
+    assert cluster.status()["error"]["message"] == f"{reason}: {text}"
+    assert cluster.snapshots() == {}
+
+
+async def test_a_vm_that_is_too_large_to_be_kept_fails_its_backup(cluster: Cluster) -> None:
+    seen = 0
+
+    def refuse(what: str) -> None:
+        nonlocal seen
+        seen += what == "patch virtualmachinebackups.harvesterhci.io one"
+        if what == "patch virtualmachinebackups.harvesterhci.io one" and seen == 2:  # the first is the finalizer
+            raise Refused("Request entity too large", code=413)
+
+    cluster.api.refuse = refuse
+    cluster.backup()
+    await cluster.live()
+    assert cluster.status()["error"]["message"] == (
+        "PlanRefused: what is known of the VM cannot be kept in the backup: Request entity too large"
+    )
+    assert cluster.snapshots() == {}
+
+
 # --- what VMs are like -----------------------------------------------------------------------------------------------
 
 
@@ -374,6 +419,28 @@ async def test_an_estimate_that_is_too_old_lets_nothing_be_cut(cluster: Cluster)
         cluster.play()
         await process.look()
         assert all(one["metadata"]["annotations"][CUT].startswith("go@") for one in cluster.snapshots().values())
+
+
+async def test_volumes_that_take_long_to_measure_are_cut_although_never_all_estimates_are_new(cluster: Cluster) -> None:
+    cluster.backup()
+    async with cluster.process() as process:
+        await process.look()
+        await process.look()
+        for second in range(0, 180, 15):
+            record = "snapcontent-uid-one-volume-a" if second % 2 else "snapcontent-uid-one-volume-b"
+            cluster.play() if not second else None
+            note = {ESTIMATE: written(1, cluster.clock.now(), group=True, by="capacity")}
+            cluster.api.edit(CONTENTS, record, merge={"metadata": {"annotations": note}})
+            if second:
+                await process.look()
+            cluster.clock.advance(15)
+    assert all(one["metadata"]["annotations"][CUT].startswith("go@") for one in cluster.snapshots().values())
+
+
+async def test_the_worst_method_is_the_method_of_the_sum(cluster: Cluster) -> None:
+    cluster.backup(paid={"a": 1, "b": 1})
+    await cluster.live()
+    assert notes(cluster)[ESTIMATED_BY] == "measured"
 
 
 # --- afterwards ------------------------------------------------------------------------------------------------------

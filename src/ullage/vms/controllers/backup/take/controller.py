@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -21,13 +22,13 @@ from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned
-from ullage.kube.errors import AlreadyExists, Conflict, NotFound
+from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Refused
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, is_owned_by, with_finalizer, without_finalizer
 from ullage.ledger.charging.raising import NoRoom, restamp
-from ullage.ledger.charging.stamps import PLAN
+from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
 from ullage.snapshots.gate import FRESH, Estimate, estimate_of
@@ -45,6 +46,8 @@ from ullage.vms.model import BACKUP_FINALIZER, is_failed
 BY_MACHINE: Final = "VM of a backup"
 ORPHAN: Final = "orphan"  # the finalizer with which the garbage collector holds what is deleted without its dependents
 RETRY_SECONDS: Final = 1.0  # where somebody else has to act, and nothing tells when he has
+
+LATE_SECONDS: Final = 120.0  # for which all members have been measured, and never all of them at about the same time
 
 PLANNED_EVENT: Final = Reason("BackupStarted")
 CUT_EVENT: Final = Reason("BackupCut")
@@ -74,6 +77,7 @@ class BackupController:
         self._records = records
         self._recorder = recorder
         self._clock = clock or SystemClock()
+        self._measured: dict[str, float] = {}  # by the uid of a backup: since when all its members have been measured
         self._seen: dict[str, tuple[str, float]] = {}  # by record: its last estimate, and when it was first seen here
         records.handle(self._forget)
         backups.index(BY_MACHINE, lambda one: (str(Key(one.metadata.namespace, one.spec.source.name)),))
@@ -154,7 +158,11 @@ class BackupController:
         self._recorder.record(
             BACKUPS, backup, PLANNED_EVENT, note=f"{len(plan.volume_backups)} volumes are to be cut together."
         )
-        return await self._write(backup, plan)
+        try:
+            return await self._write(backup, plan)
+        except (Invalid, Refused) as error:  # too large, for one thing
+            message = f"what is known of the VM cannot be kept in the backup: {error.message}"
+            return await self._fail(backup, Problem("PlanRefused", message))
 
     async def _context(self, namespace: str, claim: str) -> ClaimContext:
         """The cache of claims may be behind that of VMs."""
@@ -176,15 +184,17 @@ class BackupController:
         failure = step.failure
         if step.release is not None:
             try:
-                backup = await self._book(backup, step.release.amounts)
+                backup = await self._book(backup, step.release.amounts, by=step.release.by)
             except NoRoom as error:
                 failure = cutting.refusal(step.release.amounts, str(error))
         if failure is not None:
             backup = await self._fail(backup, failure)
             step = rules.next_step(backup, members, now=self._clock.now())
         for volume in step.create:
-            with contextlib.suppress(AlreadyExists):  # ours, and not in the cache yet; or another's, which the next look tells
-                await self._client.create(SNAPSHOTS, msgspec.convert(new_member(backup, volume), VolumeSnapshot))
+            refused = await self._create(backup, volume)
+            if refused is not None:
+                await self._fail(backup, refused)
+                return  # what was made goes with the next look, which that wakes
         backup = await self._write(backup, step.status)
         if step.release is not None:
             await self._release(backup, step.release)
@@ -193,7 +203,16 @@ class BackupController:
     async def _members(self, backup: VirtualMachineBackup) -> list[Member]:
         """Of one that looks as if it had gone, or were another's, the API knows best."""
         settled = rules.is_begun(backup.status) or rules.is_complete(backup.status)
-        return [await self._member(backup, volume, settled=settled) for volume in backup.status.volume_backups]
+        found = [await self._member(backup, volume, settled=settled) for volume in backup.status.volume_backups]
+        return [replace(one, fresh=True) for one in found] if self._is_late(backup.metadata.uid, found) else found
+
+    def _is_late(self, backup: str, members: Sequence[Member]) -> bool:
+        """Whether all have been measured for long, and never within a few seconds: their volumes take long to look at. What
+        has grown since, each finds out when it is told."""
+        if all(one.estimate is not None or one.cut for one in members) and not all(one.cut for one in members):
+            return self._clock.monotonic() - self._measured.setdefault(backup, self._clock.monotonic()) > LATE_SECONDS
+        self._measured.pop(backup, None)
+        return False
 
     async def _member(self, backup: VirtualMachineBackup, volume: VolumeBackup, *, settled: bool) -> Member:
         key = Key(backup.metadata.namespace, volume.name)
@@ -224,7 +243,19 @@ class BackupController:
 
     # --- acting ---
 
-    async def _book(self, backup: VirtualMachineBackup, amounts: Mapping[str, int]) -> VirtualMachineBackup:
+    async def _create(self, backup: VirtualMachineBackup, volume: VolumeBackup) -> Problem | None:
+        """Why a member may not be."""
+        wanted = msgspec.convert(new_member(backup, volume), VolumeSnapshot)
+        try:
+            await self._client.create(SNAPSHOTS, wanted)
+        except AlreadyExists:
+            return None  # ours, and not in the cache yet; or another's, which the next look tells
+        except (Forbidden, Invalid) as error:
+            message = f"volume {volume.volume_name}: VolumeSnapshot {volume.name} was refused: {error.message}"
+            return Problem("SnapshotRefused", message)
+        return None
+
+    async def _book(self, backup: VirtualMachineBackup, amounts: Mapping[str, int], *, by: str = "") -> VirtualMachineBackup:
         stamp = cutting.payment(backup.metadata)
         if stamp is None:
             return backup
@@ -232,7 +263,8 @@ class BackupController:
         wanted = cutting.booked(stamp, amounts, machine=machine, claims_of=lambda name: self._claims_of(backup, name))
         if wanted == stamp and backup.metadata.annotations.get(PLAN) == plan:
             return backup
-        return await restamp(self._client, BACKUPS, backup.metadata, wanted, also={PLAN: plan})
+        also = {PLAN: plan, **({ESTIMATED_BY: by} if by else {})}
+        return await restamp(self._client, BACKUPS, backup.metadata, wanted, also=also)
 
     def _claims_of(self, backup: VirtualMachineBackup, name: str) -> Iterable[str]:
         found: VirtualMachine | None = self._machines.machine(backup.metadata.namespace, name)
@@ -285,6 +317,7 @@ class BackupController:
     async def _undo(self, backup: VirtualMachineBackup) -> Requeue | None:
         """Members that were orphaned have another owner, or none, by the time that the collector lets go."""
         meta = backup.metadata
+        self._measured.pop(meta.uid, None)
         if BACKUP_FINALIZER not in meta.finalizers or ORPHAN in meta.finalizers:
             return None
         members = [self._as_member(backup, volume, None) for volume in backup.status.volume_backups]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -17,11 +18,13 @@ from ullage.ledger.amounts import Cell, spell
 from ullage.ledger.charging.stamps import STAMP, Stamp, stamp_of
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.model import GO, NO_ROOM, Problem
+from ullage.snapshots.used import ALLOCATED_BLOCKS, CAPACITY, ENGINE_HEAD, MEASURED
 from ullage.vms.controllers.backup.take.members import Member
 
-PLAN_DECODER = msgspec.json.Decoder(dict[str, int])
-RESOURCE = "storage"
-_OF_MACHINE = "/vm/"
+_PLAN: Final = msgspec.json.Decoder(dict[str, int])
+RESOURCE: Final = "storage"  # bytes
+_OF_MACHINE: Final = "/vm/"
+_WORST_FIRST: Final = (CAPACITY, MEASURED, ALLOCATED_BLOCKS, ENGINE_HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,12 @@ class Release:
 
     amounts: Mapping[str, int]
     members: tuple[Member, ...]
+
+    @property
+    def by(self) -> str:
+        """How the sum was found: it is as good as the worst of what went into it."""
+        found = {one.estimate.by for one in self.members if one.estimate is not None}
+        return next((method for method in _WORST_FIRST if method in found), "")
 
     def word(self, member: Member) -> str:
         return f"{GO}{member.estimate.at}" if member.estimate is not None else ""
@@ -48,7 +57,7 @@ def release_of(members: Sequence[Member], plan: Mapping[str, int]) -> Release | 
 def read_plan(text: str | None) -> dict[str, int]:
     """What was booked for each claim."""
     try:
-        return PLAN_DECODER.decode(text or "{}")
+        return _PLAN.decode(text or "{}")
     except (msgspec.DecodeError, UnicodeEncodeError):
         return {}
 
