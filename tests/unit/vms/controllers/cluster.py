@@ -50,6 +50,7 @@ class Cluster:
     clock: FakeClock = field(default_factory=FakeClock)
     sizes: dict[str, int] = field(default_factory=dict)  # what a snapshot of a claim takes now
     broken: dict[str, str] = field(default_factory=dict)  # by claim: what the driver says
+    breaks_when_told: dict[str, str] = field(default_factory=dict)  # the same, once it is to be cut
     limit: int | None = None
     hold_claims: bool = False  # nobody fills claims
     within: frozenset[str] = frozenset()
@@ -118,7 +119,8 @@ class Cluster:
             meta, claim = snapshot["metadata"], snapshot["spec"]["source"]["persistentVolumeClaimName"]
             if meta.get("deletionTimestamp"):
                 continue
-            if problem := self.broken.get(claim):
+            told = meta.get("annotations", {}).get(CUT, "").startswith(GO)
+            if problem := self.broken.get(claim) or (told and self.breaks_when_told.get(claim)):
                 self._edit(meta, {"status": {"readyToUse": False, "error": {"message": problem}}})
                 continue
             self._measure_or_cut(meta, claim, snapshot)

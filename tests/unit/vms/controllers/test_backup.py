@@ -422,19 +422,27 @@ async def test_an_estimate_that_is_too_old_lets_nothing_be_cut(cluster: Cluster)
 
 
 async def test_volumes_that_take_long_to_measure_are_cut_although_never_all_estimates_are_new(cluster: Cluster) -> None:
+    def measure(claim: str) -> None:
+        note = {ESTIMATE: written(1, cluster.clock.now(), group=True, by="capacity")}
+        cluster.api.edit(CONTENTS, f"snapcontent-uid-one-volume-{claim}", merge={"metadata": {"annotations": note}})
+
+    def words() -> set[str]:
+        return {one["metadata"]["annotations"][CUT].partition("@")[0] for one in cluster.snapshots().values()}
+
     cluster.backup()
     async with cluster.process() as process:
         await process.look()
         await process.look()
-        for second in range(0, 180, 15):
-            record = "snapcontent-uid-one-volume-a" if second % 2 else "snapcontent-uid-one-volume-b"
-            cluster.play() if not second else None
-            note = {ESTIMATE: written(1, cluster.clock.now(), group=True, by="capacity")}
-            cluster.api.edit(CONTENTS, record, merge={"metadata": {"annotations": note}})
-            if second:
-                await process.look()
-            cluster.clock.advance(15)
-    assert all(one["metadata"]["annotations"][CUT].startswith("go@") for one in cluster.snapshots().values())
+        cluster.play()
+        gone = {"metadata": {"annotations": {ESTIMATE: None}}}
+        cluster.api.edit(CONTENTS, "snapcontent-uid-one-volume-b", merge=gone)
+        await process.look()
+        for number in range(10):
+            assert words() == {"hold"}, number
+            cluster.clock.advance(14)
+            measure("ab"[(number + 1) % 2])
+            await process.look()
+    assert words() == {"go"}
 
 
 async def test_the_worst_method_is_the_method_of_the_sum(cluster: Cluster) -> None:
@@ -532,6 +540,21 @@ def refused() -> Cluster:
     made = good()
     made.limit, made.sizes = GIB, {"a": GIB, "b": GIB}
     return made
+
+
+def failing_late() -> Cluster:
+    made = good()
+    made.breaks_when_told = {"b": "DriverError: the array is full"}
+    return made
+
+
+async def test_killed_at_any_moment_one_that_fails_during_the_cut_keeps_nothing_and_its_reason() -> None:
+    for moment in range(1, await effects(failing_late) + 1):
+        cluster = failing_late()
+        assert await cluster.live(blows_at=moment), moment
+        await cluster.live()
+        assert cluster.condition("Failed")[1] == "DriverError", moment
+        assert cluster.snapshots() == {}, moment
 
 
 async def test_killed_at_any_moment_it_is_complete_all_the_same() -> None:

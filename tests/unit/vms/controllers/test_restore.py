@@ -345,6 +345,21 @@ async def test_one_that_is_deleted_after_the_vm_has_its_claims_leaves_them_to_it
     assert not any(one["metadata"].get("ownerReferences") for one in claims(cluster).values())
 
 
+async def test_claims_that_came_later_or_that_somebody_has_taken_meanwhile_are_not_deleted() -> None:
+    moment, cluster = 0, await backed_up()
+    while claims_in(machine(cluster, "db")) == OLD:
+        moment, cluster = moment + 1, await backed_up()
+        cluster.restore(target="db", new=False)
+        assert await cluster.live(blows_at=moment)
+    assert set(claims(cluster)) == {*OLD, *IN_PLACE}, "killed right after the VM had its new ones"
+    later = {"metadata": {"creationTimestamp": "2026-01-02T00:00:00Z"}}
+    cluster.api.edit(CLAIMS, "a", NAMESPACE, merge=later)
+    cluster.machine("b", name="other")
+    await cluster.live()
+    assert cluster.status("back", RESTORES)["complete"] is True
+    assert set(claims(cluster)) == {*OLD, *IN_PLACE}
+
+
 async def _vm_made(moment: int) -> bool:
     cluster = await backed_up()
     cluster.restore()
