@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import select
 import shutil
@@ -162,6 +163,7 @@ class Process:
         with os.fdopen(ready) as line:
             said = select.select([line], [], [], SECONDS)[0] and line.readline()
         assert said, f"{command[0]} is not ready:\n{log.read_text()[-4000:]}"
+        self.port = int(json.loads(said).get("port", 0))
 
     def end(self) -> None:
         self.process.kill()

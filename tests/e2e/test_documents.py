@@ -50,7 +50,7 @@ VARIES = (
     (re.compile(r"\b\d+(\.\d+)? ?[smh]\b(\d+s\b)?"), "DURATION"),
     (re.compile(r"\b\d+Ki\b"), "SMALL"),  # what a file system allocates for a few bytes
     (re.compile(r"\b\d+ created"), "N created"),
-    (re.compile(r"^[^\w/]*(?=data in|Kubernetes API|installed|host of|webhook on|controller on|world on)"), ""),
+    (re.compile(r"^[^\w/]*(?=data in|Kubernetes API|installed|host of|webhook on|controller on|API on|world on)"), ""),
     (re.compile(r"(?<=try )\S*kubectl"), "KUBECTL"),
 )
 

@@ -188,11 +188,11 @@ def hook_url(running: Up) -> str:
 def test_webhook_and_controllers_run_beside_it_as_themselves(tmp_path: Path, up: Callable[..., Up]) -> None:
     running = up("--data-dir", str(tmp_path / "data"), "--port", "0", program=SAMPLE)
     told = [line.split(" on ")[0] for line in running.lines if " on http" in line]
-    assert told == ["Kubernetes API server", "webhook", "controller", "world"]
+    assert told == ["Kubernetes API server", "webhook", "controller", "API", "world"]
     assert "201 litres are more than 200" in barrel(running, "huge", 201).stderr
     assert barrel(running, "small", 10).returncode == 0
     eventually(lambda: filled(running, "small"))
-    for name in ("controller", "webhook", "world"):
+    for name in ("controller", "webhook", "api", "world"):
         assert running.whoami(name) == f"system:serviceaccount:ullage-system:{name}"
         for file in (f"{name}.kubeconfig", f"{name}.token"):
             assert stat.S_IMODE((tmp_path / "data" / file).stat().st_mode) == 0o600

@@ -9,6 +9,7 @@ from ullage.kube.review import Review
 NAMESPACE: Final = "ullage-system"
 CONTROLLER: Final = "controller"
 WEBHOOK: Final = "webhook"
+API: Final = "api"  # serves what people ask for beside the Kubernetes API; what it writes is written for others
 WORLD: Final = "world"  # on one machine only: plays the parts of a cluster's own controllers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from ullage.kube.routes import Route
 from ullage.pki import write_private
 from ullage.rest.authorization import Authorization
 from ullage.rest.certificates import CertificateSource, FileCertificates, OwnCertificates
-from ullage.rest.endpoint import Endpoint
+from ullage.rest.endpoint import Check, Endpoint
 from ullage.rest.metrics import Metrics
 from ullage.rest.page import public_pages
 from ullage.serving.certificates import Terms
@@ -28,6 +28,8 @@ from ullage.shutdown import done_before
 
 LEAVE_SECONDS: Final = 2.0  # for all else that ends with it
 AUTHORITY: Final = "ullage-api"
+CA_FILE: Final = "api-ca.crt"  # the authorities that clients have to trust, unless the certificate is an administrator's
+URL_FILE: Final = "api-url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Settings:
     port: int = 0
     names: tuple[str, ...] = ("localhost", "127.0.0.1")  # in a certificate of our own
     tls: TlsFiles | None = None
-    ca_file: Path | None = None  # the authorities that clients have to trust are written there
+    client_files: Path | None = None  # a directory: what clients on this machine need is written there
     audiences: tuple[str, ...] = ()
     namespace: str = "ullage-system"
     secret: str = "ullage-api-tls"
@@ -66,11 +68,13 @@ async def run_api(
     settings: Settings,
     *,
     stop: asyncio.Event,
+    checks: Mapping[str, Check] | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     serves: Callable[[str, int], None] | None = None,
 ) -> None:
-    """Serves the routes until `stop` is set. `serves` is called with host and port once it does."""
+    """Serves the routes until `stop` is set. `checks` are what readiness waits for besides the certificate. `serves` is called
+    with host and port once it does."""
     clock, metrics = clock or SystemClock(), metrics or Metrics()
     certificate = Certificate()
     source = _source(client, certificate, settings, metrics=metrics, clock=clock)
@@ -80,7 +84,7 @@ async def run_api(
         public=public_pages(routes),
         metrics=metrics,
         clock=clock,
-        checks={"certificate": lambda: certificate.loaded},
+        checks={"certificate": lambda: certificate.loaded, **(checks or {})},
     )
     with contextlib.closing(bind(settings.host, settings.port)) as sock:
         port = int(sock.getsockname()[1])
@@ -94,6 +98,8 @@ async def run_api(
             stop_seconds=settings.stop_seconds,
             protocol=PublicConnection,
         ) as server:
+            if settings.client_files is not None:
+                write_private(settings.client_files / URL_FILE, f"https://{_literal(settings.host)}:{port}\n".encode())
             if serves is not None:
                 serves(settings.host, port)
             await _work(source.run(settings.look_every), server, stop=stop)
@@ -106,7 +112,7 @@ def _source(
         return FileCertificates(
             certificate, certificate_file=settings.tls.certificate, key_file=settings.tls.key, expires=metrics.expires
         )
-    ca_file = settings.ca_file
+    folder = settings.client_files
     return OwnCertificates(
         client,
         certificate,
@@ -115,8 +121,12 @@ def _source(
         terms=replace(settings.terms, hosts=settings.names),
         expires=metrics.expires,
         clock=clock,
-        tell=None if ca_file is None else lambda bundle: write_private(ca_file, bundle),
+        tell=None if folder is None else lambda bundle: write_private(folder / CA_FILE, bundle),
     )
+
+
+def _literal(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 async def _work(looking: Coroutine[None, None, None], server: asyncio.Task[None], *, stop: asyncio.Event) -> None:

@@ -19,7 +19,8 @@ from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Json
 from ullage.quantity import Format, Quantity
-from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS, ResourceQuota, ResourceQuotaSpec, SnapshotLimit
+from ullage.space.api import NAME, QUOTAS, ResourceQuota, ResourceQuotaSpec, SnapshotLimit
+from ullage.space.quota import allows_zero
 
 TRIES: Final = 8
 PAUSE: Final = Backoff(first=0.05, cap=1.0)
@@ -112,7 +113,7 @@ async def remove_limit(client: QuotaClient, limited: Limited, *, manager: str) -
 def below_usage(quota: ResourceQuota, limited: Limited) -> str | None:
     """A warning where the limit is less than what is used."""
     limit, used = limited.limit(quota), limited.usage(quota)
-    if limit is None or used is None or used <= limit or (limit == 0 and not _zero_counts(quota)):
+    if limit is None or used is None or used <= limit or (limit == 0 and not allows_zero(quota)):
         return None
     return (
         f"the limit of {shown(limit)} is below the {shown(used)} that snapshots of {limited} take now: none is deleted, and no "
@@ -126,11 +127,7 @@ def shown(size: int) -> str:
 
 def _changes(quota: ResourceQuota, limited: Limited, size: int) -> bool:
     present = limited.limit(quota)
-    return present != size and not (size == 0 and present is None and not _zero_counts(quota))
-
-
-def _zero_counts(quota: ResourceQuota) -> bool:
-    return quota.metadata.annotations.get(ALLOW_ZERO) == "true"
+    return present != size and not (size == 0 and present is None and not allows_zero(quota))
 
 
 def _new(limited: Limited, size: int) -> ResourceQuota:

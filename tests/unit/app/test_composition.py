@@ -100,3 +100,29 @@ def test_users_never_reach_records() -> None:
         assert verbs(role, GA, "volumesnapshotcontents") == set()
         assert verbs(role, PROTOTYPE, "volumesnapshotdatas") == set()
         assert "get" in verbs(role, GA, "volumesnapshots")
+
+
+def test_the_api_asks_about_tokens_and_rights_and_writes_quotas_and_nothing_else() -> None:
+    assert rules_of("ullage:api") == [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]
+    assert rules_of("ullage:api:space") == [
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+        {"apiGroups": ["harvesterhci.io"], "resources": ["resourcequotas"], "verbs": ["get", "create", "patch"]},
+        {"apiGroups": ["kubevirt.io"], "resources": ["virtualmachines"], "verbs": ["get"]},
+    ]
+
+
+def test_the_api_reads_no_secret_but_that_of_its_own_certificate() -> None:
+    made = manifests(compose(NOTHING_CHOSEN))
+    [role] = [one.body for one in made if one.name == "ullage:api" and one.kind.kind == "Role"]
+    assert [rule for rule in role["rules"] if "secrets" in rule["resources"]] == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "update"], "resourceNames": ["ullage-api-tls"]},
+    ]
+    bound = [one.body for one in made if one.kind.kind.endswith("RoleBinding") and "api" in one.name.split(":")]
+    assert {(one["subjects"][0]["name"], one["metadata"].get("namespace", "")) for one in bound} == {
+        ("api", ""),
+        ("api", "ullage-system"),
+    }

@@ -73,7 +73,7 @@ def test_without_a_socket_engines_that_are_ours_say_themselves_where_they_are() 
 
 def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:
     beside = system(lambda: (), program=["ullage"], options=[]).components
-    assert [one.role.name for one in beside] == ["engine", "webhook", "controller", "world"]
+    assert [one.role.name for one in beside] == ["engine", "webhook", "controller", "api", "world"]
     directory = Path("/data")
     socket = str(directory / ENGINE_SOCKET)
     commands = {one.role.name: list(one.command(directory, 0)) for one in beside}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ullage.app import drivers
-from ullage.app.commands import controller, csi_sidecar, engine, install, up, webhook, world
+from ullage.app.commands import api, controller, csi_sidecar, engine, install, up, webhook, world
 from ullage.app.composition import PROGRAM, Composition, compose
 from ullage.cli.common import shell
 from ullage.cli.ledger import command as ledger
@@ -27,6 +27,7 @@ shell.app.command(help=up.HELP)(up.up)
 shell.app.command()(controller.controller)
 shell.app.command(hidden=True)(world.world)
 shell.app.command()(webhook.webhook)
+shell.app.command(help=api.HELP)(api.api)
 shell.app.command(help=install.INSTALL)(install.install)
 shell.app.command(help=install.UNINSTALL)(install.uninstall)
 shell.app.command(name="engine", hidden=True, help=engine.HELP)(engine.engine)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD, Rule, granted, roles, rules_of
+from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD, Rule, granted, roles, rules_of
 from ullage.kube import identities
 from ullage.kube.builtin.admissionregistration import POLICIES, POLICY_BINDINGS
 from ullage.kube.builtin.apiextensions import DEFINITIONS
@@ -60,7 +60,7 @@ def manifests(
     """In the order in which they are applied. With `foreign`, the kinds of other products are brought along too: on one
     machine, where those products are not. There the `world` has an identity as well. Without `all_secrets` the rights on
     Secrets are roles of their own: `secret_roles`."""
-    accounts = (CONTROLLER, WEBHOOK, *((WORLD,) if world else ()))
+    accounts = (CONTROLLER, WEBHOOK, API, *((WORLD,) if world else ()))
     return [
         _manifest(NAMESPACES, NAMESPACE),
         *definitions(slices, foreign=foreign),

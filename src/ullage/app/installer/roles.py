@@ -19,11 +19,14 @@ from ullage.kube.slices import Grant, Part, Slice, UserRole
 CONTROLLER: Final = identities.CONTROLLER
 WEBHOOK: Final = identities.WEBHOOK
 WORLD: Final = identities.WORLD
+API: Final = identities.API
 LEASE: Final = "ullage-controller"
 REGISTRATION: Final = "ullage"
 CERTIFICATE: Final = "ullage-webhook-tls"
 CONDITION: Final = "ullage-webhook-status"
 CALLERS: Final = "ullage-webhook-callers"  # the key to the paths under which other clusters ask
+API_CERTIFICATE: Final = "ullage-api-tls"
+API_BUNDLE: Final = "ullage-api-ca"  # the ConfigMap in which clients find what to trust
 WATCHING: Final = ("get", "list", "watch")
 
 
@@ -54,7 +57,7 @@ class Role:
 def roles(slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: bool = False) -> list[Role]:
     """`world` plays the parts of a cluster's own controllers, as somebody else than ours. `all_secrets`: who reads Secrets may
     read any."""
-    found = [_leading(), _certificate(), _registration()]
+    found = [_leading(), _certificate(), _registration(), *_api()]
     if any(part.elsewhere for one in slices for part in (one.shared, one.hooks) if part is not None):
         found.append(Role("ullage:webhook:callers", WEBHOOK, (Rule("", ("secrets",), ("get",), (CALLERS,)),), here=True))
     if world is not None and world.controllers is not None:
@@ -65,6 +68,8 @@ def roles(slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: b
             rules = tuple(rules_of(*needed, all_secrets=all_secrets))
             if rules:
                 found.append(Role(f"ullage:{account}:{one.name}", account, rules))
+        if one.routes is not None and (rules := tuple(rules_of(one.routes))):
+            found.append(Role(f"ullage:{API}:{one.name}", API, rules))
     return found
 
 
@@ -97,6 +102,20 @@ def _registration() -> Role:
     resources = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
     rule = Rule("admissionregistration.k8s.io", resources, ("get", "create", "patch", "delete"), (REGISTRATION,))
     return Role("ullage:webhook", WEBHOOK, (rule,))
+
+
+def _api() -> list[Role]:
+    """Its certificate; and to ask whose a token is, and what that one may do."""
+    own = (
+        Rule("", ("secrets",), ("create",)),
+        Rule("", ("secrets",), ("get", "update"), (API_CERTIFICATE,)),
+        Rule("", ("configmaps",), ("get", "create", "patch"), (API_BUNDLE,)),
+    )
+    asking = (
+        Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
+        Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    )
+    return [Role("ullage:api", API, own, here=True), Role("ullage:api", API, asking)]
 
 
 def rules_of(*parts: Part[Any], all_secrets: bool = False) -> Iterator[Rule]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from ullage.app.installer import manifests as ours
 from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.app.installer.ownership import Ownership
-from ullage.app.installer.roles import CERTIFICATE, CONDITION, LEASE
+from ullage.app.installer.roles import API_BUNDLE, API_CERTIFICATE, CERTIFICATE, CONDITION, LEASE
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core, flowcontrol, rbac
 from ullage.kube.builtin.admissionregistration import (
@@ -42,7 +42,12 @@ SHOWN: Final = 10  # objects that keep us waiting, by name
 
 
 HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, POLICY_BINDINGS, POLICIES)
-_LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = ((core.SECRETS, CERTIFICATE), (core.CONFIG_MAPS, CONDITION))
+_LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = (
+    (core.SECRETS, CERTIFICATE),
+    (core.SECRETS, API_CERTIFICATE),
+    (core.CONFIG_MAPS, CONDITION),
+    (core.CONFIG_MAPS, API_BUNDLE),
+)
 _IDENTITIES: Final = (
     ours.ROLE_TEMPLATES,
     rbac.CLUSTER_ROLE_BINDINGS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -15,9 +15,8 @@ from ullage.admission.callers import Callers, read_key
 from ullage.admission.elsewhere import Elsewhere
 from ullage.app.installer.manifests import NAMESPACE
 from ullage.app.installer.roles import CALLERS, CERTIFICATE, CONDITION, REGISTRATION
+from ullage.app.processes.caches import NotInstalled, cache_checks, run_beside
 from ullage.app.processes.lifecycle import Serves, user_agent
-from ullage.errors import Terminal
-from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.controller.lease import own_identity
@@ -41,10 +40,6 @@ _NEEDED: Final = frozenset(
 )
 
 
-class NotInstalled(Terminal):
-    """The cluster lacks something that `ullage install` brings."""
-
-
 async def run_webhook(
     slices: Sequence[Slice], config: Config, settings: admission.Settings, *, stop: asyncio.Event, serves: Serves | None = None
 ) -> None:
@@ -61,13 +56,13 @@ async def run_webhook(
                 client,
                 settings,
                 stop=stop,
-                checks=_cache_checks(wiring.caches),
+                checks=cache_checks(wiring.caches),
                 metrics=admission_metrics.Metrics(registry),
                 serves=lambda host, port: serves(port) if serves else None,
                 elsewhere=elsewhere,
             )
             try:
-                await _beside(wiring.caches, serve)
+                await run_beside(wiring.caches, serve)
             except (NotFound, Forbidden) as error:
                 raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
 
@@ -104,23 +99,3 @@ async def _elsewhere(wiring: Wiring) -> Elsewhere:
         return {name: cluster.client for name, cluster in found.items() if cluster is not None}
 
     return Elsewhere(callers=Callers(key, clusters.__contains__), clients=clients, news=news)
-
-
-def _cache_checks(caches: Iterable[Cache[Any]]) -> Mapping[str, Callable[[], bool]]:
-    return {f"cache {cache.kind.name}": cache.synced.is_set for cache in caches}
-
-
-async def _beside(caches: Sequence[Cache[Any]], work: Coroutine[Any, Any, None]) -> None:
-    """Runs caches as long as the work runs. A cache never ends by itself: if one does, its error is raised."""
-    working = asyncio.ensure_future(work)
-    reading = [asyncio.create_task(cache.run(), name=f"cache {cache.kind.name}") for cache in caches]
-    try:
-        await asyncio.wait((working, *reading), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (working, *reading):
-            if task is not working or not working.done():
-                task.cancel()
-        results = await asyncio.gather(working, *reading, return_exceptions=True)
-    for result in results:
-        if isinstance(result, Exception):
-            raise result

@@ -1,5 +1,5 @@
 """What `ullage up` runs beside the API server, and what it does before: install, identities, then engines, webhook,
-controllers, world.
+controllers, the API for people, world.
 
 The webhook registers itself with its present address and bundle before it says that it is ready, and the controllers start
 after that: whatever was registered before the machine went down is never waited for.
@@ -43,7 +43,7 @@ class ClusterSetup:
         from ullage.app.installer.installer import Installer
         from ullage.app.installer.manifests import manifests
         from ullage.app.installer.outcomes import summary
-        from ullage.app.installer.roles import CONTROLLER, WEBHOOK, WORLD
+        from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD
         from ullage.app.installer.secret_access import SecretAccess
         from ullage.app.up.identities import Identities, Identity
         from ullage.engines.client.connection import address_of
@@ -60,7 +60,7 @@ class ClusterSetup:
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
         outcomes += await SecretAccess(client).keep(tell=lambda outcome: None)
         await bring_classes(client, engines=True)
-        self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, WORLD)])
+        self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, API, WORLD)])
         await self._identities.issue()
         problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
         return f"installed: {summary(outcomes)}{problems}"
@@ -104,6 +104,10 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
             *options,
         ]
 
+    def api(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", _kubeconfig(directory, "api"), "--port", str(port), "--drain", "0"]
+        return [*program, "api", *own, "--client-files", str(directory), *options]
+
     def world(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port)]
         return [*program, "world", *own, "--volumes", str(directory / VOLUMES), *_engines(directory), *options]
@@ -128,6 +132,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
             Component(ProcessRole("engine", "host of volume engines", "engine host"), engine, "a socket of its own"),
             Component(ProcessRole("webhook", "webhook", "webhook"), webhook, "https://127.0.0.1:{port}"),
             Component(ProcessRole("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
+            Component(ProcessRole("api", "API", "API"), api, "https://127.0.0.1:{port}"),
             Component(ProcessRole("world", "world", "world"), world, "http://127.0.0.1:{port}/metrics"),
         ),
         check,

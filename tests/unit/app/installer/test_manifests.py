@@ -183,7 +183,7 @@ def test_the_key_to_other_clusters_paths_is_the_webhooks_alone_and_only_where_th
 def test_the_world_is_somebody_of_its_own_and_only_where_it_is_asked_for() -> None:
     world = Slice(name="world", controllers=Part(make=lambda wiring: (), watches=(PODS,)))
     accounts = [one.name for one in manifests((SLICE,), world=world) if one.kind.kind == "ServiceAccount"]
-    assert accounts == ["controller", "webhook", "world"]
+    assert accounts == ["controller", "webhook", "api", "world"]
     (role,) = (role for role in roles((SLICE,), world=world) if role.account == "world")
     assert [rule.as_json()["resources"] for rule in role.rules] == [["pods"]]
     assert "world" not in {one.name for one in manifests((SLICE,))}

@@ -1,0 +1,158 @@
+"""Where the API's certificate comes from: an authority of its own that clients find in a ConfigMap, or files that change."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import Gauge
+
+from tests.unit.admission.builders import FakeApi
+from tests.unit.kube.virtual_time import in_virtual_time
+from ullage import pki
+from ullage.clock import FakeClock, SystemClock
+from ullage.errors import BadInput
+from ullage.pki import Pair
+from ullage.rest.certificates import FileCertificates, OwnCertificates
+from ullage.serving import certificates
+from ullage.serving.certificates import Step, Terms
+from ullage.serving.rotation import SecretName
+from ullage.serving.server import Certificate
+
+TERMS = Terms(hosts=("localhost",), authority="ullage-api", settle=60.0, keep=600.0)
+
+
+def gauge() -> Gauge:
+    return Gauge("expires", "for the test", registry=None)
+
+
+class Replica:
+    def __init__(self, api: FakeApi, clock: FakeClock) -> None:
+        self.api = api
+        self.certificate = Certificate()
+        self.told: list[bytes] = []
+        self.source = OwnCertificates(
+            api.client,
+            self.certificate,
+            secret_name=SecretName("system", "tls"),
+            config_map="ca",
+            terms=TERMS,
+            expires=gauge(),
+            clock=clock,
+            tell=self.told.append,
+        )
+
+    @property
+    def published(self) -> bytes:
+        return str(self.api.objects["ConfigMap", "ca"]["data"]["ca.crt"]).encode()
+
+    @property
+    def stored(self) -> certificates.CertificateSet:
+        data = self.api.objects["Secret", "tls"]["data"]
+        return certificates.from_secret({key: base64.b64decode(value) for key, value in data.items()})
+
+
+async def test_the_first_replica_makes_an_authority_and_publishes_it_and_the_others_take_it() -> None:
+    api, clock = FakeApi(), FakeClock()
+    first, second = Replica(api, clock), Replica(api, clock)
+    await first.source.open()
+    writes = list(api.writes)
+    await second.source.open()
+    assert api.writes == writes == ["create Secret tls", "apply ConfigMap ca"]
+    assert first.certificate.pair == second.certificate.pair
+    assert first.published == first.stored.authority.certificate == first.told[-1] == second.told[-1]
+    assert api.objects["ConfigMap", "ca"]["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "ullage"}
+
+
+async def test_a_config_map_that_somebody_spoilt_or_deleted_is_published_again() -> None:
+    api = FakeApi()
+    replica = Replica(api, FakeClock())
+    await replica.source.open()
+    api.objects["ConfigMap", "ca"]["data"] = {"ca.crt": "something else"}
+    await replica.source.open()
+    assert replica.published == replica.stored.bundle
+    del api.objects["ConfigMap", "ca"]
+    await replica.source.open()
+    assert replica.published == replica.stored.bundle
+
+
+async def test_a_new_authority_is_published_before_its_certificate_is_shown() -> None:
+    api, clock = FakeApi(), FakeClock()
+    replica = Replica(api, clock)
+    await replica.source.open()
+    old = replica.stored.authority.certificate
+    clock.advance((TERMS.authority_lifetime - TERMS.authority_renewal + timedelta(days=1)).total_seconds())
+    steps = []
+    for _ in range(40):
+        before = replica.certificate.pair
+        step = await replica.source.round(await replica.source.look())
+        steps.append(step)
+        if step is Step.PROMOTE:
+            await replica.source.round(await replica.source.look())
+            assert before is not None
+            assert old in replica.published
+            assert replica.stored.authority.certificate in replica.published
+        clock.advance(61.0)
+    wanted = [Step.INTRODUCE, Step.PUBLISH, Step.PROMOTE, Step.RETIRE, Step.PUBLISH]
+    assert [one for one in steps if one not in (None, Step.RENEW)] == wanted
+    assert replica.published == replica.stored.authority.certificate != old
+    assert replica.told[-1] == replica.published
+
+
+def pair(name: str) -> Pair:
+    now = SystemClock().now()
+    authority = pki.make_ca("theirs", now=now, lifetime=timedelta(days=1))
+    return pki.issue_serving(authority, [name], now=now, lifetime=timedelta(hours=1))
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
+        self.context = Certificate()
+        self.source = FileCertificates(self.context, certificate_file=self.certificate, key_file=self.key, expires=gauge())
+
+    def write(self, certificate: bytes, key: bytes) -> None:
+        self.certificate.write_bytes(certificate)
+        self.key.write_bytes(key)
+
+
+async def test_a_certificate_of_an_administrators_is_taken(tmp_path: Path) -> None:
+    files, theirs = Files(tmp_path), pair("api.example.com")
+    files.write(theirs.certificate, theirs.key)
+    await files.source.open()
+    assert files.context.pair == theirs
+
+
+async def test_files_that_cannot_be_served_with_are_told_of_by_name(tmp_path: Path) -> None:
+    files, one, other = Files(tmp_path), pair("a"), pair("b")
+    with pytest.raises(BadInput, match=r"tls\.crt: cannot be read: No such file or directory"):
+        await files.source.open()
+    files.write(one.certificate, other.key)
+    with pytest.raises(BadInput, match=r"--tls-key .*tls\.key: is not the key of --tls-certificate .*tls\.crt"):
+        await files.source.open()
+    files.write(b"nothing", one.key)
+    with pytest.raises(BadInput, match=r"--tls-certificate .*tls\.crt: it, or --tls-key .*tls\.key, is "):
+        await files.source.open()
+    assert not files.context.loaded
+
+
+def test_files_that_change_are_read_again_and_spoilt_ones_leave_what_is_in_use(tmp_path: Path) -> None:
+    files, one, other = Files(tmp_path), pair("a"), pair("b")
+
+    async def live() -> None:
+        files.write(one.certificate, one.key)
+        await files.source.open()
+        task = asyncio.create_task(files.source.run(30.0))
+        files.write(other.certificate, one.key)
+        await asyncio.sleep(31)
+        assert files.context.pair == one
+        files.write(other.certificate, other.key)
+        await asyncio.sleep(31)
+        assert files.context.pair == other
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    in_virtual_time(live())
