@@ -42,6 +42,7 @@ from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
+from ullage.vms.api.machines import INSTANCES
 
 SIZE: Final = 16 * 1024 * 1024
 LENGTH: Final = 8  # bytes before the files, which say how many there are of them
@@ -142,7 +143,7 @@ async def start(_directory: Path) -> AsyncIterator[System]:
         address = await stack.enter_async_context(serving(short / "volumes", short / "socket", clock=SystemClock()))
         api, connection = MemoryApi(), await stack.enter_async_context(HostConnection(address))
         wiring = Wiring(cast(Client, api))
-        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS)
+        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, INSTANCES)
         controllers = wiring.made(Part(make=lambda given: _controllers(given, connection), watches=watched))
         for held in wiring.held:
             await stack.enter_async_context(held)

@@ -17,6 +17,7 @@ from ullage.snapshots.backends.csi.channel import socket_path
 from .controller import CAPABILITIES, Controller
 from .faults import Faults, Interceptor
 from .identity import Identity
+from .metadata import METADATA, SnapshotMetadata
 from .node import Node
 from .store import Store
 
@@ -33,7 +34,9 @@ def main() -> None:
     parser.add_argument("--name", default=DEFAULT_NAME, help="the driver's name")
     parser.add_argument("--node", default="node-1", help="the name of this node")
     parser.add_argument("--capacity", type=int, default=DEFAULT_CAPACITY, help="bytes of all volumes together")
-    parser.add_argument("--without", action="append", default=[], choices=CAPABILITIES, help="leave a capability out")
+    parser.add_argument(
+        "--without", action="append", default=[], choices=(*CAPABILITIES, METADATA), help="leave a capability out"
+    )
     parser.add_argument("--with-stdin", action="store_true", help="end when the standard input ends")
     asyncio.run(serve(parser.parse_args()))
 
@@ -43,7 +46,10 @@ async def serve(args: argparse.Namespace) -> None:
     store, faults = Store(args.state), Faults(args.faults)
     server = grpc.aio.server(interceptors=[Interceptor(faults, args.state / CALLS)])
     controller = Controller(store, faults, node=args.node, total=args.capacity, without=args.without)
-    services.add_IdentityServicer_to_server(Identity(args.name), server)
+    metadata = METADATA not in args.without
+    services.add_IdentityServicer_to_server(Identity(args.name, metadata=metadata), server)
+    if metadata:
+        services.add_SnapshotMetadataServicer_to_server(SnapshotMetadata(store), server)
     services.add_ControllerServicer_to_server(controller, server)
     services.add_NodeServicer_to_server(Node(store, node=args.node), server)
     path.unlink(missing_ok=True)  # one that a killed driver left

@@ -6,9 +6,9 @@ The control file is JSON, replaced as a whole (`os.replace`) and looked at befor
      "faults": [{"method": "CreateSnapshot", "do": "hang", "when": "after", "times": 1, "match": "snapshot-7"}]}
 
 `do` is a gRPC code to answer with, `hang` (no answer, ever), `crash` (kill -9 by its own hand) or `wait` (`seconds`, then go
-on). `after` means that the call has had its effect. `times` counts from when the file was written, or the driver started;
-without it the fault stays. `match` is a part of the name or id that the call is about. `message` is what a code comes with;
-`{password}` in it quotes a secret of the request, as careless drivers do.
+on). `after` means that the call has had its effect, or has given the first of many answers. `times` counts from when the file
+was written, or the driver started; without it the fault stays. `match` is a part of the name or id that the call is about.
+`message` is what a code comes with; `{password}` in it quotes a secret of the request, as careless drivers do.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import grpc
 import grpc.aio
@@ -101,6 +101,8 @@ class Interceptor(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler = await continuation(handler_call_details)
+        if handler is not None and handler.unary_stream is not None:
+            return self._streaming(handler_call_details.method.rpartition("/")[2], handler)
         if handler is None or handler.unary_unary is None:
             return handler
         method, inner = handler_call_details.method.rpartition("/")[2], handler.unary_unary
@@ -121,6 +123,29 @@ class Interceptor(grpc.aio.ServerInterceptor):
             return answer
 
         return grpc.unary_unary_rpc_method_handler(
+            outer, request_deserializer=handler.request_deserializer, response_serializer=handler.response_serializer
+        )
+
+    def _streaming(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        """Calls with many answers. What is to happen after a call happens after its first answer."""
+
+        async def outer(request: Any, context: Any) -> AsyncIterator[Any]:
+            outcome, answered = "CANCELLED", False
+            try:
+                await self._act(method, "before", request)
+                async for answer in cast(Callable[..., AsyncIterator[Any]], handler.unary_stream)(request, context):
+                    yield answer
+                    if not answered:
+                        await self._act(method, "after", request)
+                    answered = True
+                outcome = "OK"
+            except Refusal as refusal:
+                outcome = refusal.code.name
+                await context.abort(refusal.code, refusal.message)
+            finally:
+                self._note(method, about_of(request), outcome, request)
+
+        return grpc.unary_stream_rpc_method_handler(
             outer, request_deserializer=handler.request_deserializer, response_serializer=handler.response_serializer
         )
 

@@ -13,8 +13,9 @@ VERSION = "1.0.0"
 
 
 class Identity(IdentityServicer):
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, metadata: bool = True) -> None:
         self._name = name
+        self._metadata = metadata
 
     async def GetPluginInfo(self, request: csi.GetPluginInfoRequest, context: Any) -> csi.GetPluginInfoResponse:
         return csi.GetPluginInfoResponse(name=self._name, vendor_version=VERSION)
@@ -27,6 +28,7 @@ class Identity(IdentityServicer):
             capabilities=[
                 csi.PluginCapability(service=service(type=service.CONTROLLER_SERVICE)),
                 csi.PluginCapability(volume_expansion=expansion(type=expansion.ONLINE)),
+                *([csi.PluginCapability(service=service(type=service.SNAPSHOT_METADATA_SERVICE))] if self._metadata else []),
             ]
         )
 

@@ -152,8 +152,14 @@ class CsiBackend:
                 raise
 
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
-        """Not told: the size in CSI is that of a volume made from the snapshot."""
-        return None
+        """The blocks that have data, where the driver tells of them: some do for raw devices only. The size that every driver
+        tells is that of a volume made from the snapshot."""
+        if not (await self._client.driver()).metadata:
+            return None
+        try:
+            return await self._client.allocated_bytes(handle, secrets=secrets)
+        except Refused:
+            return None
 
     async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
         """Not told: what CSI has to say about blocks is about snapshots, and nothing tells what was written since."""

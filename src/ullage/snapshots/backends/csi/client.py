@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 import grpc.aio
 
-from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 
 from . import csi_pb2 as csi
+from .blocks import MOST, AllocatedBlocks, BadRanges
 from .channel import Channel
-from .csi_pb2_grpc import ControllerStub, IdentityStub
+from .csi_pb2_grpc import ControllerStub, IdentityStub, SnapshotMetadataStub
 from .errors import Incapable, Refused, translated
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Driver:
     version: str
     capabilities: frozenset[str]
     topology: bool = False  # its volumes cannot be reached from everywhere
+    metadata: bool = False  # it tells which blocks of a snapshot have data
 
 
 class CsiClient:
@@ -108,6 +110,32 @@ class CsiClient:
                 raise NotNow(f"{self._who()}: {what}: page {token} comes again and again")
             seen.add(token)
 
+    async def allocated_bytes(self, handle: str, *, secrets: Secrets) -> int:
+        """Of a snapshot's blocks, those that have data. A driver that is restarted meanwhile goes on where it was; all of it is
+        bounded by the time of one call, and so is what is kept of it: a sum."""
+        what, blocks = f"GetMetadataAllocated {handle}", AllocatedBlocks()
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        while True:
+            begun = blocks.end
+            request = csi.GetMetadataAllocatedRequest(
+                snapshot_id=handle, starting_offset=begun, max_results=MOST, secrets=secrets.values
+            )
+            stub = SnapshotMetadataStub(await self._channel.opened(driver=self._who()))
+            call = stub.GetMetadataAllocated(request, timeout=deadline - asyncio.get_running_loop().time())
+            try:
+                blocks.resume()
+                async for message in call:
+                    blocks.add(message)
+                return blocks.total
+            except BadRanges as problem:
+                raise NotNow(f"{self._who()}: {what}: {problem}") from None
+            except grpc.aio.AioRpcError as error:
+                code, words = error.code().name, error.details() or ""
+            finally:
+                call.cancel()
+            if code != "UNAVAILABLE" or blocks.end == begun:
+                raise self._error(code, words, what=what, secrets=secrets, timeout=self._timeout)
+
     async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.Volume:
         await self.needs("CREATE_DELETE_VOLUME")
         what = f"CreateVolume {checked_name(request.name)} from snapshot {request.volume_content_source.snapshot.snapshot_id}"
@@ -134,7 +162,8 @@ class CsiClient:
         can = await self._capabilities() if csi.PluginCapability.Service.CONTROLLER_SERVICE in services else frozenset[str]()
         self._name = info.name  # from now on no other driver will do
         placed = csi.PluginCapability.Service.VOLUME_ACCESSIBILITY_CONSTRAINTS in services
-        self._driver = Driver(info.name, info.vendor_version, can, topology=placed)
+        metadata = csi.PluginCapability.Service.SNAPSHOT_METADATA_SERVICE in services
+        self._driver = Driver(info.name, info.vendor_version, can, topology=placed, metadata=metadata)
         return self._driver
 
     async def _capabilities(self) -> frozenset[str]:
@@ -167,12 +196,15 @@ class CsiClient:
             return await method(request, timeout=timeout)
         except grpc.aio.AioRpcError as error:
             code, words = error.code().name, error.details() or ""
+        # Out here, so that no traceback leads to gRPC's error: it may quote the secrets that we sent.
+        raise self._error(code, words, what=what, secrets=_secrets_of(request), timeout=timeout)
+
+    def _error(self, code: str, words: str, *, what: str, secrets: Secrets, timeout: float) -> UllageError:
         if code == "UNIMPLEMENTED":
             self._driver = None  # not what it said when it introduced itself
         if code == "DEADLINE_EXCEEDED":
             words = f"no answer within {timeout:g} s"
-        # Out here, so that no traceback leads to gRPC's error: it may quote the secrets that we sent.
-        raise translated(code, words, what=f"{self._who()}: {what}", secrets=_secrets_of(request))
+        return translated(code, words, what=f"{self._who()}: {what}", secrets=secrets)
 
     def _who(self) -> str:
         return f"driver {self._name}" if self._name else "the CSI driver"

@@ -24,6 +24,24 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _BlockMetadataType:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BlockMetadataTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BlockMetadataType.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UNKNOWN: _BlockMetadataType.ValueType  # 0
+    FIXED_LENGTH: _BlockMetadataType.ValueType  # 1
+    VARIABLE_LENGTH: _BlockMetadataType.ValueType  # 2
+
+class BlockMetadataType(_BlockMetadataType, metaclass=_BlockMetadataTypeEnumTypeWrapper):
+    """Blocks of snapshots"""
+
+UNKNOWN: BlockMetadataType.ValueType  # 0
+FIXED_LENGTH: BlockMetadataType.ValueType  # 1
+VARIABLE_LENGTH: BlockMetadataType.ValueType  # 2
+Global___BlockMetadataType: _TypeAlias = BlockMetadataType  # noqa: Y015
+
 @_typing.final
 class GetPluginInfoRequest(_message.Message):
     """Identity"""
@@ -115,11 +133,13 @@ class PluginCapability(_message.Message):
             UNKNOWN: PluginCapability.Service._Type.ValueType  # 0
             CONTROLLER_SERVICE: PluginCapability.Service._Type.ValueType  # 1
             VOLUME_ACCESSIBILITY_CONSTRAINTS: PluginCapability.Service._Type.ValueType  # 2
+            SNAPSHOT_METADATA_SERVICE: PluginCapability.Service._Type.ValueType  # 4
 
         class Type(_Type, metaclass=_TypeEnumTypeWrapper): ...
         UNKNOWN: PluginCapability.Service.Type.ValueType  # 0
         CONTROLLER_SERVICE: PluginCapability.Service.Type.ValueType  # 1
         VOLUME_ACCESSIBILITY_CONSTRAINTS: PluginCapability.Service.Type.ValueType  # 2
+        SNAPSHOT_METADATA_SERVICE: PluginCapability.Service.Type.ValueType  # 4
 
         TYPE_FIELD_NUMBER: _builtins.int
         type: Global___PluginCapability.Service.Type.ValueType
@@ -1650,6 +1670,103 @@ class ListSnapshotsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSnapshotsResponse: _TypeAlias = ListSnapshotsResponse  # noqa: Y015
+
+@_typing.final
+class BlockMetadata(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BYTE_OFFSET_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    byte_offset: _builtins.int
+    size_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        byte_offset: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["byte_offset", b"byte_offset", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockMetadata: _TypeAlias = BlockMetadata  # noqa: Y015
+
+@_typing.final
+class GetMetadataAllocatedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SecretsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    STARTING_OFFSET_FIELD_NUMBER: _builtins.int
+    MAX_RESULTS_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    snapshot_id: _builtins.str
+    starting_offset: _builtins.int
+    max_results: _builtins.int
+    @_builtins.property
+    def secrets(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        snapshot_id: _builtins.str = ...,
+        starting_offset: _builtins.int = ...,
+        max_results: _builtins.int = ...,
+        secrets: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_results", b"max_results", "secrets", b"secrets", "snapshot_id", b"snapshot_id", "starting_offset", b"starting_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMetadataAllocatedRequest: _TypeAlias = GetMetadataAllocatedRequest  # noqa: Y015
+
+@_typing.final
+class GetMetadataAllocatedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOCK_METADATA_TYPE_FIELD_NUMBER: _builtins.int
+    VOLUME_CAPACITY_BYTES_FIELD_NUMBER: _builtins.int
+    BLOCK_METADATA_FIELD_NUMBER: _builtins.int
+    block_metadata_type: Global___BlockMetadataType.ValueType
+    volume_capacity_bytes: _builtins.int
+    @_builtins.property
+    def block_metadata(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockMetadata]: ...
+    def __init__(
+        self,
+        *,
+        block_metadata_type: Global___BlockMetadataType.ValueType = ...,
+        volume_capacity_bytes: _builtins.int = ...,
+        block_metadata: _abc.Iterable[Global___BlockMetadata] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_metadata", b"block_metadata", "block_metadata_type", b"block_metadata_type", "volume_capacity_bytes", b"volume_capacity_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMetadataAllocatedResponse: _TypeAlias = GetMetadataAllocatedResponse  # noqa: Y015
 
 @_typing.final
 class NodeStageVolumeRequest(_message.Message):

@@ -728,6 +728,78 @@ class Controller:
             _registered_method=True)
 
 
+class SnapshotMetadataStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.GetMetadataAllocated = channel.unary_stream(
+                '/csi.v1.SnapshotMetadata/GetMetadataAllocated',
+                request_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetMetadataAllocatedRequest.SerializeToString,
+                response_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetMetadataAllocatedResponse.FromString,
+                _registered_method=True)
+
+
+class SnapshotMetadataServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def GetMetadataAllocated(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_SnapshotMetadataServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'GetMetadataAllocated': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetMetadataAllocated,
+                    request_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetMetadataAllocatedRequest.FromString,
+                    response_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetMetadataAllocatedResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'csi.v1.SnapshotMetadata', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('csi.v1.SnapshotMetadata', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class SnapshotMetadata:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def GetMetadataAllocated(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/csi.v1.SnapshotMetadata/GetMetadataAllocated',
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetMetadataAllocatedRequest.SerializeToString,
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetMetadataAllocatedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class NodeStub:
     """Missing associated documentation comment in .proto file."""
 

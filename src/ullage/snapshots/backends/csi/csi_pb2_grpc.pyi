@@ -190,6 +190,28 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
 
 def add_ControllerServicer_to_server(servicer: ControllerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
+class SnapshotMetadataStub:
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> SnapshotMetadataAsyncStub: ...
+    GetMetadataAllocated: _grpc.UnaryStreamMultiCallable[_csi_pb2.GetMetadataAllocatedRequest, _csi_pb2.GetMetadataAllocatedResponse]
+
+@_typing.type_check_only
+class SnapshotMetadataAsyncStub(SnapshotMetadataStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetMetadataAllocated: _aio.UnaryStreamMultiCallable[_csi_pb2.GetMetadataAllocatedRequest, _csi_pb2.GetMetadataAllocatedResponse]  # type: ignore[assignment]
+
+class SnapshotMetadataServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def GetMetadataAllocated(
+        self,
+        request: _csi_pb2.GetMetadataAllocatedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_csi_pb2.GetMetadataAllocatedResponse], _abc.AsyncIterator[_csi_pb2.GetMetadataAllocatedResponse]]: ...
+
+def add_SnapshotMetadataServicer_to_server(servicer: SnapshotMetadataServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
 class NodeStub:
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...

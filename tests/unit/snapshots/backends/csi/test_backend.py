@@ -224,10 +224,43 @@ async def test_secrets_reach_the_driver(driver: RunningDriver, backend: CsiBacke
     assert seen == {"CreateSnapshot": ["password"], "DeleteSnapshot": ["password"]}
 
 
-async def test_sizes_that_the_interface_does_not_tell_are_not_told(backend: CsiBackend, volume: str) -> None:
+async def test_what_is_in_a_volume_is_not_told(backend: CsiBackend, volume: str) -> None:
+    await backend.create(creation(volume))
+    assert await backend.estimate(VolumeHandle(handle=volume)) is None, "and that of its last snapshot would be a guess"
+
+
+@pytest.mark.parametrize("block", [True, False], ids=["a raw device", "a file system"])
+async def test_a_snapshot_takes_the_blocks_that_have_data(driver: RunningDriver, backend: CsiBackend, block: bool) -> None:
+    volume = await asyncio.to_thread(make_volume, driver.path, f"sized-{block}", size=GIB, block=block)
+    disk = driver.data(volume) if block else driver.data(volume) / "disk.img"
+    with disk.open("r+b" if block else "wb") as file:
+        for number in range(1000):  # more than fit into one answer
+            file.seek(number * 65536)
+            file.write(b"x")
     shot = await backend.create(creation(volume))
-    assert await backend.size(shot.handle) is None
-    assert await backend.estimate(VolumeHandle(handle=volume)) is None
+    with disk.open("r+b") as file:
+        file.truncate(0)
+    assert await backend.size(shot.handle) == 1000 * 4096, "and stays what it was at the cut"
+    assert shot.restore_size == GIB
+
+
+async def test_an_empty_snapshot_takes_nothing(driver: RunningDriver, backend: CsiBackend) -> None:
+    volume = await asyncio.to_thread(make_volume, driver.path, "never-written", size=GIB, block=True)
+    shot = await backend.create(creation(volume))
+    assert await backend.size(shot.handle) == 0
+
+
+async def test_the_size_of_what_is_not_there_is_not_told(backend: CsiBackend) -> None:
+    assert await backend.size("no-such-snapshot") is None
+
+
+async def test_a_driver_without_the_service_is_not_asked() -> None:
+    with running_driver("--without=SNAPSHOT_METADATA_SERVICE") as driver:
+        volume = await asyncio.to_thread(make_volume, driver.path, "a")
+        async with backend_at(driver.path) as backend:
+            shot = await backend.create(creation(volume))
+            assert await backend.size(shot.handle) is None
+        assert driver.calls("GetMetadataAllocated") == []
 
 
 def test_it_works_on_uvloop(driver: RunningDriver, volume: str) -> None:

@@ -23,7 +23,7 @@ from ullage.snapshots.backends.csi.backend import CsiBackend
 CAN = ("CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "CREATE_DELETE_VOLUME")
 
 
-class Rogue(services.IdentityServicer, services.ControllerServicer):
+class Rogue(services.IdentityServicer, services.ControllerServicer, services.SnapshotMetadataServicer):
     """Answers as it was told to, and remembers what was deleted."""
 
     def __init__(
@@ -46,6 +46,7 @@ class Rogue(services.IdentityServicer, services.ControllerServicer):
     async def GetPluginCapabilities(self, request: Any, context: Any) -> csi.GetPluginCapabilitiesResponse:
         service = csi.PluginCapability.Service
         kinds = [service.CONTROLLER_SERVICE] if self._controller else []
+        kinds += [service.SNAPSHOT_METADATA_SERVICE] if "blocks" in self._answers else []
         kinds += [service.VOLUME_ACCESSIBILITY_CONSTRAINTS] if self._placed or not self._controller else []
         capabilities = [csi.PluginCapability(service=service(type=kind)) for kind in kinds]
         return csi.GetPluginCapabilitiesResponse(capabilities=capabilities)
@@ -75,22 +76,32 @@ class Rogue(services.IdentityServicer, services.ControllerServicer):
         self.deleted.append(request.volume_id)
         return csi.DeleteVolumeResponse()
 
+    async def GetMetadataAllocated(self, request: Any, context: Any) -> AsyncIterator[csi.GetMetadataAllocatedResponse]:
+        self.asked.append(request)
+        for answer in self._answers["blocks"].pop(0):
+            if isinstance(answer, grpc.StatusCode):
+                await context.abort(answer, "on purpose")
+            yield answer
+        while self._answers.get("endless"):
+            yield csi.GetMetadataAllocatedResponse(volume_capacity_bytes=100)
+
 
 def a_rogue(**nature: Any) -> Rogue:
     return Rogue(**nature)  # type: ignore[abstract]  # what it lacks is never called
 
 
 @asynccontextmanager
-async def backend_of(rogue: Rogue) -> AsyncIterator[CsiBackend]:
+async def backend_of(rogue: Rogue, *, timeout: float = 30.0) -> AsyncIterator[CsiBackend]:
     with tempfile.TemporaryDirectory(prefix="csi-") as directory:
         path = Path(directory) / "csi.sock"
         server = grpc.aio.server()
         services.add_IdentityServicer_to_server(rogue, server)
         services.add_ControllerServicer_to_server(rogue, server)
+        services.add_SnapshotMetadataServicer_to_server(rogue, server)
         server.add_insecure_port(f"unix:{path}")
         await server.start()
         try:
-            async with backend_at(path, driver="rogue") as backend:
+            async with backend_at(path, driver="rogue", timeout=timeout) as backend:
                 yield backend
         finally:
             await server.stop(grace=None)
@@ -230,3 +241,67 @@ async def test_access_modes_are_put_in_the_words_that_the_driver_knows(can: tupl
             await backend.restore(type(wanted)(name="v", snapshot="s", size=100, access_modes=(mode,)))
     names = csi.VolumeCapability.AccessMode.Mode.Name
     assert [names(asked.volume_capabilities[0].access_mode.mode) for asked in rogue.asked] == modes
+
+
+def blocks(*ranges: tuple[int, int], capacity: int = 100) -> csi.GetMetadataAllocatedResponse:
+    listed = [csi.BlockMetadata(byte_offset=start, size_bytes=size) for start, size in ranges]
+    return csi.GetMetadataAllocatedResponse(volume_capacity_bytes=capacity, block_metadata=listed)
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        pytest.param([blocks((0, 10), (5, 10))], "10 bytes at 5, after a range that ends at 10", id="ranges that overlap"),
+        pytest.param([blocks((20, 10)), blocks((0, 10))], "10 bytes at 0, after a range that ends at 30", id="in no order"),
+        pytest.param([blocks((0, 10), (0, 10))], "10 bytes at 0, after a range that ends at 10", id="the same one twice"),
+        pytest.param([blocks((0, 0))], "0 bytes at 0, of a volume of 100 bytes", id="an empty range"),
+        pytest.param([blocks((-5, 10))], "10 bytes at -5, of a volume of 100 bytes", id="before the beginning"),
+        pytest.param([blocks((95, 10))], "10 bytes at 95, of a volume of 100 bytes", id="beyond the end"),
+        pytest.param([blocks((0, 10), capacity=0)], "the volume has 0 bytes", id="of a volume without a size"),
+        pytest.param(
+            [blocks((0, 10)), blocks((10, 10), capacity=200)], "the volume has 200 bytes by now, not 100", id="that grows"
+        ),
+        pytest.param(
+            [blocks(*((number, 1) for number in range(10_001)), capacity=20_000)],
+            "10001 ranges in a message; 10000 at most were asked for",
+            id="more at once than was asked for",
+        ),
+    ],
+)
+async def test_blocks_that_cannot_be_say_nothing_about_a_size(answers: list[Any], problem: str) -> None:
+    async with backend_of(a_rogue(blocks=[answers])) as backend:
+        with pytest.raises(NotNow) as caught:
+            await backend.size("s")
+    assert str(caught.value) == f"driver rogue: GetMetadataAllocated s: {problem}"
+
+
+async def test_a_driver_that_breaks_off_goes_on_where_it_was() -> None:
+    """The first range of the second call may have begun before: what was counted already is not counted again."""
+    first = [blocks((0, 10), (20, 10)), grpc.StatusCode.UNAVAILABLE]
+    rogue = a_rogue(blocks=[first, [blocks((20, 15), (50, 5))]])
+    async with backend_of(rogue) as backend:
+        assert await backend.size("s") == 10 + 15 + 5
+    assert [one.starting_offset for one in rogue.asked] == [0, 30]
+
+
+async def test_a_driver_that_does_not_get_on_is_not_asked_again_and_again() -> None:
+    broken = [grpc.StatusCode.UNAVAILABLE]
+    rogue = a_rogue(blocks=[[blocks((0, 10)), *broken], broken, []])
+    async with backend_of(rogue) as backend:
+        with pytest.raises(Uncertain, match="GetMetadataAllocated s: UNAVAILABLE: on purpose"):
+            await backend.size("s")
+    assert len(rogue.asked) == 2
+
+
+async def test_blocks_without_an_end_are_given_up() -> None:
+    async with backend_of(a_rogue(blocks=[[]], endless=True), timeout=0.5) as backend:
+        with pytest.raises(Uncertain, match=r"GetMetadataAllocated s: DEADLINE_EXCEEDED: no answer within 0\.5 s"):
+            await backend.size("s")
+
+
+@pytest.mark.parametrize(
+    "code", [grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT], ids=lambda one: str(one.name)
+)
+async def test_a_driver_that_does_not_tell_of_this_snapshot_leaves_its_size_open(code: grpc.StatusCode) -> None:
+    async with backend_of(a_rogue(blocks=[[code]])) as backend:
+        assert await backend.size("s") is None

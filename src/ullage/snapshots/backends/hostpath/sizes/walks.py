@@ -16,7 +16,7 @@ from ullage.clock import Clock
 from ullage.errors import NotNow
 from ullage.snapshots.backends.base import InProgress
 from ullage.snapshots.backends.hostpath.copies import Turns
-from ullage.snapshots.backends.hostpath.errors import bytes_text
+from ullage.snapshots.backends.hostpath.errors import bytes_text, printable
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers
 
 LONGEST: Final = 600.0  # seconds
@@ -57,7 +57,7 @@ class Walks:
         await asyncio.wait({walk.task}, timeout=self._patience)
         if not walk.task.done():
             seen, _ = walk.stop.progress
-            raise InProgress(f"looking at what is in {key.volume}: {bytes_text(seen)} so far")
+            raise InProgress(f"looking at what is in the volume: {bytes_text(seen)} so far")
         if self._walks.get(key) is walk:
             del self._walks[key]
         return walk.task.result()
@@ -76,9 +76,9 @@ class Walks:
                     return await self._workers.run(work, stop=stop)
             except TimeoutError:
                 seen, _ = stop.progress
-                raise NotNow(
-                    f"{key.volume} cannot be measured: after {self._longest:g} s only {bytes_text(seen)} of it were looked at"
-                ) from None
+                what, took = f"volume {printable(key.volume)}", f"{self._longest:g} s"
+                message = f"{what} cannot be measured: after {took} only {bytes_text(seen)} of it were looked at"
+                raise NotNow(message) from None
 
     def _note_end(self, key: WalkKey, task: asyncio.Task[int]) -> None:
         with suppress(asyncio.CancelledError):

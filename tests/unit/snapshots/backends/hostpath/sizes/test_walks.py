@@ -56,7 +56,7 @@ async def found(walks: Walks, tree: Tree, key: WalkKey = KEY) -> int:
 async def test_a_long_look_goes_on_and_says_how_far_it_is() -> None:
     walks, tree = Walks(1, patience=0.02, clock=SystemClock()), Tree()
     told = ""
-    while told != "looking at what is in /volumes/db: 3Mi so far":
+    while told != "looking at what is in the volume: 3Mi so far":
         with pytest.raises(InProgress) as caught:
             await walks.run(KEY, tree.look)
         told = str(caught.value)
@@ -89,7 +89,7 @@ async def test_a_look_without_an_end_is_ended() -> None:
     walks, tree = Walks(1, patience=5, clock=SystemClock(), longest=0.05), Tree()
     with pytest.raises(NotNow) as caught:
         await walks.run(KEY, tree.look)
-    assert str(caught.value) == "/volumes/db cannot be measured: after 0.05 s only 3Mi of it were looked at"
+    assert str(caught.value) == "volume /volumes/db cannot be measured: after 0.05 s only 3Mi of it were looked at"
     tree.open.set()
     assert await found(walks, tree) == 2, "and the thread is free again"
 
