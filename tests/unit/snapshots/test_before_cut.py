@@ -13,7 +13,7 @@ from tests.unit.snapshots.memory_api import Json
 from tests.unit.snapshots.test_lifecycle import Cluster, both
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin import core
-from ullage.kube.errors import Conflict, TooManyRequests
+from ullage.kube.errors import Conflict, Forbidden, TooManyRequests
 from ullage.ledger.charging.stamps import FREE, STAMP
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import SIZE, Dialect
@@ -165,6 +165,22 @@ async def test_an_answer_that_is_no_refusal_is_asked_for_again(answer: Exception
     await cluster.live(cluster.done)
     assert takes(cluster) == 2 * MIB
     assert cluster.problem() == ""
+
+
+async def test_a_refusal_that_has_no_numbers_is_shown_and_tried_again() -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    many = Forbidden("17 virtual machines with limits share the claim, and 16 may", code=403)
+    cluster.api.answers = [many] * 3  # type: ignore[attr-defined]
+    told: set[str] = set()
+
+    def done() -> bool:
+        told.add(cluster.problem())
+        return cluster.done()
+
+    await cluster.live(done)
+    assert f"what it takes cannot be booked: {many}" in told
+    assert takes(cluster) == 2 * MIB
 
 
 async def test_while_it_cannot_be_measured_the_driver_is_not_asked_and_nothing_is_marked() -> None:

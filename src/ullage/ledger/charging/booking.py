@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol, TypeVar
 
+from ullage.errors import NotNow
 from ullage.kube.client.interface import Finder, Patcher
-from ullage.kube.errors import Conflict
+from ullage.kube.errors import Conflict, Forbidden, Invalid
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
@@ -62,7 +63,8 @@ async def book(
     """The object, stamped to take so many bytes; None: it is gone, or going. Where it has changed meanwhile it is looked at
     anew. `also` are annotations that change with the stamp, `told` those that are written although it stays what it was.
 
-    Raises NoRoom, with all numbers, where that does not fit: then its stamp is what it was.
+    Raises NoRoom, with all numbers, where that does not fit, and NotNow where it is refused for another reason: then its
+    stamp is what it was.
     """
     found: T | None = seen
     for left in reversed(range(TRIES)):
@@ -78,6 +80,11 @@ async def book(
             return await restamp(client, kind, found.metadata, wanted, also={**(also or {}), **(told or {})})
         except NoRoom as error:
             raise refusal(amount, str(error)) from error
+        except (
+            Forbidden,
+            Invalid,
+        ) as error:  # shown, and tried again: a right may be missing
+            raise NotNow(f"what it takes cannot be booked: {error}") from error
         except Conflict:
             if not left:
                 raise
