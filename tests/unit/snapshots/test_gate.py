@@ -287,7 +287,7 @@ class Sidecar(Cluster):
         return [RecordBooker(wiring.client, lookups, settings=settings).controller()]
 
 
-def sidecar(*, head: int, limit: int = 10 * MIB) -> Sidecar:
+def sidecar(*, head: int | None, limit: int = 10 * MIB) -> Sidecar:
     cluster = Sidecar(GA, api=ChargedApi(limit))
     cluster.ask()
     cluster.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"annotations": {STAMP: stamp(4 * MIB)}}})
@@ -304,6 +304,13 @@ async def test_the_controller_books_what_a_sidecar_has_measured(head: int) -> No
     assert takes(cluster) == head
     assert cluster.snapshot().meta.annotations[CUT].startswith(BOOKED)
     await cluster.live(lambda: ESTIMATE not in notes(cluster))
+
+
+async def test_what_a_driver_cannot_tell_needs_no_booking() -> None:
+    cluster = sidecar(head=None)
+    await cluster.live(cluster.done)
+    assert takes(cluster) == 4 * MIB
+    assert CUT not in cluster.snapshot().meta.annotations
 
 
 async def test_a_refusal_reaches_the_sidecar_with_its_numbers_and_nothing_stays_booked() -> None:

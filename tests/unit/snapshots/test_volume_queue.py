@@ -14,6 +14,7 @@ from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, may_proceed, 
 
 DONE = State(handle="h-1", cut=datetime(2026, 1, 1, tzinfo=UTC), ready=True)
 FAILED = State(problem=Problem("DriverRetrying", "…"))
+GROUPED = {"ullage.io/estimate": '{"bytes":1,"at":"2026-01-01T00:00:00.000000Z","group":true}'}
 
 
 def named(name: str, **changed: Any) -> Record:
@@ -25,6 +26,7 @@ ORDER = [
     ("of one second, the first by name", named("a"), named("b"), True),
     ("the one that may be under way", record(begun=True), named("a"), True),
     ("not the failed one", named("a", state=FAILED), named("b"), False),
+    ("not the one that waits for its group", named("a", meta={"annotations": GROUPED}), named("b"), False),
 ]
 
 
@@ -33,6 +35,18 @@ def test_who_goes_first(one: Record, other: Record, first: bool) -> None:
     head = min(position_of(one), position_of(other))
     assert may_proceed(one, head) is first
     assert may_proceed(other, head) is not first
+
+
+@pytest.mark.parametrize(
+    ("head", "proceeds"),
+    [
+        pytest.param(named("a"), True, id="nothing is under way"),
+        pytest.param(named("a", begun=True), False, id="another is being taken"),
+    ],
+)
+def test_who_is_called_with_its_group_goes_before_all_that_are_not_begun(head: Record, proceeds: bool) -> None:
+    assert not may_proceed(named("b"), position_of(head))
+    assert may_proceed(named("b"), position_of(head), called=True) is proceeds
 
 
 def test_failed_ones_do_not_wait_for_each_other() -> None:

@@ -61,8 +61,9 @@ class BeforeCut:
         found = await book(self._client, lookup.dialect.snapshots, snapshot, amount, lower=not record.begun, also=also)
         return found is not None
 
-    async def publish(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> tuple[Any, Requeue]:
-        """Writes down what the snapshot would take, for whoever books it, and waits for the word. NoRoom if that is no."""
+    async def publish(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> tuple[Any, Requeue | None]:
+        """Writes down what the snapshot would take, for whoever books it, and waits for the word. NoRoom if that is no. None:
+        there is nothing to wait for, since nobody can tell, and what was admitted stays."""
         record = lookup.dialect.read_record(obj)
         gate = self.gate(record, snapshot)
         if gate is None or gate.open:
@@ -72,7 +73,9 @@ class BeforeCut:
         since = read_time(record.meta.creation_timestamp)
         wait = gate.measure_after(self._clock.now(), since)
         if not wait:
-            known = await self._measure(record, backend)
+            known, stamp = await self._measure(record, backend), payer(snapshot.metadata)
+            if known is None and not gate.group and stamp is not None and stamp.takes:
+                return obj, None
             amount = _unmeasured(record, snapshot.metadata) if known is None else known
             by = estimated_by(record.driver, known)
             obj, wait = await self._publish(lookup, obj, gate, amount, by=by), AGAIN.total_seconds()

@@ -156,7 +156,8 @@ class RecordSyncer:
                 self._attempts.forget(key)
                 return ready
             asked = True
-            again = await self._call_driver(lookup, obj, decision.step, creation)
+            step = decision.step if decision.step is not Step.MEASURE else Step.CREATE if record.begun else Step.MARK
+            again = await self._call_driver(lookup, obj, step, creation)
         except InProgress as error:
             return await self._going_on(lookup, key, error)
         except ApiError:
@@ -220,7 +221,8 @@ class RecordSyncer:
             if step is not Step.MEASURE:
                 return None if await self._before_cut.ready(lookup, obj, live, backend) else Requeue(RETRY_SECONDS)
             obj, again = await self._before_cut.publish(lookup, obj, live, backend)
-            await self._writer.write_state(lookup, obj, replace(record.state, problem=None))
+            if again is not None:
+                await self._writer.write_state(lookup, obj, replace(record.state, problem=None))
             return again
         except NoRoom:
             if record.begun:  # it may have been made by an earlier call, before its volume grew: nobody was told of it
