@@ -15,6 +15,7 @@ import errno
 import os
 import sqlite3
 import stat
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +28,7 @@ from ullage.snapshots.backends.hostpath import file_copy
 from ullage.snapshots.backends.hostpath.copy_notes import CopyNotes
 from ullage.snapshots.backends.hostpath.errors import naming, printable
 from ullage.snapshots.backends.hostpath.removal import open_up
-from ullage.snapshots.backends.hostpath.scan import NEVER, Stamp, directory_at, scan
+from ullage.snapshots.backends.hostpath.scan import NEVER, DirectoriesAhead, Stamp, directory_at, scan
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_index import TreeIndex
 
@@ -99,21 +100,26 @@ class _TreeCopy:
         copies it again, or removes it. So does every directory, since its attributes come last."""
         self._index.recall()
         self._index.forget_links()
-        ahead = [""]
-        while ahead:
-            self._stop.check()
-            path = ahead.pop()
-            with directory_at(self._target, path) as directory, naming(path):
-                file_copy.make_ours(directory)
-                with os.scandir(directory) as entries:
-                    for entry in entries:
-                        below = f"{path}/{entry.name}" if path else entry.name
-                        found = Stamp.of(entry.stat(follow_symlinks=False))
-                        if found.kind == stat.S_IFDIR:
-                            open_up(directory, entry.name)
-                            ahead.append(below)
-                        self._index.take_over(below, self._whole(below, found) or found._replace(ctime=NEVER))
+        with DirectoriesAhead() as ahead:
+            ahead.push("")
+            while (path := ahead.pop()) is not None:
+                self._stop.check()
+                for below in self._take_over(path):
+                    ahead.push(below)
         self._index.forget_noted()
+
+    def _take_over(self, path: str) -> Iterator[str]:
+        """What is in a directory of the copy; gives the directories in it."""
+        with directory_at(self._target, path) as directory, naming(path):
+            file_copy.make_ours(directory)
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    below = f"{path}/{entry.name}" if path else entry.name
+                    found = Stamp.of(entry.stat(follow_symlinks=False))
+                    if found.kind == stat.S_IFDIR:
+                        open_up(directory, entry.name)
+                        yield below
+                    self._index.take_over(below, self._whole(below, found) or found._replace(ctime=NEVER))
 
     def _whole(self, path: str, found: Stamp) -> Stamp | None:
         """What a file was when it was copied; None where its copy may be another. The time of a copy is set last.
