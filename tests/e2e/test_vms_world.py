@@ -42,14 +42,14 @@ def called(scene: EngineScene, *arguments: str) -> str:
 
 
 class Vm:
-    """The VM `db` of a namespace, as the API shows it."""
+    """A VM of a namespace, as the API shows it."""
 
-    def __init__(self, scene: EngineScene, namespace: str) -> None:
+    def __init__(self, scene: EngineScene, namespace: str, name: str = "db") -> None:
         self.api = scene.api
         self.namespace = namespace
         self.machines = f"{KUBEVIRT}/namespaces/{namespace}/virtualmachines"
-        self.path = f"{self.machines}/db"
-        self.instance_path = f"{KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances/db"
+        self.path = f"{self.machines}/{name}"
+        self.instance_path = f"{KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances/{name}"
 
     def create(self, *claims: str, strategy: str = "Always") -> None:
         disks = [{"name": one, "disk": {"bus": "virtio"}} for one in claims]
@@ -154,3 +154,42 @@ def test_a_person_starts_fills_pauses_restarts_and_stops_a_vm(scene: EngineScene
     eventually("its volume is free", lambda: scene.state(data) == "detached")
     assert vm.machine["spec"]["runStrategy"] == "Manual"
     assert called(scene, "list", "-n", namespace).splitlines()[1].split()[:5] == ["db", "Stopped", "False", "Manual", "2"]
+
+
+@pytest.mark.slow
+def test_a_person_backs_a_vm_up_fills_it_and_brings_it_back(scene: EngineScene) -> None:
+    namespace = scene.base.namespace()
+    scene.claim(namespace, "data", volumeMode="Block")
+    vm, name = Vm(scene, namespace), f"{namespace}/db"
+    vm.create("data")
+    vm.becomes("Running")
+    called(scene, "fill", name, "--bytes", "1Mi")
+    before = scene.read(volume_of(scene, vm), 0, MIB)
+
+    made = called(scene, "backup", name, "--name", "monday", "--wait", "--timeout", "60s").splitlines()
+    assert made[0] == "virtualmachinebackup.harvesterhci.io/monday created"
+    assert made[-1].startswith("monday: the VM can be restored from it: 1 volume (")
+    called(scene, "fill", name, "--bytes", "1Mi")
+    assert scene.read(volume_of(scene, vm), 0, MIB) != before
+
+    refused = ran(scene, "restore", f"{namespace}/monday")
+    assert refused.returncode == 1
+    assert f"VM {name} is Running; stop it before it is restored in place" in refused.stderr
+    called(scene, "stop", name, "--wait", "--timeout", "60s")
+    done = called(scene, "restore", f"{namespace}/monday", "--wait", "--timeout", "60s").splitlines()
+    assert f"VM {name} has 1 volume of backup monday" in done[-1]
+    called(scene, "start", name, "--wait", "--timeout", "60s")
+    assert scene.read(volume_of(scene, vm), 0, MIB) == before
+
+    called(scene, "restore", "monday", "-n", namespace, "--new-vm", "copy", "--wait", "--timeout", "60s")
+    copy = Vm(scene, namespace, "copy")
+    copy.becomes("Stopped")
+    called(scene, "start", f"{namespace}/copy", "--wait", "--timeout", "60s")
+    assert scene.read(volume_of(scene, copy), 0, MIB) == before
+
+
+def volume_of(scene: EngineScene, vm: Vm) -> str:
+    """Of its first claim."""
+    claim = vm.machine["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+    path = f"/api/v1/namespaces/{vm.namespace}/persistentvolumeclaims/{claim}"
+    return str(scene.api.get(path).obj["spec"]["volumeName"])

@@ -6,10 +6,21 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.common import arguments
+from ullage.cli.common import arguments, completion
 from ullage.cli.common.arguments import At
 from ullage.cli.common.commands import Application
-from ullage.cli.common.options import Context, DryRun, Kubeconfig, Output, Selector, Watch, output_format, selector
+from ullage.cli.common.options import (
+    OBJECTS,
+    Context,
+    DryRun,
+    Kubeconfig,
+    ObjectOutput,
+    Output,
+    Selector,
+    Watch,
+    output_format,
+    selector,
+)
 from ullage.cli.common.running import run
 from ullage.cli.vm import names as completed
 from ullage.cli.vm import options
@@ -202,4 +213,111 @@ def fill(
         ),
         goes_on="what was written stays",
         stopped="stopped",
+    )
+
+
+@app.command()
+def backup(
+    name: options.Name,
+    called: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="What the backup is called.", show_default="the VM's name and the time"),
+    ] = None,
+    type_: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            metavar="snapshot|backup",
+            help="backup: also for a storage system that copies its snapshots to a backup target by itself.",
+            autocompletion=completion.words(*options.TYPES),
+        ),
+    ] = "snapshot",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is complete, and show how far it is.")] = False,
+    timeout: options.Timeout = "5m",
+    dry_run: DryRun = False,
+    output: ObjectOutput = None,
+    namespace: arguments.Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    kube_context: Context = None,
+) -> None:
+    """Take a backup of a VM: a snapshot of each of its volumes, all at once or none.
+
+    The VM may run. The backup is in the VM's namespace, and takes space there as snapshots do.
+
+    \b
+    ullage vm backup shop/db --name before-upgrade --wait
+    """
+    at = At(kubeconfig, kube_context, namespace, None)
+    target = options.target(name, namespace=namespace)
+    type = options.backup_type(type_)
+    made = options.made_name(called)
+    seconds = arguments.seconds("--timeout", timeout)
+    how = output_format(output, OBJECTS) if output is not None else None
+    from ullage.cli.vm import backups
+
+    make = backups.MakeOptions(name=made, dry_run=dry_run, timeout=seconds if wait else None, output=how)
+    run(
+        at,
+        lambda session: backups.back_up(session, target, type=type, make=make),
+        goes_on="the backup goes on: kubectl get vmbackups",
+    )
+
+
+@app.command()
+def restore(
+    backup: Annotated[str, typer.Argument(metavar=options.WHERE, help="The backup.", autocompletion=completed.backups)],
+    new_vm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Make a new VM of this name.", show_default="the VM that the backup is of, in place"),
+    ] = None,
+    called: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="What the restore is called.", show_default="the backup's name and the time"
+        ),
+    ] = None,
+    keep_volumes: Annotated[
+        bool, typer.Option("--keep-volumes", help="In place: the claims that the VM had before stay, and are nobody's.")
+    ] = False,
+    keep_mac_address: Annotated[
+        bool,
+        typer.Option("--keep-mac-address", help="A new VM has the MAC addresses of the old one: only one of them may run."),
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is complete, and show how far it is.")] = False,
+    timeout: options.Timeout = "5m",
+    dry_run: DryRun = False,
+    output: ObjectOutput = None,
+    namespace: arguments.Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    kube_context: Context = None,
+) -> None:
+    """Make a VM from a backup, or bring the one back that the backup is of.
+
+    In place the VM has to be stopped: it gets the volumes and the spec of the backup, and the claims that it had before are
+    deleted unless they are to be kept. Either way it is stopped afterwards.
+
+    \b
+    ullage vm restore shop/before-upgrade --wait
+    ullage vm restore shop/before-upgrade --new-vm db-copy --wait
+    """
+    at = At(kubeconfig, kube_context, namespace, None)
+    target = options.target(backup, namespace=namespace)
+    wanted = arguments.name("--new-vm", new_vm) if new_vm is not None else None
+    if wanted is None and keep_mac_address:
+        raise BadInput("--keep-mac-address", "without --new-vm", "in place the addresses are always kept")
+    if wanted is not None and keep_volumes:
+        raise BadInput(
+            "--keep-volumes", f"with --new-vm {wanted}", "a new VM had no volumes before: only one of them is allowed"
+        )
+    made = options.made_name(called)
+    seconds = arguments.seconds("--timeout", timeout)
+    how = output_format(output, OBJECTS) if output is not None else None
+    from ullage.cli.vm import backups
+
+    make = backups.MakeOptions(name=made, dry_run=dry_run, timeout=seconds if wait else None, output=how)
+    chosen = backups.VmRestoreOptions(new_vm=wanted, keep_volumes=keep_volumes, keep_mac_address=keep_mac_address)
+    run(
+        at,
+        lambda session: backups.restore(session, target, chosen, make=make),
+        goes_on="the restore goes on: kubectl get vmrestores",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ from ullage.cli.vm import names as completed
 from ullage.errors import BadInput
 
 WHERE: Final = "[NAMESPACE/]NAME"
+TYPES: Final = ("snapshot", "backup")
 
 Name = Annotated[str, typer.Argument(metavar=WHERE, help="The VM.", autocompletion=completed.machines)]
 Names = Annotated[list[str], typer.Argument(metavar=WHERE, help="The VMs.", autocompletion=completed.machines)]
@@ -49,6 +50,15 @@ def target(given: str, *, namespace: str | None = None, where: str = WHERE) -> T
 def targets(given: Sequence[str], *, namespace: str | None = None) -> list[Target]:
     """Each once, in the order given."""
     return list(dict.fromkeys(target(one, namespace=namespace) for one in given))
+
+
+def backup_type(given: str) -> Literal["backup", "snapshot"]:
+    arguments.one_of("--type", given, TYPES)
+    return "backup" if given == "backup" else "snapshot"
+
+
+def made_name(given: str | None) -> str | None:
+    return arguments.name("--name", given) if given is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ from tests.unit.snapshots.api.objects import patched
 from ullage.engines.api import VOLUMES
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.kinds import Kind
+from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.restores import RESTORES
 
 NO_SUCH_API = "the server could not find the requested resource"
 
@@ -28,6 +30,8 @@ class VmCluster(VolumeCluster):
         self.put_to: list[tuple[str, Json]] = []
         self.answers: Callable[[str], None] = lambda path: None
         self.conflicts = 0
+        self.posted: list[tuple[Json, bool]] = []  # what, dry run
+        self.refuse: Callable[[Json], None] = lambda given: None
         self.written: list[tuple[str, str, Json, bool]] = []  # kind and subresource, name, what, dry run
         self.react: Callable[[Json], None] = lambda merge: None  # what a controller makes of a write
 
@@ -40,13 +44,21 @@ class VmCluster(VolumeCluster):
         meta = {"name": name, "uid": uid, "resourceVersion": "8"}
         self.put(INSTANCES, {"metadata": meta, "spec": {}, "status": {"phase": phase, **status}})
 
-    async def request(self, method: str, path: str, *, body: bytes = b"{}") -> bytes:
+    async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b"{}") -> bytes:
+        if method == "POST":
+            return self._post(json.loads(body), dry="dryRun" in (query or {}))
         if not self.is_served:
             raise NotFound(NO_SUCH_API, code=404)
         if method == "PUT":
             self.put_to.append((path, json.loads(body)))
             self.answers(path)
         return b""
+
+    def _post(self, given: Json, *, dry: bool) -> bytes:
+        kind = next(one for one in (BACKUPS, RESTORES) if one.kind == given["kind"])
+        self.refuse(given)
+        self.posted.append((given, dry))
+        return json.dumps(given if dry else self.put(kind, given, namespace=given["metadata"]["namespace"])).encode()
 
     async def patch(
         self,
