@@ -31,7 +31,8 @@ from ullage.engines.api import (
     to_bytes,
 )
 from ullage.engines.client.host import HostClient
-from ullage.errors import BadInput, Impossible
+from ullage.engines.model import info_of
+from ullage.errors import BadInput, Impossible, Retryable, Terminal
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen, patch_status
@@ -172,10 +173,21 @@ class LonghornVolumeController:
         if volume.status.state == "detached" and engine.status.current_state == "stopped":
             return
         engine = await self._desire(engine, "stopped")
-        await self._write_engine(engine, replace(engine.status, current_state="stopped", endpoint=""))
+        await self._write_engine(engine, replace(await self._last_look(engine), current_state="stopped", endpoint=""))
         await self._host.detach(volume.metadata.name)
         detached = replace(volume.status, state="detached", current_node_id="", robustness="unknown")
         await self._write_volume(volume, detached)
+
+    async def _last_look(self, engine: Engine) -> EngineStatus:
+        """What it has is written down while somebody can be asked: a snapshot of a detached volume is estimated by it, and what
+        was written shortly before the end has not been shown yet."""
+        if engine.status.current_state != RUNNING:
+            return engine.status
+        try:
+            entries = (await self._host.poll(engine.spec.volume_name)).entries
+        except (Retryable, Terminal):  # it has died, or was detached before
+            return engine.status
+        return replace(engine.status, snapshots={name: info_of(one) for name, one in entries.items()})
 
     async def _desire(self, engine: Engine, state: str) -> Engine:
         if engine.spec.desire_state == state:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.standalone.world.longhorn import NAME, SIZE, Place, place_in
 from ullage.engines.api import ENGINES, FINALIZER, SNAPSHOTS
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
+from ullage.engines.chain import HEAD
 from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.engines.holds import Hold, annotations_of
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
@@ -98,6 +99,34 @@ async def test_a_volume_is_attached_while_a_pod_uses_it(tmp_path: Path) -> None:
         place.pod("Succeeded")
         await place.live(lambda: place.states() == DETACHED)
         assert await place.on_host() == {NAME: False}
+
+
+async def test_what_was_written_last_is_shown_when_a_volume_is_detached(tmp_path: Path) -> None:
+    """Nobody can ask its engine afterwards, and its next snapshot takes that."""
+    async with place_in(tmp_path) as place:
+        place.claim()
+        place.pod()
+        await place.live(lambda: place.states() == ATTACHED)
+        await place.host.write(NAME, offset=0, data=b"x" * (3 << 20))
+        place.pod("Succeeded")
+        await place.live(lambda: place.states() == DETACHED)
+        body = place.api.body(ENGINES, f"{NAME}-e-0", NAMESPACE)
+        assert body is not None
+        assert body["status"]["snapshots"][HEAD]["size"] == str(3 << 20)
+
+
+async def test_an_engine_that_died_before_it_was_detached_keeps_what_was_seen_of_it(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.volume("v", nodeID="ullage")
+        await place.live(lambda: place.states("v") == ATTACHED)
+        seen = {HEAD: {"size": "4096"}}
+        place.api.edit(ENGINES, "v-e-0", NAMESPACE, merge={"status": {"snapshots": seen}})
+        await place.host.detach("v")  # as after the end of its process
+        place.api.edit(ENGINE_VOLUMES, "v", NAMESPACE, merge={"spec": {"nodeID": ""}})
+        await place.live(lambda: place.states("v") == DETACHED)
+        body = place.api.body(ENGINES, "v-e-0", NAMESPACE)
+        assert body is not None
+        assert body["status"]["snapshots"][HEAD]["size"] == "4096"
 
 
 async def test_a_ticket_attaches_a_volume_until_it_runs_out(tmp_path: Path) -> None:
