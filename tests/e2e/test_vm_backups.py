@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .api import Answer
-from .engine_scene import EngineScene, engine_scene, eventually
+from .engine_scene import MIB, EngineScene, engine_scene, eventually
 
 Json = dict[str, Any]
 BLOCK = 4096
@@ -132,3 +132,71 @@ def test_the_controller_may_be_killed_while_backups_are_made(scene: EngineScene,
 
     eventually("all of them are ready", lambda: all(ready()))
     assert len(scene.api.get(tenant.snapshots).obj["items"]) == 3
+
+
+def test_many_backups_of_vms_that_share_volumes_do_not_wait_for_each_other_for_ever(scene: EngineScene, tenant: Tenant) -> None:
+    for claim in ("a", "b", "c"):
+        scene.claim(tenant.namespace, claim, volumeMode="Block")
+    tenant.machine("one", "a", "b", "c", strategy="Halted")
+    tenant.machine("two", "c", "b", "a", strategy="Halted")
+    names = [f"b{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        assert tenant.ask_backup(name, ("one", "two")[number % 2]).code == 201
+    eventually(
+        "all are ready",
+        lambda: all(tenant.status(f"{tenant.backups}/{name}").get("readyToUse") is True for name in names),
+        seconds=120,
+    )
+
+
+def limited(scene: EngineScene, tenant: Tenant, limit: int) -> None:
+    """A VM that runs, with two volumes, and a limit for its namespace that holds."""
+    for claim in ("a", "b"):
+        scene.claim(tenant.namespace, claim, volumeMode="Block")
+    tenant.machine("db", "a", "b")
+    tenant.until("db", "Running")
+    quotas = f"/apis/harvesterhci.io/v1beta1/namespaces/{tenant.namespace}/resourcequotas"
+    body = {"apiVersion": "harvesterhci.io/v1beta1", "kind": "ResourceQuota", "metadata": {"name": "default-resource-quota"}}
+    scene.api.create(quotas, {**body, "spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": limit}}})
+    eventually("the limit holds", lambda: scene.api.get(f"{quotas}/default-resource-quota").obj.get("status"))
+
+
+def fill(scene: EngineScene, tenant: Tenant, size: int) -> None:
+    for claim in ("a", "b"):
+        scene.write(tenant.volume_of(claim), 0, os.urandom(size))
+
+
+def test_volumes_that_grow_between_admission_and_cut_fail_the_backup_and_nothing_is_left(
+    scene: EngineScene, tenant: Tenant
+) -> None:
+    limited(scene, tenant, 6 * MIB)
+    fill(scene, tenant, 2 * MIB)
+    scene.end("controller")
+    try:
+        assert tenant.ask_backup("one", "db").code == 201, "by what is known of the volumes it fits"
+        fill(scene, tenant, 4 * MIB)
+    finally:
+        scene.start("controller")
+    eventually("it has failed", lambda: tenant.status(f"{tenant.backups}/one").get("error"))
+    said = tenant.status(f"{tenant.backups}/one")["error"]["message"]
+    assert said.startswith("SnapshotSpaceExceeded: snapshots of its 2 volumes take 8Mi by now, which does not fit: "), said
+    eventually("no member is left", lambda: scene.api.get(tenant.snapshots).obj["items"] == [])
+
+
+def test_a_backup_that_fits_exactly_is_taken_and_the_next_is_refused(scene: EngineScene, tenant: Tenant) -> None:
+    limited(scene, tenant, 4 * MIB)
+    fill(scene, tenant, 2 * MIB)
+    assert tenant.ask_backup("one", "db").code == 201
+    eventually("it is ready", lambda: tenant.status(f"{tenant.backups}/one").get("readyToUse") is True)
+    fill(scene, tenant, BLOCK)
+
+    def refused() -> str:
+        """At once where the engine's head is known by then, and else before the cut."""
+        answer = tenant.ask_backup("two", "db")
+        if answer.code != 201:
+            return answer.message
+        eventually("it has failed", lambda: tenant.status(f"{tenant.backups}/two").get("error"))
+        return str(tenant.status(f"{tenant.backups}/two")["error"]["message"])
+
+    assert "does not fit" in refused()
+    eventually("no member is left", lambda: len(scene.api.get(tenant.snapshots).obj["items"]) == 2)
