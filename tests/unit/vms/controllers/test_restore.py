@@ -213,6 +213,19 @@ async def test_a_claim_whose_snapshots_are_inside_its_volume_is_not_deleted() ->
     assert set(claims(cluster)) == {*OLD, *IN_PLACE}
 
 
+async def test_a_claim_that_a_data_volume_would_make_again_is_not_deleted() -> None:
+    cluster = await backed_up()
+    owner = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "b", "uid": "dv", "controller": True}
+    cluster.api.edit(CLAIMS, "b", NAMESPACE, merge={"metadata": {"ownerReferences": [owner]}})
+    cluster.restore(target="db", new=False)
+    await cluster.live()
+    assert set(claims(cluster)) == {"b", *IN_PLACE}
+    assert cluster.told.events[-2][1:] == (
+        "ClaimsKept",
+        "Claims that have snapshots inside, belong to a DataVolume, or are used by other VMs are kept: b.",
+    )
+
+
 async def test_a_vm_that_is_started_meanwhile_gets_its_volumes_when_it_is_stopped() -> None:
     cluster = await backed_up()
     cluster.hold_claims = True

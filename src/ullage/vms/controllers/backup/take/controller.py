@@ -45,7 +45,7 @@ from ullage.vms.model import BACKUP_FINALIZER, is_failed
 
 BY_MACHINE: Final = "VM of a backup"
 ORPHAN: Final = "orphan"  # the finalizer with which the garbage collector holds what is deleted without its dependents
-RETRY_SECONDS: Final = 1.0  # where somebody else has to act, and nothing tells when he has
+RETRY_SECONDS: Final = 15.0  # where somebody else has to act: his doing wakes us, but for what we do not watch
 
 LATE_SECONDS: Final = 120.0  # for which all members have been measured, and never all of them at about the same time
 

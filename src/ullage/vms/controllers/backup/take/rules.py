@@ -64,7 +64,7 @@ def next_step(backup: VirtualMachineBackup, members: Sequence[Member], *, now: d
     release = release_of(members, read_plan(backup.metadata.annotations.get(PLAN)))
     if release is not None:
         return Next(release=release, status=_progress(backup, members, now, CUTTING, "all volumes are ready, and are cut now"))
-    return Next(status=_progress(backup, members, now, *_doing(members)))
+    return Next(status=_progress(backup, members, now, *_doing(status, members)))
 
 
 def is_complete(status: BackupStatus) -> bool:
@@ -95,7 +95,7 @@ def _gone(status: BackupStatus, member: Member) -> Problem | None:
     if not is_begun(status):
         return None
     if member.snapshot is None:
-        return Problem(MISSING, f"VolumeSnapshot {member.volume.name} is gone, and the others are cut already")
+        return Problem(MISSING, f"VolumeSnapshot {member.volume.name} is gone, and the others may be cut already")
     return None
 
 
@@ -123,12 +123,13 @@ def waiting(backup: VirtualMachineBackup, problem: Problem, now: datetime) -> Ba
     return _progress(backup, (), now, problem.reason, problem.message)
 
 
-def _doing(members: Sequence[Member]) -> tuple[str, str]:
+def _doing(status: BackupStatus, members: Sequence[Member]) -> tuple[str, str]:
+    """Once members were told to be cut it never says again that they are being prepared: caches may be behind."""
     uncut = [one for one in members if not one.cut and not one.ready]
     if not uncut:
         left = [one for one in members if not one.ready]
         return STORING, f"all volumes are cut; {_shown(left)} being stored"
-    if any(one.told for one in members):
+    if is_begun(status) or any(one.told for one in members):
         return CUTTING, f"{_shown(uncut)} being cut"
     return PREPARING, _waits_for(members)
 

@@ -26,7 +26,7 @@ from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotF
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import Json, is_deleting, is_owned_by, with_finalizer, without_finalizer
+from ullage.kube.objects import Json, controller_of, is_deleting, is_owned_by, with_finalizer, without_finalizer
 from ullage.snapshots.api.ga.types import SNAPSHOTS
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import Problem
@@ -236,19 +236,20 @@ class RestoreController:
         """The claims that go are written down before the VM forgets them."""
         before = claims_of(machine)
         shared = [one for one in before if self._used_by_others(restore, one)]
-        kept = [one for one in before if self._has_snapshots_inside(restore.metadata.namespace, one)]
+        kept = [one for one in before if self._is_needed(restore.metadata.namespace, one)]
         if kept or shared:
             names = ", ".join(sorted({*kept, *shared}))
-            note = f"Claims that have snapshots inside, or that other VMs use, are not deleted: {names}."
+            note = f"Claims that have snapshots inside, belong to a DataVolume, or are used by other VMs are kept: {names}."
             self._recorder.record(RESTORES, restore, KEPT_EVENT, note=note)
         new = rules.claims_by_volume(restore.status).values()
         return replace(restore.status, deleted_volumes=rules.deletable(before, now=new, shared=shared, kept=kept))
 
-    def _has_snapshots_inside(self, namespace: str, claim: str) -> bool:
-        """The backup itself has some of every volume."""
-        volume = self._volumes.context(namespace, claim).volume
-        source = source_volume_of(volume) if volume is not None else None
-        return source is not None and source.driver in self._within
+    def _is_needed(self, namespace: str, name: str) -> bool:
+        """It has snapshots inside, the backup's own for one. Or a DataVolume would make it again, empty."""
+        context = self._volumes.context(namespace, name)
+        source = source_volume_of(context.volume) if context.volume is not None else None
+        inside = source is not None and source.driver in self._within
+        return inside or (context.claim is not None and controller_of(context.claim.metadata) is not None)
 
     # --- afterwards ---
 
