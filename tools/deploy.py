@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from ullage.app.installer.manifests import ROLE_TEMPLATES, user_roles
-from ullage.kube.crds.definitions import to_yaml
+from ullage.kube.crds.definitions import crd_of, to_yaml
+from ullage.space.api import QUOTAS
 from ullage.space.slice import space
 
 FOLDER = Path(__file__).parent.parent / "deploy"
@@ -20,6 +21,7 @@ def files() -> dict[str, str]:
     """What is in the folder, by name."""
     made = user_roles((space(),))
     return {
+        f"{QUOTAS.name}.yaml": to_yaml(crd_of(QUOTAS)),
         "quota-roles.yaml": to_yaml(*(one.body for one in made if one.kind is not ROLE_TEMPLATES)),
         "rancher-role-templates.yaml": to_yaml(*(one.body for one in made if one.kind is ROLE_TEMPLATES)),
     }

@@ -23,7 +23,7 @@ from .apart import IS_BORROWED
 from .api import Api
 from .conftest import DEFINITIONS, wait_served
 from .kubectl import Kubectl
-from .snapshot_scene import Scene, eventually, scene
+from .snapshot_scene import GA, Scene, eventually, scene
 
 pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has quotas of its own")
 
@@ -181,6 +181,7 @@ def test_from_the_quota_to_the_ledger_and_back(stage: Scene, namespace: str) -> 
     assert status["observedGeneration"] == 1
     api.delete(db)
     eventually("the limit of a deleted VM goes", lambda: vm_limits(api, namespace) == {"x": 2})
+    eventually("that is told", lambda: "LimitRemoved" in reasons(stage, namespace))
     eventually("also from the ledger", lambda: "snapshots/vm/db" not in (limits(api, namespace) or {}))
     machine(api, namespace, "db")
     api.merge(f"{path}/{NAME}", {"spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 5 * GI}}})
@@ -293,3 +294,45 @@ def test_role_templates_are_made_where_rancher_is(stage: Scene) -> None:
     found = stage.api.get(ROLE_TEMPLATES.path("", "harvester-resourcequotas-admin")).obj
     assert (found["context"], found["rules"][0]["verbs"]) == ("cluster", ["*"])
     stage.api.delete(f"{DEFINITIONS}/{ROLE_TEMPLATES.name}")
+
+
+# --- what is used ------------------------------------------------------------------------------------------------------
+
+
+def claim(stage: Scene, namespace: str) -> None:
+    """A claim of 1Gi, of a driver that nobody serves: what its snapshots take is the capacity."""
+    source = {"csi": {"driver": "nobody.example.com", "volumeHandle": f"{namespace}-data"}}
+    stage.bound_claim(namespace, "data", source=source, storage_class="nobody")
+
+
+def usage(stage: Scene, namespace: str) -> int | None:
+    found = stage.api.get(KIND.path(namespace, NAME)).obj.get("status", {}).get("snapshotLimitStatus", {})
+    return found.get("namespaceTotalSnapshotSizeUsage")
+
+
+def reasons(stage: Scene, namespace: str) -> list[str]:
+    found = stage.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").obj["items"]
+    return [one["reason"] for one in found if one["regarding"]["name"] == NAME]
+
+
+def test_what_is_used_is_said_at_once_and_a_limit_below_it_is_taken_with_a_warning(stage: Scene, namespace: str) -> None:
+    api, path = stage.api, KIND.path(namespace)
+    claim(stage, namespace)
+    snapshots = GA.snapshots(namespace)
+    api.create(snapshots, GA.of_claim("before", "data"))
+    taken = api.call("POST", path, quota({"namespaceTotalSnapshotSizeQuota": GI - 1}))
+    assert taken.code == 201
+    (warning,) = taken.warnings
+    assert warning.startswith(f"the snapshots of namespace {namespace} take 1Gi, 1 byte more than the limit of 1023.99Mi: ")
+    eventually("what was there before is counted", lambda: usage(stage, namespace) == GI)
+    eventually("the limit is passed", lambda: condition(api, namespace, "WithinQuota")[0] == "False")
+    eventually("there is an Event", lambda: "QuotaPassed" in reasons(stage, namespace))
+    refused = api.call("POST", snapshots, GA.of_claim("refused", "data"))
+    assert refused.code == 403
+    api.merge(f"{path}/{NAME}", {"spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 2 * GI}}})
+    eventually("the limit is kept", lambda: condition(api, namespace, "WithinQuota")[0] == "True")
+    api.create(snapshots, GA.of_claim("more", "data"))
+    eventually("what was admitted is used", lambda: usage(stage, namespace) == 2 * GI, seconds=2.0)
+    full = "the snapshots of the namespace take 2Gi of 2Gi (100%)"
+    eventually("it is said in words", lambda: condition(api, namespace, "WithinQuota")[1] == full)
+    eventually("how it is known, too", lambda: api.get(f"{path}/{NAME}").obj["status"].get("estimates") == {"capacity": 2})

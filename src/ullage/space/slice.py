@@ -42,16 +42,17 @@ def quota_controllers(wiring: Wiring) -> list[Controller[Any]]:
     ledgers = wiring.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
     namespaces = wiring.cache(NAMESPACES)
     found = limits.LimitCaches(quotas=quotas, ledgers=ledgers, namespaces=namespaces, machines=machines)
+    recorder = wiring.recorder("space")
     shown = status.QuotaStatus(
         wiring.client,
         status.StatusCaches(quotas=quotas, ledgers=ledgers, machines=machines),
         estimates=wiring.shared(estimate_counts),
-        recorder=wiring.recorder("space"),
+        recorder=recorder,
         metrics=QuotaMetrics(wiring.metrics.registry),
         clock=wiring.clock,
     )
     return [
-        limits.QuotaLimits(wiring.client, found).controller(metrics=wiring.metrics),
+        limits.QuotaLimits(wiring.client, found, recorder=recorder).controller(metrics=wiring.metrics),
         shown.controller(metrics=wiring.metrics),
     ]
 

@@ -155,7 +155,7 @@ class QuotaScene:
             metrics=self.metrics,
             clock=self.clock,
         )
-        return [limits.QuotaLimits(wiring.client, found).controller(), shown.controller()]
+        return [limits.QuotaLimits(wiring.client, found, recorder=self.told).controller(), shown.controller()]
 
     async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
         async with asyncio.timeout(seconds):

@@ -15,7 +15,7 @@ from ullage.kube.builtin.core import NAMESPACES
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS, KnownVM
-from ullage.space.controllers.quota.limits.rules import remember
+from ullage.space.controllers.quota.limits.rules import remember, removal_note
 from ullage.vms.api.machines import MACHINES
 
 WHOLE = "snapshots/namespace"
@@ -97,14 +97,15 @@ async def test_limits_that_somebody_changed_in_the_ledger_come_back(scene: Quota
 @simulated
 async def test_bookings_cost_no_look_at_the_api(scene: QuotaScene) -> None:
     scene.quota(5)
-    async with scene.running(LIMITS):
+    async with scene.running():
         await scene.until(lambda: scene.limits() == {WHOLE: "5"})
         await scene.quiet()
         scene.api.calls.clear()
         for size in range(50):
             scene.count(takes(size))
             await scene.quiet(0.1)
-        assert scene.api.calls == []
+        assert scene.api.count("patch resourcequotas/status") > 3, "the quota changes, too"
+        assert [call for call in scene.api.calls if not call.startswith("patch resourcequotas/status")] == []
 
 
 @simulated
@@ -205,6 +206,7 @@ async def test_a_deleted_vm_takes_its_limit_along_and_leaves_the_others(scene: Q
         scene.api.remove(MACHINES, "db", TEAM)
         await scene.until(lambda: scene.vm_limits() == {"web": 6})
         await scene.until(lambda: scene.limits() == {"snapshots/vm/web": "6"} and scene.known() == {})
+        assert scene.told.events == [("Normal", "LimitRemoved", "VM db (5 bytes) is deleted, and its limit with it.")]
         scene.machine("db", uid="another")
         await scene.quiet()
         assert scene.vm_limits() == {"web": 6}
@@ -280,6 +282,13 @@ def test_whoever_dies_at_any_moment_another_one_brings_it_to_its_end() -> None:
     assert moments >= 10
     for moment in range(1, moments + 1):
         in_virtual_time(one_life(moment))
+
+
+def test_what_is_told_of_many_limits() -> None:
+    said = removal_note({f"vm-{n}": n * GI for n in range(1, 9)})
+    assert said == (
+        "VMs vm-1 (1Gi), vm-2 (2Gi), vm-3 (3Gi), vm-4 (4Gi), vm-5 (5Gi) and 3 more are deleted, and their limits with them."
+    )
 
 
 def _accounts(scene: QuotaScene) -> set[str]:

@@ -313,6 +313,15 @@ async def test_the_status_follows_the_ledger_within_two_seconds(scene: QuotaScen
 
 
 @simulated
+async def test_before_anybody_has_counted_no_usage_is_said(scene: QuotaScene) -> None:
+    scene.quota(10)
+    async with scene.running():
+        await scene.until(lambda: within(scene) == "Unknown")
+        await scene.quiet()
+        assert usage(scene) is None
+
+
+@simulated
 async def test_nothing_is_written_that_says_the_same_and_never_more_than_once_a_second(scene: QuotaScene) -> None:
     scene.quota(1000)
     async with scene.running():

@@ -17,6 +17,8 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.kinds import Object
 from ullage.kube.metrics import Metrics
 from ullage.kube.objects import merge_patch
@@ -27,7 +29,7 @@ from ullage.ledger.limits import has_limits
 from ullage.ledger.service.limits import set_limits
 from ullage.space.accounts import ledger_name, namespace_of
 from ullage.space.api import NAME, QUOTAS, KnownVM, ResourceQuota
-from ullage.space.controllers.quota.limits.rules import remember
+from ullage.space.controllers.quota.limits.rules import remember, removal_note
 from ullage.space.quota import SNAPSHOTS, limits_of
 from ullage.vms.api.machines import MACHINES, VirtualMachine
 
@@ -37,6 +39,7 @@ WRITES: Final = (
     Write(QUOTAS, ("patch",), ("", "status")),
 )
 MOST_AT_ONCE: Final = 50  # entries that one run takes away: each was looked up in the API before
+REMOVED: Final = Reason("LimitRemoved")
 LOOK_AGAIN: Final = 1.0  # seconds; the cache does not show yet what a live read did
 
 
@@ -51,9 +54,10 @@ class LimitCaches:
 class QuotaLimits:
     """The controller of limits."""
 
-    def __init__(self, client: ObjectClient, caches: LimitCaches) -> None:
+    def __init__(self, client: ObjectClient, caches: LimitCaches, *, recorder: EventRecorder) -> None:
         self._client = client
         self._caches = caches
+        self._recorder = recorder
         # By uid of a quota, what the API has not kept of it: Harvester's definition has no place for it.
         self._dropped: dict[str, Mapping[str, KnownVM]] = {}
 
@@ -137,6 +141,7 @@ class QuotaLimits:
         if dropped:
             entries = {"vmTotalSnapshotSizeQuota": dict.fromkeys(dropped)}
             await patch_seen(self._client, QUOTAS, quota, {"spec": {"snapshotLimit": entries}})
+            self._recorder.record(QUOTAS, quota, REMOVED, note=removal_note({vm: known[vm].limit for vm in dropped}))
         return Requeue(LOOK_AGAIN) if len(dropped) < len(gone) else None
 
 

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ullage.space.api import KnownVM, ResourceQuota
+from ullage.space.quota import spelled
+
+NAMED: Final = 5  # virtual machines that an Event names
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +39,12 @@ def remember(quota: ResourceQuota, before: Mapping[str, KnownVM], uid_of: Callab
         known[vm] = seen  # kept until the entry has gone: whoever is killed before that goes on with it
         gone.append(vm)
     return Memory(known, tuple(gone))
+
+
+def removal_note(limits: Mapping[str, int]) -> str:
+    """What is told of limits that were taken away: `VM db (10Gi) is deleted, and its limit with it.`"""
+    named = ", ".join(f"{vm} ({spelled(limit, down=True)})" for vm, limit in sorted(limits.items())[:NAMED])
+    more = f" and {len(limits) - NAMED} more" if len(limits) > NAMED else ""
+    if len(limits) == 1:
+        return f"VM {named} is deleted, and its limit with it."
+    return f"VMs {named}{more} are deleted, and their limits with them."
