@@ -306,8 +306,9 @@ def claim(stage: Scene, namespace: str) -> None:
 
 
 def usage(stage: Scene, namespace: str) -> int | None:
-    found = stage.api.get(KIND.path(namespace, NAME)).obj.get("status", {}).get("snapshotLimitStatus", {})
-    return found.get("namespaceTotalSnapshotSizeUsage")
+    found: Json = stage.api.get(KIND.path(namespace, NAME)).obj.get("status", {})
+    counted = found.get("snapshotLimitStatus")
+    return None if counted is None else int(counted["namespaceTotalSnapshotSizeUsage"])
 
 
 def reasons(stage: Scene, namespace: str) -> list[str]:

@@ -68,7 +68,7 @@ def manifests(
         *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
         *_roles(slices, world, all_secrets=all_secrets),
         *_grants(slices),
-        *user_roles(slices),
+        *user_roles(slices, rancher=not foreign),
         *_sidecars(slices, all_secrets=all_secrets),
         *_priority(),
     ]
@@ -158,17 +158,11 @@ def _grants(slices: Sequence[Slice]) -> list[Manifest]:
     ]
 
 
-def user_roles(slices: Sequence[Slice]) -> list[Manifest]:
-    """For administrators to bind; and the same for Rancher, where that is."""
-    return [
-        manifest
-        for one in slices
-        for role in one.user_roles
-        for manifest in (
-            _manifest(CLUSTER_ROLES, role.name, rules=[rule.as_json() for rule in granted(role)]),
-            *_template(role),
-        )
-    ]
+def user_roles(slices: Sequence[Slice], *, rancher: bool = True) -> list[Manifest]:
+    """For administrators to bind; and the same for Rancher, where that is. On one machine it is not."""
+    found = [role for one in slices for role in one.user_roles]
+    roles = [_manifest(CLUSTER_ROLES, role.name, rules=[rule.as_json() for rule in granted(role)]) for role in found]
+    return roles + [template for role in found if rancher for template in _template(role)]
 
 
 def _template(role: UserRole) -> list[Manifest]:

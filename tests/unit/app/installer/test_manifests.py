@@ -15,7 +15,7 @@ from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.crds.definitions import crd_of, is_ours
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.policies import Demand, Policy
-from ullage.kube.slices import Part, Slice, UserRole, Write
+from ullage.kube.slices import Part, RancherTemplate, Slice, UserRole, Write
 
 Json = dict[str, Any]
 PODS = Kind("", "v1", "Pod", "pods", Object, whole=False)
@@ -263,3 +263,10 @@ def test_a_role_for_administrators_to_bind_is_bound_to_nobody_and_gathered_by_no
         ("ClusterRole", {"app.kubernetes.io/managed-by": "ullage"})
     ]
     assert found[0].body["rules"] == [{"apiGroups": [BARRELS.group], "resources": [BARRELS.plural], "verbs": ["get", "update"]}]
+
+
+def test_rancher_is_on_no_single_machine() -> None:
+    template = RancherTemplate(name="barrels", title="Barrels", description="all of them", verbs=("*",))
+    slices = (Slice(name="barrels", user_roles=(UserRole(name="a", kinds=(BARRELS,), verbs=("get",), template=template),)),)
+    kinds = [[one.kind.kind for one in manifests(slices, foreign=foreign)] for foreign in (False, True)]
+    assert ["RoleTemplate" in found for found in kinds] == [True, False]
