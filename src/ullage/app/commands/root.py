@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from ullage.app import drivers
 from ullage.app.commands import api, controller, csi_sidecar, engine, install, up, webhook, world
 from ullage.app.composition import PROGRAM, Composition, compose
+from ullage.cli.check import command as check
 from ullage.cli.common import shell
 from ullage.cli.ledger import command as ledger
+from ullage.cli.quota import command as quota
 from ullage.cli.snapshot import command as snapshot
+from ullage.cli.usage import command as usage
 from ullage.cli.vm import command as vm
 from ullage.cli.volume import command as volume
 from ullage.cli.volume import tree
+from ullage.cli.why import command as why
 
 if TYPE_CHECKING:
     from ullage.kube.slices import Slice
@@ -22,6 +26,10 @@ shell.app.add_typer(ledger.app, name="ledger")
 shell.app.add_typer(snapshot.app, name="snapshot")
 shell.app.add_typer(volume.app, name="volume")
 shell.app.add_typer(vm.app, name="vm")
+shell.app.add_typer(quota.app, name="quota")
+shell.app.command()(usage.usage)
+shell.app.command(help=check.HELP)(check.check)
+shell.app.command(help=why.HELP)(why.why)
 shell.app.command()(tree.tree)
 shell.app.command(help=up.HELP)(up.up)
 shell.app.command()(controller.controller)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ullage.cli.common.events import events_of
 from ullage.cli.common.listing import ChangingTable, Table, shown
 from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.session import Missing, Session, readable
@@ -18,7 +19,6 @@ from ullage.cli.snapshot.description import SnapshotDetails
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.reading import (
     Listed,
-    events_of,
     find,
     list_snapshots,
     record_of,

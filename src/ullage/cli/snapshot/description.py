@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from ullage.cli.common.events import event_table
 from ullage.cli.common.text import NONE, age, ago, aligned, moment, plain, size
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import NEXT_STEPS, PASSING
@@ -45,7 +46,7 @@ def described(known: SnapshotDetails, *, now: datetime) -> str:
         parts.append(aligned(rows))
     if known.claims:
         parts.append(aligned([("RESTORED TO", "PHASE", "SIZE", "AGE"), *(_claim(one, now) for one in known.claims)]))
-    parts.append(_events(known.events, now))
+    parts.append(event_table(known.events, now))
     return "\n\n".join(parts)
 
 
@@ -103,13 +104,3 @@ def _trouble(found: Found) -> Iterable[Line]:
 def _claim(claim: core.PersistentVolumeClaim, now: datetime) -> tuple[str, ...]:
     meta = claim.metadata
     return meta.name, claim.status.phase or NONE, size(requested(claim)), age(meta.creation_timestamp, now)
-
-
-def _events(events: Sequence[Event], now: datetime) -> str:
-    if not events:
-        return "No events."
-    rows = [("EVENT", "LAST SEEN", "REASON", "MESSAGE")]
-    for one in events:
-        times = f" (x{one.count})" if one.count > 1 else ""
-        rows.append((one.type or NONE, f"{age(one.last_seen, now)}{times}", one.reason, plain(one.note)))
-    return aligned(rows)

@@ -15,7 +15,6 @@ from ullage.cli.snapshot.found import Found
 from ullage.kube.builtin import core
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.core import PODS
-from ullage.kube.builtin.events import EVENTS, Event
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object
@@ -154,10 +153,3 @@ def is_from(claim: core.PersistentVolumeClaim, found: Found) -> bool:
     if uid is not None:
         return bool(uid == meta.uid)
     return not claim.spec.volume_name or bool(claim.metadata.creation_timestamp >= meta.creation_timestamp)
-
-
-async def events_of(client: Client, obj: Object, *, type: str = "") -> list[Event]:
-    """The oldest first. Where events may not be read there are none."""
-    chosen = f"regarding.uid={obj.metadata.uid}" + (f",type={type}" if type else "")
-    listing = await readable(client.list(EVENTS, obj.metadata.namespace, fields=chosen))
-    return [] if isinstance(listing, Forbidden) else sorted(listing.items, key=lambda one: one.last_seen)

@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
+from ullage.cli.common.events import events_of
 from ullage.cli.common.listing import Table
 from ullage.cli.common.session import Missing, readable
 from ullage.cli.common.text import plain, size
 from ullage.cli.common.waiting import CopyLines, Failed, ProgressOutput, until
 from ullage.cli.snapshot.found import Found
 from ullage.cli.snapshot.progress import Verdict, judge, why_failed
-from ullage.cli.snapshot.reading import events_of
 from ullage.cli.snapshot.taking import requested
 from ullage.cli.snapshot.text import problem
 from ullage.cli.snapshot.waiting import SETTLE

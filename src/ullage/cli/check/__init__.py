@@ -1,0 +1,1 @@
+"""`ullage check`: would this be admitted? Asked of the server, which changes nothing."""

@@ -1,0 +1,1 @@
+"""`ullage usage`: what snapshots take, by namespace, by virtual machine, by volume."""

@@ -1,0 +1,151 @@
+"""What `ullage usage` reads: ledgers, or quotas for those who may not read ledgers; and, by volume, what each object is stamped
+to take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from ullage.cli.common.accounts import Standing, standings
+from ullage.cli.common.session import Session
+from ullage.cli.usage.text import GroupBy, UsageRow
+from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
+from ullage.errors import UllageError
+from ullage.kube.builtin import core
+from ullage.kube.client.client import Client
+from ullage.kube.errors import Forbidden, NotFound
+from ullage.kube.kinds import Kind, Meta
+from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, PLAN, stamp_of
+from ullage.space.accounts import bytes_of
+from ullage.space.quota import Usage
+from ullage.vms.api.backups import BACKUPS
+
+NO_CLAIM: Final = "(no claim)"
+_plans: Final = msgspec.json.Decoder(dict[str, int])
+
+
+@dataclass(slots=True)
+class Reading:
+    """Rows, and what has to be said beside them."""
+
+    rows: list[UsageRow] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+async def read_usage(session: Session, group: GroupBy, *, everywhere: bool) -> Reading:
+    namespace = "" if everywhere else session.namespace
+    if group == "volume":
+        found = await _by_volume(session, namespace)
+    else:
+        found = await _by_account(session.client, namespace, group)
+    found.rows.sort(key=lambda row: (row.namespace, row.name))
+    return found
+
+
+# --- accounts --------------------------------------------------------------------------------------------------------
+
+
+async def _by_account(client: Client, namespace: str, group: GroupBy) -> Reading:
+    standing = await standings(client, namespace)
+    rows = []
+    for one in standing.found:
+        accounts = {"": one.usage.namespace} if group == "namespace" else one.usage.vms
+        rows += [_row(one, name, usage) for name, usage in accounts.items()]
+    return Reading(rows, list(standing.notes))
+
+
+def _row(standing: Standing, name: str, usage: Usage) -> UsageRow:
+    return UsageRow(
+        namespace=standing.namespace,
+        name=name,
+        used=usage.used - usage.reserved,
+        reserved=usage.reserved if standing.exact else None,
+        limit=usage.limit,
+    )
+
+
+# --- volumes ---------------------------------------------------------------------------------------------------------
+
+
+class _Volumes:
+    """What objects take, by claim."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], tuple[int, int]] = {}  # snapshots and bytes
+        self.unreadable = 0
+
+    def add(self, namespace: str, claim: str, size: int, *, snapshots: int = 1) -> None:
+        count, taken = self.found.get((namespace, claim or NO_CLAIM), (0, 0))
+        self.found[namespace, claim or NO_CLAIM] = count + snapshots, taken + size
+
+    def add_stamped(self, namespace: str, claim: str, meta: Meta) -> None:
+        try:
+            stamp = stamp_of(meta)
+        except UllageError:
+            self.unreadable += 1
+            return
+        self.add(namespace, claim, bytes_of(stamp) if stamp.cells else 0)
+
+
+async def _by_volume(session: Session, namespace: str) -> Reading:
+    client, volumes, notes = session.client, _Volumes(), list[str]()
+    for dialect in session.among:
+        for obj in await _listed(client, dialect.snapshots, namespace, notes):
+            snapshot = dialect.read_snapshot(obj)
+            volumes.add_stamped(snapshot.meta.namespace, snapshot.claim, snapshot.meta)
+    for backup in await _listed(client, BACKUPS, namespace, notes):
+        for claim, size in _plan(backup.metadata).items():  # its members, which take nothing, were counted as snapshots
+            volumes.add(backup.metadata.namespace, claim, size, snapshots=0)
+    await _engine_snapshots(client, namespace, volumes, notes)
+    if volumes.unreadable:
+        notes.append(f"left out are snapshots that say nothing yet about what they take: {volumes.unreadable}")
+    rows = [
+        UsageRow(namespace=place, name=claim, snapshots=count, used=size)
+        for (place, claim), (count, size) in volumes.found.items()
+    ]
+    return Reading(rows, list(dict.fromkeys(notes)))
+
+
+async def _engine_snapshots(client: Client, namespace: str, volumes: _Volumes, notes: list[str]) -> None:
+    """Those that pay by themselves: no VolumeSnapshot does it for them."""
+    found = await _listed(client, ENGINE_SNAPSHOTS, ENGINES_NAMESPACE, notes)
+    paying = [one for one in found if _pays(one.metadata, namespace)]
+    if not paying:
+        return
+    claims = {
+        one.spec.csi.volume_handle: one.spec.claim_ref
+        for one in await _listed(client, core.PERSISTENT_VOLUMES, "", notes)
+        if one.spec.csi is not None and one.spec.claim_ref is not None
+    }
+    for one in paying:
+        claim = claims.get(one.spec.volume)
+        place = one.metadata.annotations[CHARGED_NAMESPACE]
+        volumes.add_stamped(place, claim.name if claim is not None else "", one.metadata)
+
+
+def _pays(meta: Meta, namespace: str) -> bool:
+    charged = meta.annotations.get(CHARGED_NAMESPACE, "")
+    return charged == namespace if namespace else bool(charged)
+
+
+def _plan(meta: Meta) -> dict[str, int]:
+    try:
+        return _plans.decode(meta.annotations.get(PLAN, "{}"))
+    except msgspec.DecodeError:
+        return {}
+
+
+async def _listed(client: Client, kind: Kind[Any], namespace: str, notes: list[str]) -> Sequence[Any]:
+    """All of a kind; none where it is not served, or may not be read, which is noted."""
+    try:
+        return (await client.list(kind, namespace)).items
+    except NotFound:
+        return ()
+    except Forbidden:
+        notes.append(f"{kind.name} may not be read: what they take is not among this")
+        return ()
