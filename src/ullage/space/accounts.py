@@ -68,11 +68,12 @@ class TooManyMachines(Terminal):
     """More virtual machines with a limit share a claim than can all be charged for it."""
 
 
-def payers(machines: Iterable[Meta], *, limited: Callable[[str], bool]) -> tuple[str, ...]:
+def payers(machines: Iterable[Meta], *, limited: Callable[[str], bool], strict: bool = True) -> tuple[str, ...]:
     """Which of the virtual machines that reference a claim pay for its snapshots: all of them, up to a number. Those with a
-    limit go first, then the oldest. Raises where not even those with a limit are all among them: theirs would not hold."""
+    limit go first, then the oldest. Raises where not even those with a limit are all among them: theirs would not hold. What
+    is there already cannot be refused: it is not so `strict`."""
     ranked = sorted(machines, key=lambda one: (not limited(one.name), one.creation_timestamp, one.name))
-    if sum(limited(one.name) for one in ranked[: MOST_VMS + 1]) > MOST_VMS:
+    if strict and sum(limited(one.name) for one in ranked[: MOST_VMS + 1]) > MOST_VMS:
         count = sum(limited(one.name) for one in ranked)
         raise TooManyMachines(
             f"{count} virtual machines that have a limit reference the claim, and {MOST_VMS} can be charged for one: take the"

@@ -29,7 +29,7 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Review
 from ullage.kube.slices import Wiring
 from ullage.ledger.accounts import Account, accounts
-from ullage.ledger.amounts import NOTHING, Takings, total
+from ullage.ledger.amounts import NOTHING, Cell, Takings, total
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book
 from ullage.ledger.charges import charge_of
@@ -218,6 +218,11 @@ class Registry:
     def counted(self, ledger: str) -> Takings:
         """What the objects of our own cluster take that are in a ledger, also where nobody has made it yet."""
         return total(source.of(ledger).sums for source in self._sources.own.values())
+
+    def is_limited(self, ledger: str, cell: Cell) -> bool:
+        """Whether an account has a limit, as this process last saw the ledger. Cheap, whatever else is in it."""
+        found = self._ledgers.get(Key(self._settings.namespace, ledger)) if self._ledgers else None
+        return found is not None and cell.resource in found.spec.limits.get(cell.account, {})
 
     # --- for the slice `ledger` ---
 

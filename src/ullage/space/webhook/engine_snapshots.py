@@ -47,8 +47,9 @@ class EngineSnapshots:
         name = asked.metadata.name
         if await self._is_paid_for(name, asked.spec.volume):
             return {**charged, **PAID_ELSEWHERE}
-        found = estimates.new_snapshot(facts) if asks_for_one(review) else estimates.existing_entry(facts, name)
-        return {**charged, **self._payment.marks(found, claim.namespace, claim.name)}
+        new = asks_for_one(review)
+        found = estimates.new_snapshot(facts) if new else estimates.existing_entry(facts, name)
+        return {**charged, **self._payment.marks(found, claim.namespace, claim.name, strict=new)}
 
     async def happened(self, review: Review) -> bool:
         old = review.old(SNAPSHOTS)

@@ -24,7 +24,7 @@ from ullage.vms.api.backups import BACKUPS
 def make_hooks(wiring: Wiring, *, backups: bool) -> Iterable[Hook]:
     """`backups`: those of virtual machines are ours, and pay for their members."""
     registry, lookup = registry_of(wiring), wiring.shared(SpaceLookup)
-    payment = Payment(lookup, registry.look)
+    payment = Payment(lookup, registry.is_limited)
     is_member = Members(wiring.client).is_paid_for if backups else None
     for dialect in DIALECTS:
         snapshots = VolumeSnapshots(dialect, wiring.client, lookup, payment, is_member=is_member if dialect is GA else None)

@@ -7,8 +7,7 @@ from typing import Final
 
 from ullage.kube.kinds import Meta
 from ullage.kube.review import Review
-from ullage.ledger.amounts import BadAmount
-from ullage.ledger.book import Book
+from ullage.ledger.amounts import BadAmount, Cell
 from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, STAMP, BadStamp, Marks, stamp_of
 from ullage.space.accounts import ledger_name, payers, stamp_for, vm_cell
 from ullage.space.estimates import Estimate
@@ -18,19 +17,20 @@ PAID_ELSEWHERE: Final[Marks] = {STAMP: str(FREE)}
 
 
 class Payment:
-    def __init__(self, lookup: SpaceLookup, look: Callable[[str], Book | None]) -> None:
+    def __init__(self, lookup: SpaceLookup, is_limited: Callable[[str, Cell], bool]) -> None:
+        """`is_limited` tells of a ledger and an account of it."""
         self._lookup = lookup
-        self._look = look  # the book of a ledger, as this process last saw it
+        self._is_limited = is_limited
 
-    def payers(self, namespace: str, claim: str) -> tuple[str, ...]:
-        """The virtual machines. Raises TooManyMachines."""
-        book = self._look(ledger_name(namespace))
-        limits = book.limits if book is not None else {}
-        return payers(self._lookup.machines_using(namespace, claim), limited=lambda vm: vm_cell(vm) in limits)
+    def payers(self, namespace: str, claim: str, *, strict: bool = True) -> tuple[str, ...]:
+        """The virtual machines. Raises TooManyMachines, unless what they pay for is there already."""
+        ledger, machines = ledger_name(namespace), self._lookup.machines_using(namespace, claim)
+        return payers(machines, limited=lambda vm: self._is_limited(ledger, vm_cell(vm)), strict=strict)
 
-    def marks(self, estimate: Estimate, namespace: str, claim: str) -> Marks:
+    def marks(self, estimate: Estimate, namespace: str, claim: str, *, strict: bool = True) -> Marks:
         """Those of an object that pays this for a snapshot of the claim."""
-        return {STAMP: str(stamp_for(estimate.bytes, self.payers(namespace, claim))), ESTIMATED_BY: estimate.by}
+        vms = self.payers(namespace, claim, strict=strict)
+        return {STAMP: str(stamp_for(estimate.bytes, vms)), ESTIMATED_BY: estimate.by}
 
 
 def next_step(review: Review, namespace: str) -> str:

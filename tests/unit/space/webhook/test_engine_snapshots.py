@@ -88,6 +88,19 @@ async def test_what_the_engine_has_already_counts_and_is_never_refused(scene: Sc
         assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).code == 403, "and it counts"
 
 
+@simulated
+async def test_what_the_engine_has_already_is_not_refused_for_the_number_of_limits_either(scene: Scene) -> None:
+    names = [f"vm-{number:02d}" for number in range(17)]
+    scene.limits(vms=dict.fromkeys(names, 10))
+    scene.claim("disk", head=10)
+    for name in names:
+        scene.vm(name, "disk")
+    async with scene.served():
+        assert (await scene.submit(SNAPSHOTS, engine_snapshot("new", createSnapshot=True))).code == 403
+        assert (await scene.submit(SNAPSHOTS, engine_snapshot("rebuild", createSnapshot=False), user=OURS)).allowed
+    assert len(takes(scene, "rebuild")) == 17, "the namespace and 16 of them"
+
+
 @pytest.mark.parametrize(
     ("user", "create"),
     [
