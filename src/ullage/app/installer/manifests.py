@@ -67,7 +67,7 @@ def manifests(
         *_policies(slices),
         *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
         *_roles(slices, world, all_secrets=all_secrets),
-        *_grants(slices),
+        *_grants((*slices, world) if world else slices),
         *user_roles(slices, rancher=not foreign),
         *_sidecars(slices, all_secrets=all_secrets),
         *_priority(),

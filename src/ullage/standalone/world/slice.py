@@ -21,7 +21,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
 from ullage.kube.objects import Json
-from ullage.kube.slices import Part, Slice, Wiring, Write
+from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
 from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
 from ullage.standalone.world import calls
@@ -57,6 +57,18 @@ ENGINE_WRITES: Final = (
 )
 
 
+# What KubeVirt's own roles give to whoever may edit or view a namespace. Not the status: nobody but KubeVirt writes that.
+GRANTS: Final = (
+    Grant(
+        name="edit",
+        roles=("edit", "admin"),
+        kinds=(MACHINES, INSTANCES),
+        verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
+    ),
+    Grant(name="view", roles=("view",), kinds=(MACHINES, INSTANCES), verbs=("get", "list", "watch")),
+)
+
+
 def world(directories: Directories, *, engines: str | None = None) -> Slice:
     """The slice. The directories are open as long as its controllers run. `engines` is the address of the host of engines;
     without it nobody plays Longhorn's part."""
@@ -81,6 +93,7 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
 
     return Slice(
         name=NAME,
+        grants=GRANTS,
         controllers=Part(
             make=controllers,
             watches=(

@@ -15,7 +15,7 @@ from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.crds.definitions import crd_of, is_ours
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.policies import Demand, Policy
-from ullage.kube.slices import Part, RancherTemplate, Slice, UserRole, Write
+from ullage.kube.slices import Grant, Part, RancherTemplate, Slice, UserRole, Write
 
 Json = dict[str, Any]
 PODS = Kind("", "v1", "Pod", "pods", Object, whole=False)
@@ -178,6 +178,13 @@ def test_the_key_to_other_clusters_paths_is_the_webhooks_alone_and_only_where_th
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["ullage-webhook-callers"]}
     ]
     assert "ullage:controller:x" not in {role.name for role in roles((there,))}, "rights elsewhere are for others to give"
+
+
+def test_what_the_world_grants_is_there_where_the_world_is() -> None:
+    grant = Grant(name="edit", roles=("edit",), kinds=(PODS,), verbs=("get",))
+    world = Slice(name="world", grants=(grant,))
+    assert "ullage:world:edit" in {one.name for one in manifests((SLICE,), world=world)}
+    assert "ullage:world:edit" not in {one.name for one in manifests((SLICE,))}
 
 
 def test_the_world_is_somebody_of_its_own_and_only_where_it_is_asked_for() -> None:
