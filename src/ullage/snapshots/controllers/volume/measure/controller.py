@@ -6,12 +6,14 @@ A figure for estimates: what a snapshot really books is measured when it is take
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
+from ullage.errors import Terminal
 from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolume
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.interface import Patcher
@@ -25,6 +27,8 @@ from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.model import Snapshot
 from ullage.snapshots.source_volume import SourceVolume, source_volume_of
 from ullage.snapshots.used import USED, Used, estimated_by, read_used, written
+
+logger = logging.getLogger(__name__)
 
 WRITES: Final = (Write(PERSISTENT_VOLUMES, ("patch",)),)
 
@@ -73,7 +77,6 @@ class VolumeMeasurer:
             workers=WORKERS,
             clock=self._clock,
             metrics=metrics,
-            after_terminal=self._interval * rules.SELDOM,
         )
 
     def _volume_of(self, lookup: SnapshotLookup) -> Any:
@@ -99,6 +102,11 @@ class VolumeMeasurer:
             found = await self._backends[source.driver].estimate(source.volume)
         except InProgress:
             return Requeue(_AGAIN)
+        except (
+            Terminal
+        ) as error:  # it lies where nothing is looked at, or is gone: no fault, and nothing to tell anybody every hour
+            logger.debug("a volume cannot be measured", extra={"volume": key.name, "error": str(error)})
+            return Requeue(self._interval * rules.SELDOM)
         if found is None:
             return None  # nobody can tell: the capacity is the only bound
         schedule.last, schedule.due = begun, self._clock.monotonic() + self._wait(volume)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.snapshots.memory_api import MemoryApi
-from ullage.errors import Impossible, UllageError
+from ullage.errors import Impossible, NotNow, UllageError
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.cache import Cache
@@ -262,7 +262,9 @@ async def test_a_volume_whose_files_are_gone_keeps_what_was_last_known() -> None
         await process.look()
         before = world.used()
         world.storage.problem = Impossible("path /volumes/db: No such file or directory")
-        with pytest.raises(Impossible):
+        assert await process.look(after=4000) == Requeue(3600)
+        world.storage.problem = NotNow("/volumes: not mounted")
+        with pytest.raises(NotNow):
             await process.look(after=4000)
     assert world.used() == before
 
