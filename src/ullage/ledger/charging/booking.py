@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 from ullage.errors import NotNow
 from ullage.kube.client.interface import Finder, Patcher
-from ullage.kube.errors import Conflict, Forbidden, Invalid
+from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
@@ -85,6 +85,8 @@ async def book(
             Invalid,
         ) as error:  # shown, and tried again: a right may be missing
             raise NotNow(f"what it takes cannot be booked: {error}") from error
+        except NotFound:
+            return None
         except Conflict:
             if not left:
                 raise

@@ -121,6 +121,20 @@ async def test_what_may_have_been_taken_is_never_lowered() -> None:
     assert engine.taken == ["snap"]
 
 
+async def test_what_was_taken_is_not_refused_for_what_the_volume_has_written_since() -> None:
+    world, engine = charged(head=8 * MIB)
+    lost = _lost("create")
+
+    def after(call: str) -> None:
+        if call == "create":
+            engine.grow(11 * MIB)
+        lost(call)
+
+    engine.after = after
+    await world.live(world.ready)
+    assert world.api.stamps == [8 * MIB]  # type: ignore[attr-defined]
+
+
 async def test_what_was_asked_for_and_not_taken_is_measured_again_and_only_raised() -> None:
     world, engine = charged(head=8 * MIB)
     sizes = iter([9 * MIB, MIB])

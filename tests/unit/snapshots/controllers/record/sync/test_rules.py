@@ -11,8 +11,9 @@ import pytest
 from tests.unit.snapshots.objects import DELETED, record, snapshot
 from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
 from ullage.snapshots.controllers.record.sync.rules import Decision, RecordFacts, Step, plan_record, problem_of
+from ullage.snapshots.gate import Estimate, Gate
 from ullage.snapshots.model import Problem, Record, Ref, State
-from ullage.snapshots.volume_queue import position_of
+from ullage.snapshots.volume_queue import QueuePosition, position_of
 
 DONE = State(handle="h-1", cut=datetime(2026, 1, 1, tzinfo=UTC), ready=True)
 UPLOADING = replace(DONE, ready=False)
@@ -21,6 +22,11 @@ GOING = {"deletion_timestamp": DELETED}
 THEIRS = {"snapshot.storage.kubernetes.io/volumesnapshot-being-created": "yes"}
 WIPED = {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}
 FAILED = State(problem=Problem("DriverRetrying", "…"))
+HELD = Gate(group=True, word="hold")
+CALLED = Gate(group=True, word="go@then", estimate=Estimate(1, "then", group=True))
+UNBOOKED = Gate(group=False)
+BEGUN = QueuePosition(not_begun=False, failed=False, created="2026-01-01T00:00:00Z", name="earlier")
+EARLIER = BEGUN._replace(not_begun=True)
 
 
 def decide(found: Record, **changed: Any) -> Decision:
@@ -33,6 +39,13 @@ STANDING: list[tuple[str, Record, dict[str, Any], Step]] = [
     ("an import is looked for", record(imported="h-9"), {}, Step.FIND),
     ("an import needs no snapshot to be looked for", record(imported="h-9"), {"snapshot": None}, Step.FIND),
     ("what was not begun is marked first", record(), {}, Step.MARK),
+    ("one of a group that was not called is measured", record(), {"gate": HELD}, Step.MEASURE),
+    ("one of a group is cut when it is called", record(), {"gate": CALLED}, Step.MARK),
+    ("one of a group waits while another is being taken", record(), {"gate": HELD, "first": BEGUN}, Step.AWAIT),
+    ("so does one that was called", record(), {"gate": CALLED, "first": BEGUN}, Step.AWAIT),
+    ("one of a group is measured before its turn", record(), {"gate": HELD, "first": EARLIER}, Step.MEASURE),
+    ("one that waits to be booked is measured in its turn", record(), {"gate": UNBOOKED}, Step.MEASURE),
+    ("and not before", record(), {"gate": UNBOOKED, "first": EARLIER}, Step.REST),
     ("what was begun is asked for again", record(begun=True), {}, Step.CREATE),
     ("what another snapshotter began is asked for again", record(meta={"annotations": THEIRS}), {}, Step.CREATE),
     ("an upload is asked about", record(state=UPLOADING), {}, Step.CREATE),
