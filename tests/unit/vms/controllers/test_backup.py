@@ -148,7 +148,10 @@ async def test_a_sum_that_does_not_fit_fails_the_backup_as_a_whole(cluster: Clus
     assert (cluster.cuts, cluster.snapshots()) == ([], {})
     state, reason, message = cluster.condition("Failed")
     assert (state, reason) == ("True", "SnapshotSpaceExceeded")
-    said = f"snapshots of its 2 volumes take 3Gi by now, which does not fit: asked {3 * GIB}, limit {2 * GIB}"
+    said = (
+        f"snapshots of its 2 volumes take 3Gi by now, which does not fit: asked {3 * GIB}, limit {2 * GIB}; "
+        "since it was admitted these have grown: claim b from 1Gi to 2Gi"
+    )
     assert message == f"{said}. No volume is kept; delete this backup, and create another"
     assert cluster.status()["error"]["message"] == f"SnapshotSpaceExceeded: {said}"
     assert cluster.told.reasons[-1] == "BackupFailed"

@@ -153,8 +153,9 @@ class BackupController:
         try:
             backup = await self._replan(backup, plan)
         except NoRoom as error:
-            amounts = {one.volume_name: one.volume_size for one in plan.volume_backups}
-            return await self._fail(backup, cutting.refusal(amounts, str(error)))
+            before = cutting.read_plan(backup.metadata.annotations.get(PLAN))
+            amounts = planning.replanned(before, plan.volume_backups) or before
+            return await self._fail(backup, cutting.refusal(amounts, str(error), before=before))
         self._recorder.record(
             BACKUPS, backup, PLANNED_EVENT, note=f"{len(plan.volume_backups)} volumes are to be cut together."
         )
@@ -186,7 +187,8 @@ class BackupController:
             try:
                 backup = await self._book(backup, step.release.amounts, by=step.release.by)
             except NoRoom as error:
-                failure = cutting.refusal(step.release.amounts, str(error))
+                before = cutting.read_plan(backup.metadata.annotations.get(PLAN))
+                failure = cutting.refusal(step.release.amounts, str(error), before=before)
         if failure is not None:
             backup = await self._fail(backup, failure)
             step = rules.next_step(backup, members, now=self._clock.now())

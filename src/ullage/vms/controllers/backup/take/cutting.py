@@ -24,6 +24,7 @@ from ullage.vms.controllers.backup.take.members import Member
 _PLAN: Final = msgspec.json.Decoder(dict[str, int])
 RESOURCE: Final = "storage"  # bytes
 _OF_MACHINE: Final = "/vm/"
+_SHOWN: Final = 5  # claims in a message
 _WORST_FIRST: Final = (CAPACITY, MEASURED, ALLOCATED_BLOCKS, ENGINE_HEAD)
 
 
@@ -79,11 +80,18 @@ def is_paid_off(meta: Meta) -> bool:
     return meta.annotations.get(STAMP, "{}") == "{}"
 
 
-def refusal(amounts: Mapping[str, int], numbers: str) -> Problem:
-    """`numbers` begin with a verb: `does not fit: …`."""
-    total = spell(RESOURCE, Quantity.of(sum(amounts.values())))
+def refusal(amounts: Mapping[str, int], numbers: str, *, before: Mapping[str, int]) -> Problem:
+    """`numbers` begin with a verb: `does not fit: …`. `before` was booked already: what has grown since is named."""
     what = f"snapshots of its {len(amounts)} volumes take" if len(amounts) > 1 else "a snapshot of its volume takes"
-    return Problem(NO_ROOM, f"{what} {total} by now, which {numbers}")
+    grown = [claim for claim, amount in sorted(amounts.items()) if amount > before.get(claim, 0)]
+    since = ", ".join(f"claim {one} from {_bytes(before.get(one, 0))} to {_bytes(amounts[one])}" for one in grown[:_SHOWN])
+    more = f" and {len(grown) - _SHOWN} more" if len(grown) > _SHOWN else ""
+    told = f"; since it was admitted these have grown: {since}{more}" if grown else ""
+    return Problem(NO_ROOM, f"{what} {_bytes(sum(amounts.values()))} by now, which {numbers}{told}")
+
+
+def _bytes(amount: int) -> str:
+    return spell(RESOURCE, Quantity.of(amount))
 
 
 def booked(stamp: Stamp, amounts: Mapping[str, int], *, machine: str, claims_of: Callable[[str], Iterable[str]]) -> Stamp:
