@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from ullage.app.installer.manifests import ROLE_TEMPLATES, user_roles
 from ullage.kube.crds.definitions import crd_of, to_yaml
+from ullage.kube.kinds import Kind
 from ullage.space.api import QUOTAS
 from ullage.space.slice import space
+from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.restores import RESTORES
 
+DEFINED: tuple[Kind[Any], ...] = (QUOTAS, BACKUPS, RESTORES)
 FOLDER = Path(__file__).parent.parent / "deploy"
 
 
@@ -21,7 +26,7 @@ def files() -> dict[str, str]:
     """What is in the folder, by name."""
     made = user_roles((space(),))
     return {
-        f"{QUOTAS.name}.yaml": to_yaml(crd_of(QUOTAS)),
+        **{f"{kind.name}.yaml": to_yaml(crd_of(kind)) for kind in DEFINED},
         "quota-roles.yaml": to_yaml(*(one.body for one in made if one.kind is not ROLE_TEMPLATES)),
         "rancher-role-templates.yaml": to_yaml(*(one.body for one in made if one.kind is ROLE_TEMPLATES)),
     }

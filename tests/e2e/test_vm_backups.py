@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,3 +201,22 @@ def test_a_backup_that_fits_exactly_is_taken_and_the_next_is_refused(scene: Engi
 
     assert "does not fit" in refused()
     eventually("no member is left", lambda: len(scene.api.get(tenant.snapshots).obj["items"]) == 2)
+
+
+def test_a_vm_on_directories_is_copied_with_its_files(scene: EngineScene, tenant: Tenant) -> None:
+    path = scene.base.claim(tenant.namespace, "files", size="64Mi", storageClassName="ullage-hostpath")
+    eventually("the claim is bound", lambda: scene.api.get(path).obj.get("status", {}).get("phase") == "Bound")
+
+    def directory(claim: str) -> Path:
+        found = scene.api.get(f"/api/v1/persistentvolumes/{tenant.volume_of(claim)}").obj["spec"]
+        return Path((found.get("hostPath") or found["local"])["path"])
+
+    disk = os.urandom(BLOCK)
+    (directory("files") / "disk.img").write_bytes(disk)
+    tenant.machine("db", "files", strategy="Halted")
+    assert tenant.ask_backup("one", "db").code == 201
+    eventually("the backup is ready", lambda: tenant.status(f"{tenant.backups}/one").get("readyToUse") is True)
+    assert tenant.ask_restore("copy", "copy", virtualMachineBackupName="one", newVM=True).code == 201
+    eventually("the copy is complete", lambda: tenant.status(f"{tenant.restores}/copy").get("complete") is True)
+    (claim,) = tenant.claims_of("copy")
+    assert (directory(claim) / "disk.img").read_bytes() == disk
