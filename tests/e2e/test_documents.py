@@ -202,6 +202,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/engine-snapshots.md", "ullage up", id="how-to: engine snapshots"),
         pytest.param("docs/how-to/vms.md", "ullage up", id="how-to: vms"),
         pytest.param("docs/how-to/vm-backups.md", "ullage up", id="how-to: vm backups"),
+        pytest.param("docs/how-to/snapshot-space.md", "ullage up", id="how-to: snapshot space"),
         pytest.param("docs/how-to/drivers.md", "a cluster", id="how-to: drivers"),
         pytest.param("examples/mysql/README.md", "", id="examples: mysql"),
     ],
