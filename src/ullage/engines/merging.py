@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.engines.api import SnapshotInfo, to_bytes
-from ullage.engines.chain import HEAD
+from ullage.engines.chain import HEAD, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +22,26 @@ class Merges:
     heirs: Mapping[str, str] = field(default_factory=dict)  # from one that goes to the one that gets its bytes, or the head
 
 
-def merges_of(entries: Mapping[str, SnapshotInfo], *, purging: bool = False) -> Merges:
+def merges_of(entries: Mapping[str, Entry], *, purging: bool = False) -> Merges:
     """`purging`: a purge is at work, which also takes the system's own snapshots along, marked or not."""
     sizes: dict[str, int] = {}
     heirs: dict[str, str] = {}
     for name in _kept(entries):
-        sizes[name] = to_bytes(entries[name].size)
+        sizes[name] = entries[name].size
         below = entries[name].parent
         while below in entries and below not in heirs and _goes(entries[below], purging=purging):
             heirs[below] = name
-            sizes[name] += to_bytes(entries[below].size)
+            sizes[name] += entries[below].size
             below = entries[below].parent
     return Merges(sizes, heirs)
 
 
-def _kept(entries: Mapping[str, SnapshotInfo]) -> list[str]:
+def _kept(entries: Mapping[str, Entry]) -> list[str]:
     """Who may inherit, in order. A removed one that several are built on stays until all but one of these are gone, and nobody
     knows which: the oldest is its heir, so that those who come later change nothing; the head is the last."""
     kept = sorted((one.created, name) for name, one in entries.items() if name != HEAD and not one.removed)
     return [*(name for _, name in kept), *(name for name in entries if name == HEAD)]
 
 
-def _goes(entry: SnapshotInfo, *, purging: bool) -> bool:
-    return entry.removed or (purging and not entry.usercreated)
+def _goes(entry: Entry, *, purging: bool) -> bool:
+    return entry.removed or (purging and not entry.user_created)

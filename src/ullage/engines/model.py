@@ -97,12 +97,12 @@ def head_size(engine: Engine) -> int | None:
     head = entry_of(engine, HEAD)
     if head is None or not (head.size.isascii() and head.size.isdigit()):
         return None
-    return merges_of(engine.status.snapshots or {}).sizes[HEAD]
+    return merges_of(entries_of(engine)).sizes[HEAD]
 
 
 def next_size(entries: Mapping[str, Entry]) -> int:
     """The same of an engine that was asked right now."""
-    return merges_of({name: info_of(one) for name, one in entries.items()}).sizes[HEAD]
+    return merges_of(entries).sizes[HEAD]
 
 
 def active_engine(engines: Iterable[Engine]) -> Engine | None:
@@ -128,6 +128,24 @@ def instance_address(engine: Engine) -> str:
 def is_parent_of_head(children: Mapping[str, bool] | None) -> bool:
     """Whether what is being written now is all that was taken after it: such a snapshot can be marked, and no more."""
     return bool(children) and set(children or ()) == {HEAD}
+
+
+def entries_of(engine: Engine) -> dict[str, Entry]:
+    """What it was last seen to have, as it would say itself."""
+    return {name: _entry(name, one) for name, one in (engine.status.snapshots or {}).items()}
+
+
+def _entry(name: str, info: SnapshotInfo) -> Entry:
+    return Entry(
+        name=name,
+        parent=info.parent,
+        children=frozenset(info.children or ()),
+        removed=info.removed,
+        user_created=info.usercreated,
+        created=info.created,
+        size=to_bytes(info.size),
+        labels=info.labels or {},
+    )
 
 
 def info_of(entry: Entry) -> SnapshotInfo:

@@ -13,7 +13,7 @@ from typing import Final
 from ullage.engines.api import Engine
 from ullage.engines.handles import SnapshotHandle
 from ullage.engines.merging import merges_of
-from ullage.engines.model import entry_of, head_size
+from ullage.engines.model import entries_of, entry_of, head_size
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.quantity import Quantity, QuantityError
 from ullage.snapshots.model import Record
@@ -88,7 +88,7 @@ def _in_engine(engine: Engine | None, name: str) -> Estimate | None:
     """With what a purge moves into it. One that is marked as removed takes nothing itself: its heir does."""
     if engine is None or entry_of(engine, name) is None:
         return None
-    return Estimate(merges_of(engine.status.snapshots or {}).sizes.get(name, 0), ENGINE_SIZE)
+    return Estimate(merges_of(entries_of(engine)).sizes.get(name, 0), ENGINE_SIZE)
 
 
 def _capacity(facts: VolumeFacts) -> int | None:

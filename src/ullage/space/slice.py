@@ -8,11 +8,16 @@ from typing import Any
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.review import Hook
-from ullage.kube.slices import Part, Slice, Wiring
+from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
+from ullage.ledger.charging.registry import registry_of
 from ullage.space.api import QUOTAS
 from ullage.space.charges import charged_kinds, charging
+from ullage.space.controllers.follow.accounts import payers_by
+from ullage.space.controllers.follow.controller import Follower
+from ullage.space.controllers.follow.lookup import make_lookup
+from ullage.space.controllers.follow.lookup import watches as followed
 from ullage.space.controllers.quota.limits import controller as limits
 from ullage.space.controllers.quota.status import controller as status
 from ullage.space.estimate_counts import EstimateCounts
@@ -34,7 +39,9 @@ def make_controllers(wiring: Wiring, *, backups: bool) -> list[Controller[Any]]:
     counts = wiring.shared(estimate_counts)
     for kind, evaluator in charged_kinds(backups=backups).items():
         counts.follow(wiring.cache(kind), evaluator.ledger_of)
-    return quota_controllers(wiring)
+    lookup = make_lookup(wiring, backups=backups)
+    follower = Follower(wiring.client, lookup, payers_by(lookup, registry_of(wiring).look))
+    return [*quota_controllers(wiring), follower.controller(metrics=wiring.metrics)]
 
 
 def quota_controllers(wiring: Wiring) -> list[Controller[Any]]:
@@ -72,8 +79,12 @@ def space(settings: Settings | None = None) -> Slice:
         shared=charging(backups=backups),
         controllers=Part(
             make=partial(make_controllers, backups=backups),
-            watches=tuple(dict.fromkeys((*limits.WATCHES, *status.WATCHES, *charged_kinds(backups=backups)))),
-            writes=(*limits.WRITES, *status.WRITES),
+            watches=tuple(dict.fromkeys((*limits.WATCHES, *status.WATCHES, *followed(backups=backups)))),
+            writes=(
+                *limits.WRITES,
+                *status.WRITES,
+                *(Write(kind, ("get", "patch")) for kind in charged_kinds(backups=backups)),
+            ),
             events=True,
         ),
         hooks=Part(make=partial(make_hooks, backups=backups), watches=(*WATCHES, *quota_webhook.WATCHES)),

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from ullage.engines.api import Engine, EngineStatus, SnapshotInfo
-from ullage.engines.chain import HEAD
+from ullage.engines.api import Engine, EngineStatus
+from ullage.engines.chain import HEAD, Entry
 from ullage.engines.merging import merges_of
-from ullage.engines.model import head_size
+from ullage.engines.model import head_size, info_of
 
 
-def entries(*rows: tuple[str, str, int, str]) -> dict[str, SnapshotInfo]:
+def entries(*rows: tuple[str, str, int, str]) -> dict[str, Entry]:
     """Name, parent, size, and what it is: removed, system or neither. The older ones first."""
     return {
-        name: SnapshotInfo(
+        name: Entry(
             name=name,
             parent=parent,
-            size=str(size),
+            size=size,
             removed=what == "removed",
-            usercreated=what != "system",
+            user_created=what != "system",
             created=f"2026-01-01T00:00:{number:02}Z",
         )
         for number, (name, parent, size, what) in enumerate(rows)
@@ -81,4 +81,5 @@ def test_a_purge_takes_those_of_the_system_along() -> None:
 def test_the_next_snapshot_takes_what_is_left_below_the_head() -> None:
     """Otherwise a snapshot that is deleted and taken again would cost nothing: it gets all that the first one had."""
     given = entries(("a", "", 5, "removed"), (HEAD, "a", 1, ""))
-    assert head_size(Engine(status=EngineStatus(snapshots=given))) == 6
+    shown = {name: info_of(one) for name, one in given.items()}
+    assert head_size(Engine(status=EngineStatus(snapshots=shown))) == 6

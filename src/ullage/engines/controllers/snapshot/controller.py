@@ -39,6 +39,7 @@ from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, without_finalizer
 from ullage.ledger.charging.booking import book, payer
+from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.times import timestamp
 
@@ -259,8 +260,11 @@ class SnapshotController:
         return Requeue(self._settings.interval) if waits else None
 
     async def _release(self, facts: SnapshotFacts) -> Requeue | None:
-        """The ticket first: nobody looks for it once the snapshot is gone, but the reaper."""
+        """The ticket first: nobody looks for it once the snapshot is gone, but the reaper. Nothing goes that pays for bytes
+        which somebody else is about to be booked for."""
         snapshot, volume = facts.snapshot, facts.volume
+        if held := seconds_held(snapshot.metadata, self._clock.now()):
+            return Requeue(held)
         if volume is None and await self._is_there(snapshot):
             return Requeue(RECHECK_SECONDS)  # the cache of volumes is behind that of snapshots
         if volume is not None:

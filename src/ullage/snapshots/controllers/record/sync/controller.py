@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
+from ullage.engines.handles import DRIVER as ENGINES
 from ullage.errors import NotNow, Retryable, Terminal
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key
@@ -141,8 +142,7 @@ class RecordSyncer:
         if decision.step is Step.AWAIT:
             return Requeue(AWAIT_SECONDS)
         if decision.step in (Step.REST, Step.HOLD, Step.RELEASE, Step.SETTLE):
-            await self._at_rest(lookup, obj, decision)
-            return None
+            return await self._at_rest(lookup, obj, decision)
         facts = self._fingerprint(lookup, record, decision)
         wait = self._attempts.wait(key, facts, self._clock.monotonic())
         if wait:
@@ -194,18 +194,19 @@ class RecordSyncer:
 
     # --- steps ---
 
-    async def _at_rest(self, lookup: SnapshotLookup, obj: Any, decision: Decision) -> None:
+    async def _at_rest(self, lookup: SnapshotLookup, obj: Any, decision: Decision) -> Requeue | None:
         name, meta = lookup.dialect.record_finalizer, obj.metadata
         if decision.step is Step.HOLD:
             await self._writer.patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
         elif decision.step is Step.RELEASE:
-            await self._writer.release(lookup, obj)
+            return await self._writer.release(lookup, obj)
         elif decision.step is Step.SETTLE:
             await self._settle(lookup, obj, self._parameters(lookup, obj))
         elif decision.problem is not None:
             await self._writer.write_state(
                 lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem)
             )
+        return None
 
     async def _prepare(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
         """Has a snapshot paid for before it is cut. None: the driver may be asked."""
@@ -233,16 +234,17 @@ class RecordSyncer:
         record = lookup.dialect.read_record(obj)
         backend = self._backends[record.driver]
         if step is Step.DELETE:
-            if not await self._live.shares(record):  # what the caches show was looked at; what they do not show yet counts too
+            shared = await self._live.shares(record)  # what the caches show was looked at; what they do not show yet counts too
+            if not shared:
                 await backend.delete(record.handle, secrets=creation.secrets)
-            await self._writer.release(lookup, obj)
-            return None
+            # An engine has only marked it, perhaps: its bytes go to the snapshot that was taken after it.
+            return await self._writer.release(lookup, obj, deleted=not shared and record.driver != ENGINES)
         if step is Step.UNDO:
             # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.
             live = await self._client.find(lookup.dialect.records, obj.metadata.name)
             if live is not None and live.metadata.uid == obj.metadata.uid:
                 await backend.undo(creation)
-                await self._writer.release(lookup, live)
+                await self._writer.release(lookup, live, deleted=True)
             return None
         if step is Step.ABANDON:
             return await self._abandon(lookup, obj, creation)

@@ -8,7 +8,9 @@ from typing import Any
 from ullage.clock import Clock
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
+from ullage.kube.controller.controller import Requeue
 from ullage.kube.errors import NotFound
+from ullage.ledger.charging.release import seconds_held
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import CREATING, Change, State
 
@@ -34,10 +36,16 @@ class RecordWriter:
             obj = await self.patch(lookup, obj, change.status, subresource="status")
         return obj
 
-    async def release(self, lookup: SnapshotLookup, obj: Any) -> None:
+    async def release(self, lookup: SnapshotLookup, obj: Any, *, deleted: bool = False) -> Requeue | None:
+        """Lets it go; or, where it pays for bytes that stay and that somebody else is about to be booked for, not yet.
+        `deleted`: its own are gone for good."""
+        held = 0.0 if deleted else seconds_held(obj.metadata, self._clock.now())
+        if held:
+            return Requeue(held)
         kept = [one for one in obj.metadata.finalizers if one != lookup.dialect.record_finalizer]
         with contextlib.suppress(NotFound):
             await self.patch(lookup, obj, {"metadata": {"finalizers": kept}})
+        return None
 
     async def patch(self, lookup: SnapshotLookup, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
         return await patch_seen(self._client, lookup.dialect.records, obj, merge, subresource=subresource)

@@ -23,6 +23,7 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.ledger.charging.release import seconds_held
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
     SnapshotPlan,
@@ -137,10 +138,10 @@ class Binder:
         facts = await self._facts(self._dialect.read_snapshot(obj))
         plan = plan_snapshot(facts)
         try:
-            await self._act(obj, facts, plan)
+            held = await self._act(obj, facts, plan)
         except (AlreadyExists, NotFound):
             return Requeue(RETRY_SECONDS)  # what was made, or went, a moment ago is not in the caches yet
-        return self._report_waiting(obj, plan)
+        return Requeue(held) if held else self._report_waiting(obj, plan)
 
     async def _remove_orphans(self, key: Key, seen: Any) -> None:
         """Records for an earlier snapshot of this name, which somebody has made after it was gone."""
@@ -207,7 +208,8 @@ class Binder:
 
     # --- acting ---
 
-    async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> None:
+    async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> float:
+        """Gives the seconds for which it cannot be let go yet."""
         if plan.protect:
             obj = await self._protect(obj, facts.snapshot, plan)
         if plan.hold_claim and facts.context.claim is not None:
@@ -222,8 +224,7 @@ class Binder:
             await self._delete_record(facts.record)
         if plan.state is not None:
             obj = await self._write_state(obj, facts.snapshot, plan)
-        if plan.release:
-            await self._release(obj)
+        return await self._release(obj) if plan.release else 0.0
 
     async def _protect(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
         meta = obj.metadata
@@ -298,12 +299,16 @@ class Binder:
             reason = state.problem.reason or UNNAMED  # the GA snapshotter writes errors without one
             self._recorder.record(kind, obj, Reason(reason, type="Warning"), note=state.problem.message)
 
-    async def _release(self, obj: Any) -> None:
+    async def _release(self, obj: Any) -> float:
+        """Not while it pays for data that somebody else is about to be booked for."""
         meta = obj.metadata
+        if held := seconds_held(meta, self._clock.now()):
+            return held
         kept = [one for one in meta.finalizers if one not in self._dialect.finalizers]
         if len(kept) < len(meta.finalizers):
             with contextlib.suppress(NotFound):
                 await self._patch(obj, {"metadata": {"finalizers": kept, "annotations": {DRIVER: None}}})
+        return 0.0
 
     async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
         return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)

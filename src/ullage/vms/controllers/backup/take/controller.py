@@ -28,6 +28,7 @@ from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, is_owned_by, with_finalizer, without_finalizer
 from ullage.ledger.charging.raising import NoRoom, restamp
+from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
@@ -325,8 +326,8 @@ class BackupController:
         members = [self._as_member(backup, volume, None) for volume in backup.status.volume_backups]
         if await self._delete(backup, members):
             return Requeue(RETRY_SECONDS)
-        if not cutting.is_paid_off(meta):
-            return None  # who pays instead, or that nobody need, is written on it: that wakes us
+        if held := seconds_held(meta, self._clock.now()):
+            return Requeue(held)  # who pays instead, or that nobody need, is written on it: that wakes us
         finalizers = list(without_finalizer(meta, BACKUP_FINALIZER).finalizers)
         with contextlib.suppress(NotFound):
             await patch_seen(self._client, BACKUPS, backup, {"metadata": {"finalizers": finalizers}})

@@ -75,11 +75,6 @@ def payment(meta: Meta) -> Stamp | None:
     return stamp if stamp.cells else None
 
 
-def is_paid_off(meta: Meta) -> bool:
-    """Whether nothing is booked for a backup: it may go. Where nothing ever was, nothing is waited for."""
-    return meta.annotations.get(STAMP, "{}") == "{}"
-
-
 def refusal(amounts: Mapping[str, int], numbers: str, *, before: Mapping[str, int]) -> Problem:
     """`numbers` begin with a verb: `does not fit: …`. `before` was booked already: what has grown since is named."""
     what = f"snapshots of its {len(amounts)} volumes take" if len(amounts) > 1 else "a snapshot of its volume takes"

@@ -1,0 +1,116 @@
+"""Keeps what objects are stamped to take true after their cut: gathers, has the rules decide, and writes in a safe order.
+
+Whatever rises is written, and thereby booked, before anything falls. A write that fails ends the run: the next one begins with
+what is there then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
+from ullage.kube.controller.controller import Controller, Requeue
+from ullage.kube.errors import NotFound
+from ullage.kube.kinds import Meta
+from ullage.kube.metrics import Metrics
+from ullage.ledger.charging.raising import restamp
+from ullage.ledger.charging.stamps import CHARGED_NAMESPACE
+from ullage.space.controllers.follow.facts import Facts, Payers
+from ullage.space.controllers.follow.lookup import Lookup
+from ullage.space.controllers.follow.model import Change, Cut
+from ullage.space.controllers.follow.order import ordered
+from ullage.space.controllers.follow.payers import wanted, wanted_of_backup
+from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target, Targets
+from ullage.space.plans import read_plan
+from ullage.vms.api.backups import VirtualMachineBackup
+
+NAME: Final = "follow"
+AT_ONCE: Final = 16  # writes that are on their way: a disk that is plugged elsewhere changes all its snapshots
+
+
+class Follower:
+    def __init__(self, client: Client, lookup: Lookup, payers: Payers) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._facts = Facts(client, lookup, payers)
+        self._targets = Targets(lookup, self._facts)
+        self._writing = asyncio.Semaphore(AT_ONCE)
+
+    def controller(self, *, workers: int = 8, metrics: Metrics | None = None) -> Controller[Target]:
+        return Controller(NAME, self._targets.sources(), self.reconcile, workers=workers, metrics=metrics)
+
+    async def reconcile(self, target: Target) -> Requeue | None:
+        own = await self._cuts(target)
+        backups = self._backups(target, own)
+        others = await self._cuts_of_backups(backups, but=target)
+        changes = [change for cut in own for change in wanted(cut)]
+        elsewhere = [change for cut in others for change in wanted(cut)]
+        changes += [found for one in backups if (found := self._of_backup(one, [*own, *others])) is not None]
+        # What else moves about there is not known here: there, nothing is lowered from here.
+        foreign = {one.bearer.uid for one in elsewhere} - {one.bearer.uid for one in changes}
+        plan = ordered({one.bearer.uid: one for one in (*elsewhere, *changes)}.values())
+        written = await self._write(plan.raises, {})
+        await self._write([one for one in plan.lowers if one.bearer.uid not in foreign], written)
+        return None
+
+    # --- gathering ---
+
+    async def _cuts(self, target: Target) -> list[Cut]:
+        if target.what == VOLUME:
+            return await self._facts.of_volume(target.name)
+        for side in self._lookup.sides:
+            if side.dialect.name == target.what:
+                return await self._facts.of_snapshot(side, Key(target.namespace, target.name))
+        return []
+
+    def _backups(self, target: Target, cuts: Iterable[Cut]) -> list[VirtualMachineBackup]:
+        """Those that pay for any of the cuts, or may have until now."""
+        found: dict[str, VirtualMachineBackup] = {}
+        if target.what == BACKUP:
+            asked = self._lookup.backup(Key(target.namespace, target.name))
+            found |= {asked.metadata.uid: asked} if asked is not None else {}
+        for cut in cuts:
+            for pair in cut.pairs:
+                if pair.snapshot is not None and pair.snapshot.claim:
+                    claim = Key(pair.snapshot.bearer.namespace, pair.snapshot.claim)
+                    found |= {one.metadata.uid: one for one in self._lookup.backups_planning(claim)}
+        return list(found.values())
+
+    async def _cuts_of_backups(self, backups: Iterable[VirtualMachineBackup], *, but: Target) -> list[Cut]:
+        targets: dict[Target, None] = {}
+        for backup in backups:
+            targets |= dict.fromkeys(self._targets.of_backup(backup, read_plan(backup.metadata)))
+        return [cut for target in targets if target != but for cut in await self._cuts(target)]
+
+    def _of_backup(self, backup: VirtualMachineBackup, cuts: Sequence[Cut]) -> Change | None:
+        claims = {
+            pair.snapshot.claim
+            for cut in cuts
+            for pair in cut.pairs
+            if pair.snapshot is not None and pair.snapshot.cut and pair.snapshot.backup == backup.metadata.uid
+        }
+        plan = read_plan(backup.metadata)
+        return wanted_of_backup(self._facts.backup_side(backup, all_cut=bool(plan) and claims >= plan.keys()), cuts)
+
+    # --- writing ---
+
+    async def _write(self, changes: Iterable[Change], written: dict[str, Meta]) -> dict[str, Meta]:
+        """Gives the objects as they are then: some are written twice."""
+        done = dict(written)
+
+        async def write(change: Change) -> None:
+            meta = done.get(change.bearer.uid, change.bearer.meta)
+            also = {CHARGED_NAMESPACE: change.namespace} if change.namespace else {}
+            async with self._writing:
+                with contextlib.suppress(NotFound):  # it went meanwhile, and the caches will say so
+                    found = await restamp(self._client, change.bearer.kind, meta, change.stamp, also=also)
+                    done[change.bearer.uid] = found.metadata
+
+        async with asyncio.TaskGroup() as group:
+            for change in changes:
+                group.create_task(write(change))
+        return done

@@ -1,0 +1,28 @@
+"""How many bytes a snapshot of a storage system without engines takes, by what stands on its record. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ullage.kube.builtin.core import PersistentVolumeClaim
+from ullage.quantity import Quantity, QuantityError
+from ullage.snapshots.model import SIZE, Record
+
+_LONGEST: Final = 20  # digits
+
+
+def size_of(record: Record) -> int | None:
+    """What was measured after the cut; else as large as a volume made from it has to be. None: nothing tells."""
+    text = record.meta.annotations.get(SIZE, "")
+    if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
+        return int(text)
+    return record.state.restore_size
+
+
+def capacity_of(claim: PersistentVolumeClaim) -> int:
+    """What a claim has room for: no snapshot of it takes more."""
+    text = claim.status.capacity.get("storage") or claim.spec.resources.requests.get("storage")
+    try:
+        return max(0, Quantity.parse(str(text)).value()) if text is not None else 0
+    except QuantityError:
+        return 0
