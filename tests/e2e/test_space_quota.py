@@ -267,6 +267,21 @@ def test_tenants_read_the_quota_and_cannot_write_it(stage: Scene, namespace: str
     assert stage.api.get(f"{path}/{NAME}").obj["spec"]["snapshotLimit"] == {"namespaceTotalSnapshotSizeQuota": 5}
 
 
+def test_whoever_has_every_right_in_a_namespace_cannot_give_himself_the_role(stage: Scene, namespace: str) -> None:
+    tenant = user(stage, namespace, "admin")
+    binding = {
+        "metadata": {"name": "mine"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": ADMIN},
+        "subjects": [{"kind": "ServiceAccount", "name": "admin", "namespace": namespace}],
+    }
+    rule = {"apiGroups": [KIND.group], "resources": [KIND.plural], "verbs": ["update"]}
+    answers = [
+        tenant.call("POST", f"/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings", binding),
+        tenant.call("POST", f"/apis/{RBAC}/v1/namespaces/{namespace}/roles", {"metadata": {"name": "mine"}, "rules": [rule]}),
+    ]
+    assert [(answer.code, answer.reason) for answer in answers] == [(403, "Forbidden")] * 2
+
+
 def test_whoever_views_a_namespace_and_administers_quotas_writes_them(stage: Scene, namespace: str) -> None:
     operator, path = user(stage, namespace, "view", ADMIN), KIND.path(namespace)
     operator.create(path, quota({"namespaceTotalSnapshotSizeQuota": 5}))
@@ -333,7 +348,7 @@ def test_what_is_used_is_said_at_once_and_a_limit_below_it_is_taken_with_a_warni
     api.merge(f"{path}/{NAME}", {"spec": {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 2 * GI}}})
     eventually("the limit is kept", lambda: condition(api, namespace, "WithinQuota")[0] == "True")
     api.create(snapshots, GA.of_claim("more", "data"))
-    eventually("what was admitted is used", lambda: usage(stage, namespace) == 2 * GI, seconds=2.0)
+    eventually("what was admitted is used", lambda: usage(stage, namespace) == 2 * GI)
     full = "the snapshots of the namespace take 2Gi of 2Gi (100%)"
     eventually("it is said in words", lambda: condition(api, namespace, "WithinQuota")[1] == full)
     eventually("how it is known, too", lambda: api.get(f"{path}/{NAME}").obj["status"].get("estimates") == {"capacity": 2})

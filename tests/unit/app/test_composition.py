@@ -11,6 +11,7 @@ from ullage.app.drivers import NOTHING_CHOSEN, Chosen
 from ullage.app.installer.compatibility import lacking
 from ullage.app.installer.manifests import manifests
 from ullage.engines.api import VOLUMES
+from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.crds.definitions import crd_of
 
 
@@ -126,3 +127,19 @@ def test_the_api_reads_no_secret_but_that_of_its_own_certificate() -> None:
         ("api", ""),
         ("api", "ullage-system"),
     }
+
+
+def test_harvesters_own_definition_of_the_quota_will_do_and_ours_is_made_where_there_is_none() -> None:
+    (ours,) = [
+        one
+        for one in manifests(compose(NOTHING_CHOSEN))
+        if one.name == "resourcequotas.harvesterhci.io" and one.kind is DEFINITIONS
+    ]
+    limits = {"namespaceTotalSnapshotSizeQuota": {"type": "integer", "format": "int64"}}
+    spec = {"type": "object", "properties": {"snapshotLimit": {"type": "object", "properties": limits}}}
+    theirs = {"name": "v1beta1", "served": True, "storage": True, "subresources": {"status": {}}}
+    theirs["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}}}
+    found = {"spec": {"scope": "Namespaced", "versions": [theirs]}}
+    assert ours.brought
+    assert lacking(found, ours.body), "it has not all of our fields"
+    assert lacking(found, ours.body, fields=ours.whole) == []
