@@ -23,6 +23,7 @@ import pytest
 
 from ullage.app.composition import compose
 from ullage.app.drivers import ONE_MACHINE
+from ullage.app.installer.api_deployment import api_deployment
 from ullage.app.installer.installer import Installer
 from ullage.app.installer.manifests import manifests
 from ullage.app.installer.roles import API, API_BUNDLE
@@ -397,3 +398,14 @@ def test_nobody_is_served_without_tls(rest: Rest) -> None:
     with socket.create_connection(("127.0.0.1", rest.port), timeout=10) as plain:
         plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"200" not in plain.recv(4096)
+
+
+def test_the_committed_manifests_are_taken_as_they_are(rest: Rest, root: Api) -> None:
+    places = {
+        "Service": "/api/v1/namespaces/ullage-system/services",
+        "PodDisruptionBudget": "/apis/policy/v1/namespaces/ullage-system/poddisruptionbudgets",
+        "Deployment": "/apis/apps/v1/namespaces/ullage-system/deployments",
+    }
+    for body in api_deployment():
+        answer = root.call("POST", f"{places[body['kind']]}?dryRun=All&fieldValidation=Strict", body)
+        assert (answer.code, answer.warnings) == (201, ()), answer.raw

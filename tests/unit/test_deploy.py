@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from typer.main import get_group
 
+import ullage.app.commands.root  # noqa: F401  adds the commands
 from tools.deploy import FOLDER, files
+from ullage.cli.common import shell
 
 
 @pytest.mark.parametrize("name", sorted(files()))
@@ -39,3 +42,32 @@ def test_the_role_templates_are_harvesters_to_the_letter() -> None:
             "rules": [{**rule, "verbs": ["get", "list", "watch"]}],
         },
     }
+
+
+def test_the_api_runs_as_its_own_account_with_its_own_rights_and_as_nobody_on_the_node() -> None:
+    found = list(yaml.safe_load_all(files()["api.yaml"]))
+    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
+        ("ServiceAccount", "api"),
+        ("Role", "ullage:api"),
+        ("RoleBinding", "ullage:api"),
+        ("ClusterRole", "ullage:api"),
+        ("ClusterRoleBinding", "ullage:api"),
+        ("ClusterRole", "ullage:api:space"),
+        ("ClusterRoleBinding", "ullage:api:space"),
+        ("Service", "api"),
+        ("PodDisruptionBudget", "api"),
+        ("Deployment", "api"),
+    ]
+    template = found[-1]["spec"]["template"]
+    assert found[-3]["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    pod, container = template["spec"], template["spec"]["containers"][0]
+    assert (pod["serviceAccountName"], pod["securityContext"]["runAsNonRoot"]) == ("api", True)
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_the_command_of_the_deployment_is_one_that_is_understood() -> None:
+    [container] = list(yaml.safe_load_all(files()["api.yaml"]))[-1]["spec"]["template"]["spec"]["containers"]
+    program, name, *rest = container["command"]
+    assert program == "ullage"
+    options = {option for one in get_group(shell.app).commands[name].params for option in one.opts}
+    assert {word for word in rest if word.startswith("--")} <= options

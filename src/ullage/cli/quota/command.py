@@ -48,7 +48,7 @@ def set_(
     """
     limited = targets.limited(target)
     from ullage.cli.quota import text
-    from ullage.space.limit_setting import below_usage, set_limit
+    from ullage.space.limit_setting import set_limit
     from ullage.space.quantities import BadSize, parse_size
     from ullage.space.quota import allows_zero
 
@@ -62,8 +62,6 @@ def set_(
 
     quota = run(At(kubeconfig, kube_context, None, None), work)
     print(text.was_set(limited, size, zero=quota is not None and allows_zero(quota), dry_run=dry_run))
-    if quota is not None and (warning := below_usage(quota, limited)):
-        print(f"ullage: {warning}", file=sys.stderr)
 
 
 @app.listing

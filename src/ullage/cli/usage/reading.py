@@ -20,7 +20,7 @@ from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Meta
-from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, PLAN, stamp_of
+from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, PLAN, STAMP, stamp_of
 from ullage.space.accounts import bytes_of
 from ullage.space.quota import Usage
 from ullage.vms.api.backups import BACKUPS
@@ -129,8 +129,9 @@ async def _engine_snapshots(client: Client, namespace: str, volumes: _Volumes, n
 
 
 def _pays(meta: Meta, namespace: str) -> bool:
+    """Whether it takes anything by itself: behind a VolumeSnapshot, which was counted, it does not."""
     charged = meta.annotations.get(CHARGED_NAMESPACE, "")
-    return charged == namespace if namespace else bool(charged)
+    return (charged == namespace if namespace else bool(charged)) and meta.annotations.get(STAMP) != str(FREE)
 
 
 def _plan(meta: Meta) -> dict[str, int]:

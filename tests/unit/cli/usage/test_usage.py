@@ -99,6 +99,9 @@ async def test_by_volume_every_snapshot_counts_with_what_it_was_booked_with() ->
     charged = {"ullage.io/charged-namespace": "shop", "ullage.io/takes": '{"snapshots/namespace":{"storage":"1Gi"}}'}
     body = {"metadata": {"name": "by-hand", "annotations": charged}, "spec": {"volume": "pvc-1"}}
     cluster.put(SNAPSHOTS, body, namespace="longhorn-system")
+    paid = {"ullage.io/charged-namespace": "shop", "ullage.io/takes": "{}"}
+    behind = {"metadata": {"name": "snapshot-uid-a", "annotations": paid}, "spec": {"volume": "pvc-1"}}
+    cluster.put(SNAPSHOTS, behind, namespace="longhorn-system")
     volume = {
         "csi": {"driver": "driver.longhorn.io", "volumeHandle": "pvc-1"},
         "claimRef": {"namespace": "shop", "name": "disk"},
