@@ -205,6 +205,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/snapshot-space.md", "ullage up", id="how-to: snapshot space"),
         pytest.param("docs/how-to/drivers.md", "a cluster", id="how-to: drivers"),
         pytest.param("examples/mysql/README.md", "", id="examples: mysql"),
+        pytest.param("examples/vm/README.md", "", id="examples: vm"),
     ],
 )
 def test_every_block_can_be_pasted_in_order(document: str, start: str, tmp_path: Path) -> None:
