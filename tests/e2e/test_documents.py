@@ -203,6 +203,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/vms.md", "ullage up", id="how-to: vms"),
         pytest.param("docs/how-to/vm-backups.md", "ullage up", id="how-to: vm backups"),
         pytest.param("docs/how-to/snapshot-space.md", "ullage up", id="how-to: snapshot space"),
+        pytest.param("docs/how-to/rest-api.md", "ullage up", id="how-to: rest api"),
         pytest.param("docs/how-to/drivers.md", "a cluster", id="how-to: drivers"),
         pytest.param("examples/mysql/README.md", "", id="examples: mysql"),
         pytest.param("examples/vm/README.md", "", id="examples: vm"),
