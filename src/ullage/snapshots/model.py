@@ -43,6 +43,7 @@ NO: Final = "no@"  # the estimate of that time does not fit: then a space, and a
 # On a record: what a snapshot of the volume would take, measured for whoever books it (`gate.py`); what it takes, in bytes.
 ESTIMATE: Final = "ullage.io/estimate"
 SIZE: Final = "ullage.io/size"
+ASK_AGAIN: Final = ""  # in place of the size, which is not known yet
 # On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
 CLAIM_LABEL: Final = "ullage.io/claim"
 VOLUME_LABEL: Final = "ullage.io/volume"

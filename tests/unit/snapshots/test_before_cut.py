@@ -271,6 +271,36 @@ async def test_what_it_takes_is_written_on_its_record() -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "size"),
+    [
+        pytest.param(Uncertain("it takes too long"), "2097152", id="it is asked for again"),
+        pytest.param(Impossible("it cannot be told"), None, id="a final answer is none"),
+    ],
+)
+async def test_a_size_that_could_not_be_told_at_once(
+    error: Exception, size: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ullage.snapshots.controllers.record.sync.controller.WEIGH_SECONDS", 0.01)
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    cluster.driver.weighing = fails(error, times=2)
+    await cluster.live(
+        lambda: cluster.done() and "ullage.io/creating" not in notes(cluster) and notes(cluster).get(SIZE) == size
+    )
+    assert cluster.problem() == ""
+
+
+async def test_a_size_that_a_dead_process_did_not_write_down_is_asked_for_again() -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    await cluster.live(lambda: cluster.done() and SIZE in notes(cluster))
+    name = record(cluster)["metadata"]["name"]
+    died = {SIZE: None, "ullage.io/creating": "true"}
+    cluster.api.edit(GA.records, name, merge={"metadata": {"annotations": died}})
+    await cluster.live(lambda: notes(cluster).get(SIZE) == str(2 * MIB) and "ullage.io/creating" not in notes(cluster))
+
+
+@pytest.mark.parametrize(
     ("stamped", "writes"),
     [
         pytest.param(None, ["status", "settled"], id="one that nobody is charged for costs no more than before"),

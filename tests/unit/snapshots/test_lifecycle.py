@@ -70,6 +70,7 @@ class Driver:
         self.head: int | None = None  # the bytes that a snapshot would take now
         self.measured: Callable[[], None] = lambda: None  # may raise: it cannot be told
         self.sizes: dict[str, int] = {}  # by handle
+        self.weighing: Callable[[], None] = lambda: None  # may raise: its size cannot be told
 
     async def create(self, creation: Creation) -> BackendSnapshot:
         fuse = self._cluster.api.fuse
@@ -116,6 +117,7 @@ class Driver:
         return self.head
 
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
+        self.weighing()
         return self.sizes.get(handle)
 
 

@@ -38,17 +38,19 @@ from ullage.snapshots.controllers.record.sync.rules import (
     plan_record,
     poll_after,
     problem_of,
-    settled,
+    size_so_far,
 )
 from ullage.snapshots.controllers.record.sync.writes import RecordWriter
 from ullage.snapshots.lookup import SnapshotLookup
-from ullage.snapshots.model import ABOUT_TO, PROGRESS, Record, State
+from ullage.snapshots.model import ABOUT_TO, ASK_AGAIN, PROGRESS, Record, State
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
 RETRY_SECONDS: Final = 0.5  # where a cache is behind
 AWAIT_SECONDS: Final = 2.0  # where another snapshot of the volume is being taken, and a whole group waits for this one
 BEFORE_CUT: Final = (Step.MEASURE, Step.MARK, Step.CREATE)
+SIZE_SECONDS: Final = 2.0  # the next snapshot of the volume waits for no longer until the size of one is known
+WEIGH_SECONDS: Final = 60.0  # until it is asked for again
 PROGRESS_SECONDS: Final = 2.0  # between two looks at a copy that takes long
 
 
@@ -201,7 +203,8 @@ class RecordSyncer:
         elif decision.step is Step.RELEASE:
             return await self._writer.release(lookup, obj)
         elif decision.step is Step.SETTLE:
-            await self._settle(lookup, obj, self._parameters(lookup, obj))
+            size = size_so_far(lookup.dialect.read_record(obj))
+            await self._writer.settle(lookup, obj, self._parameters(lookup, obj), size)
         elif decision.problem is not None:
             await self._writer.write_state(
                 lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem)
@@ -246,6 +249,10 @@ class RecordSyncer:
                 await backend.undo(creation)
                 await self._writer.release(lookup, live, deleted=True)
             return None
+        if step is Step.WEIGH:
+            size = await size_of(self._backends, record, creation.secrets)
+            await self._writer.settle(lookup, obj, None, size)
+            return Requeue(WEIGH_SECONDS) if size == ASK_AGAIN else None
         if step is Step.ABANDON:
             return await self._abandon(lookup, obj, creation)
         if step is Step.FIND:
@@ -288,11 +295,10 @@ class RecordSyncer:
     ) -> Requeue | None:
         """The handle first: until it is written down, the mark is all that tells of the snapshot."""
         state = State(handle=snapshot.handle, cut=snapshot.cut, ready=snapshot.ready, restore_size=snapshot.restore_size)
-        if PROGRESS in obj.metadata.annotations:
-            obj = await self._writer.annotate(lookup, obj, {PROGRESS: None})
         obj = await self._writer.write_state(lookup, obj, state)
-        size = await size_of(self._backends, lookup.dialect.read_record(obj), secrets)
-        obj = await self._settle(lookup, obj, parameters, size)
+        found = lookup.dialect.read_record(obj)
+        size = await size_of(self._backends, found, secrets, seconds=SIZE_SECONDS) if snapshot.ready else None
+        obj = await self._writer.settle(lookup, obj, parameters, size)
         # Whoever looks next, at this one or at its queue, must see that it is cut: it would ask the driver once more.
         await lookup.records.reached(int(obj.metadata.resource_version))
         return None if snapshot.ready else Requeue(poll_after(snapshot.cut, self._clock.now()))
@@ -300,10 +306,6 @@ class RecordSyncer:
     def _parameters(self, lookup: SnapshotLookup, obj: Any) -> Parameters | None:
         found = lookup.snapshot_class(lookup.dialect.read_record(obj).class_name)
         return found.parameters if found is not None else None
-
-    async def _settle(self, lookup: SnapshotLookup, obj: Any, parameters: Parameters | None, size: int | None = None) -> Any:
-        changes = settled(lookup.dialect.read_record(obj), parameters, size)
-        return await self._writer.annotate(lookup, obj, changes)
 
     # --- writing ---
 

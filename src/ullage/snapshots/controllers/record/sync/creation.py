@@ -5,6 +5,7 @@ Secrets are read when it is asked: they may change.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from ullage.engines.handles import DRIVER as LONGHORN
@@ -14,7 +15,7 @@ from ullage.snapshots.backends.base import NO_SECRETS, Backend, Creation, Secret
 from ullage.snapshots.binding import hold_of
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, driver_parameters
 from ullage.snapshots.lookup import SnapshotLookup
-from ullage.snapshots.model import Record, Ref
+from ullage.snapshots.model import ASK_AGAIN, Record, Ref
 from ullage.snapshots.secrets import find_secrets
 
 
@@ -39,12 +40,21 @@ async def secrets_of(client: Client, ref: Ref | None) -> Secrets:
     return found or NO_SECRETS
 
 
-async def size_of(backends: Mapping[str, Backend], record: Record, secrets: Secrets) -> int | None:
-    """What a snapshot takes, where that stays the same. An engine's changes whenever one before it is purged: whoever counts
-    those looks at the Engine."""
+async def size_of(
+    backends: Mapping[str, Backend], record: Record, secrets: Secrets, *, seconds: float | None = None
+) -> str | None:
+    """What a snapshot takes, in bytes, as it is written on its record; ASK_AGAIN where that is not known within the time, or
+    for now; None where the driver does not tell.
+
+    An engine's snapshot changes whenever one before it is purged: whoever counts those looks at the Engine.
+    """
     if record.driver == LONGHORN:
         return None
     try:
-        return await backends[record.driver].size(record.handle, secrets=secrets)
-    except (Retryable, Terminal):
-        return None  # it is there all the same; until its size is known it counts as large as its restore size
+        async with asyncio.timeout(seconds):
+            size = await backends[record.driver].size(record.handle, secrets=secrets)
+    except (Retryable, TimeoutError):
+        return ASK_AGAIN
+    except Terminal:
+        return None
+    return None if size is None else str(size)

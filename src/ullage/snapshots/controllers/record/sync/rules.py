@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
+from ullage.engines.handles import DRIVER as LONGHORN
 from ullage.errors import Retryable, Terminal, Uncertain
 from ullage.kube.objects import is_deleting
 from ullage.ledger.charging.raising import NoRoom
@@ -16,6 +17,7 @@ from ullage.snapshots.binding import misbound, refers_to
 from ullage.snapshots.class_parameters import PARAMETERS, parameters_stamp
 from ullage.snapshots.gate import Gate
 from ullage.snapshots.model import (
+    ASK_AGAIN,
     CREATING,
     CUT,
     DRIVER_ERROR,
@@ -52,6 +54,7 @@ class Step(Enum):
     ABANDON = auto()  # the same for a record that stands and whose snapshot is gone; then the mark goes, and nothing else
     RELEASE = auto()  # take the finalizer off
     SETTLE = auto()  # take the marks off that have served
+    WEIGH = auto()  # ask how much it takes, which could not be told when it was taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,8 @@ def _standing(facts: RecordFacts) -> Decision:
         return Decision(Step.HOLD)
     if record.handle and record.marked:
         return Decision(Step.SETTLE)
+    if record.state.ready and record.meta.annotations.get(SIZE) == ASK_AGAIN:
+        return Decision(Step.WEIGH)
     if record.state.ready or record.lost:
         return Decision(Step.REST)  # to ask for a lost one would be to take another, of other data
     if record.imported:
@@ -147,16 +152,23 @@ def notes_after(record: Record, mark: str | None, *, given_up: bool) -> dict[str
     return {**changes, **({ESTIMATE: None} if given_up and ESTIMATE in before else {})}
 
 
-def settled(record: Record, parameters: Parameters | None, size: int | None = None) -> dict[str, str | None]:
+def settled(record: Record, parameters: Parameters | None, size: str | None) -> dict[str, str | None]:
     """The annotations that change once the driver has the snapshot: marks go, the class's parameters are written down, and how
     much it takes. An import was taken with whatever it was."""
-    changes: dict[str, str | None] = {mark: None for mark in (*MARKS, ESTIMATE) if mark in record.meta.annotations}
-    if size is not None and record.meta.annotations.get(SIZE) != str(size):
-        changes[SIZE] = str(size)
+    changes: dict[str, str | None] = {mark: None for mark in (*MARKS, ESTIMATE, PROGRESS) if mark in record.meta.annotations}
+    had = record.meta.annotations.get(SIZE)
+    if had != size and (size is not None or had == ASK_AGAIN):
+        changes[SIZE] = size
     stamp = parameters_stamp(parameters) if parameters and not record.imported else None
     if stamp is not None and PARAMETERS not in record.meta.annotations:
         changes[PARAMETERS] = stamp
     return changes
+
+
+def size_so_far(record: Record) -> str | None:
+    """What a record says of its size, after a process has died that may have known: if nothing, it is asked for again."""
+    had = record.meta.annotations.get(SIZE)
+    return ASK_AGAIN if had is None and record.state.ready and record.driver != LONGHORN else had
 
 
 def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:

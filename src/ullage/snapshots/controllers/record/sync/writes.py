@@ -11,6 +11,8 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.errors import NotFound
 from ullage.ledger.charging.release import seconds_held
+from ullage.snapshots.backends.base import Parameters
+from ullage.snapshots.controllers.record.sync.rules import settled
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import CREATING, Change, State
 
@@ -27,6 +29,9 @@ class RecordWriter:
 
     async def annotate(self, lookup: SnapshotLookup, obj: Any, notes: dict[str, str | None]) -> Any:
         return await self.patch(lookup, obj, {"metadata": {"annotations": notes}}) if notes else obj
+
+    async def settle(self, lookup: SnapshotLookup, obj: Any, parameters: Parameters | None, size: str | None) -> Any:
+        return await self.annotate(lookup, obj, settled(lookup.dialect.read_record(obj), parameters, size))
 
     async def write_state(self, lookup: SnapshotLookup, obj: Any, state: State) -> Any:
         change: Change = lookup.dialect.record_change(obj, state, now=self._clock.now())
