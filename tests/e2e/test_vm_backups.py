@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,3 +221,20 @@ def test_a_vm_on_directories_is_copied_with_its_files(scene: EngineScene, tenant
     eventually("the copy is complete", lambda: tenant.status(f"{tenant.restores}/copy").get("complete") is True)
     (claim,) = tenant.claims_of("copy")
     assert (directory(claim) / "disk.img").read_bytes() == disk
+
+
+def test_snapshots_that_a_backup_leaves_behind_pay_for_themselves(scene: EngineScene, tenant: Tenant) -> None:
+    limited(scene, tenant, 64 * MIB)
+    fill(scene, tenant, 2 * MIB)
+    assert tenant.ask_backup("one", "db").code == 201
+    path = f"{tenant.backups}/one"
+    eventually("it is ready", lambda: tenant.status(path).get("readyToUse") is True)
+
+    def taken() -> list[str]:
+        found = scene.api.get(tenant.snapshots).obj["items"]
+        return [one["metadata"]["annotations"]["ullage.io/takes"] for one in found]
+
+    assert taken() == ["{}", "{}"], "the backup pays"
+    scene.api.delete(path, {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan"})
+    eventually("the backup is gone", lambda: scene.api.get(path).code == 404)
+    assert [json.loads(one)["snapshots/namespace"] for one in taken()] == [{"storage": "2Mi"}] * 2
