@@ -45,6 +45,7 @@ class Requester(Protocol):
 class TokenReviewStatus(Value):
     authenticated: bool = False
     user: UserInfo = UserInfo()
+    audiences: tuple[str, ...] = ()
 
 
 class TokenReview(Value):
@@ -76,7 +77,9 @@ class Authorization:
         if self._audiences:
             spec["audiences"] = self._audiences
         status = (await self._ask(TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", spec, TokenReview)).status
-        if not status.authenticated or not status.user.username:
+        # Who reviews tokens without looking at audiences names none: such a token is meant for the API server, not for us.
+        meant = not self._audiences or bool({*self._audiences} & {*status.audiences})
+        if not status.authenticated or not status.user.username or not meant:
             raise Declined(401, "Unauthorized", f"the token is not valid, or has expired: {_SAID}")
         return status.user
 

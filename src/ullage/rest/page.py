@@ -107,12 +107,13 @@ def _values(parameter: Json) -> str:
 
 
 def _paragraphs(text: str) -> str:
+    return "\n".join(f"<p>{_marked(paragraph)}</p>" for paragraph in text.split("\n\n"))
+
+
+def _marked(text: str) -> str:
     """Text with `code` in it."""
-    made = []
-    for paragraph in text.split("\n\n"):
-        parts = escape(paragraph).split("`")
-        made.append("<p>" + "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts)) + "</p>")
-    return "\n".join(made)
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
 
 
 def _schemas(operation: Json, told: Json) -> list[tuple[str, Json]]:
@@ -127,7 +128,7 @@ def _body(operation: Json, told: Json) -> str:
     for _, schema in _schemas(operation, told):
         rows = "".join(
             f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field))}</td>"
-            f"<td>{escape(field.get('description', ''))}</td></tr>"
+            f"<td>{_marked(field.get('description', ''))}</td></tr>"
             for name, field in schema.get("properties", {}).items()
         )
         made += f"<h3>Body</h3>\n<table>{rows}</table>\n"

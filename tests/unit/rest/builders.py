@@ -112,10 +112,10 @@ class Body:
         raise AssertionError("nobody ends this")
 
 
-def endpoint(cluster: Cluster, *routes: Route, metrics: Metrics | None = None) -> Endpoint:
+def endpoint(cluster: Cluster, *routes: Route, metrics: Metrics | None = None, audiences: tuple[str, ...] = ()) -> Endpoint:
     return Endpoint(
         routes,
-        authorization=Authorization(cluster),
+        authorization=Authorization(cluster, audiences=audiences),
         public=public_pages(routes),
         metrics=metrics or Metrics(),
         clock=SystemClock(),

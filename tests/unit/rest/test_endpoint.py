@@ -289,6 +289,31 @@ async def test_an_answer_to_a_review_that_says_nothing_lets_nobody_in(answer: by
     assert (answered.code in (401, 500), recorder.calls) == (True, [])
 
 
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        pytest.param(["ullage"], 200, id="it is meant for us"),
+        pytest.param(["other", "ullage"], 200, id="and for others"),
+        pytest.param(["other"], 401, id="it is meant for others"),
+        pytest.param([], 401, id="whoever reviewed it looks at no audience"),
+        pytest.param(None, 401, id="nothing is said"),
+    ],
+)
+async def test_where_an_audience_is_demanded_the_review_must_say_that_the_token_is_meant_for_it(
+    told: list[str] | None, code: int
+) -> None:
+    class Reviewing(Cluster):
+        async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
+            answer = json.loads(await super().request(method, path, body=body))
+            if answer["kind"] == "TokenReview":
+                assert answer["spec"]["audiences"] == ["ullage"]
+                answer["status"]["audiences"] = told
+            return json.dumps(answer).encode()
+
+    app = endpoint(Reviewing(), route(), audiences=("ullage",))
+    assert (await ask(app, "POST", URL, body=GOOD)).code == code
+
+
 async def test_a_token_is_in_no_log_and_no_answer(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for cluster in (

@@ -95,6 +95,7 @@ async def test_the_document_and_the_page_are_served_to_everybody() -> None:
     assert (page.code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     text = page.body.decode()
     assert "POST" in text
+    assert "a size such as <code>10Gi</code>" in text
     assert "/v1/harvester/kubevirt.io.virtualmachines/{namespace}/{name}" in text
     assert "-d &#x27;{&quot;totalSnapshotSizeQuota&quot;:&quot;10Gi&quot;}&#x27;" in text
 
