@@ -23,12 +23,13 @@ from ullage.engines.model import info_of
 from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.slices import Wiring
-from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, STAMP, Stamp, stamp_of
+from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, PLAN, STAMP, Stamp, stamp_of
 from ullage.space.accounts import NAMESPACE_CELL, stamp_for, vm_cell
 from ullage.space.charges import DIALECTS
 from ullage.space.controllers.follow.accounts import payers_by
 from ullage.space.controllers.follow.controller import Follower
 from ullage.space.controllers.follow.lookup import make_lookup, watches
+from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
 
 TEAM = "team"
@@ -100,6 +101,21 @@ class FollowCluster(EngineCluster):
         body = {"metadata": {"name": name, "namespace": TEAM}, "spec": {"template": {"spec": {"volumes": volumes}}}}
         self.api.put(MACHINES, body)
 
+    def backup(self, name: str = "saved", *, amount: int = MIB) -> None:
+        """A backup with the claim `db` in its plan, as the webhook admits it and its controller holds it."""
+        marks = {STAMP: str(stamp_for(amount)), PLAN: f'{{"db":{amount}}}'}
+        meta = {"name": name, "namespace": TEAM, "annotations": marks, "finalizers": ["ullage.io/vm-backup"]}
+        spec = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
+        self.api.put(BACKUPS, {"metadata": meta, "spec": spec})
+
+    def own(self, name: str, backup: str = "saved", *, stamp: Stamp | None = FREE) -> None:
+        """Makes a VolumeSnapshot a member; without a stamp it only says that it is one."""
+        owner = {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "name": backup, "uid": f"uid-{backup}"}
+        change: Json = {"ownerReferences": [{**owner, "controller": True}]}
+        if stamp is not None:
+            change["annotations"] = {STAMP: str(stamp)}
+        self.api.edit(self.dialect.snapshots, name, TEAM, merge={"metadata": change})
+
     def _stamp(self, kind: Kind[Any], body: Json) -> Json:
         if kind is not SNAPSHOTS or not self.stamped:
             return body
@@ -114,10 +130,10 @@ class FollowCluster(EngineCluster):
         """Everything that is charged, by kind and name."""
         kinds = [kind for dialect in DIALECTS for kind in (dialect.snapshots, dialect.records)]
         found: dict[str, Stamp] = {}
-        for kind in (*kinds, SNAPSHOTS):
+        for kind in (*kinds, SNAPSHOTS, BACKUPS):
             for body in self.api.bodies(kind):
                 meta = msgspec.convert(body["metadata"], Meta)
-                own = kind in [dialect.snapshots for dialect in DIALECTS]
+                own = kind is BACKUPS or kind in [dialect.snapshots for dialect in DIALECTS]
                 if STAMP in meta.annotations and (own or CHARGED_NAMESPACE in meta.annotations):
                     found[f"{kind.kind} {meta.name}"] = stamp_of(meta)
         return found
