@@ -24,7 +24,7 @@ def running_engines(wiring: Wiring) -> EngineClients:
     return engines
 
 
-async def ask_head_size(engines: EngineClients, volume: str) -> int:
+async def ask_head_size(engines: EngineClients, volume: str, *, volume_size: int = 0) -> int:
     """The bytes that the next snapshot of a volume would take, as `model.head_size` has it, but as its engine says right now.
     NotNow, with the reason DETACHED: no engine serves it."""
-    return next_size(await engines.of(volume).list())
+    return next_size(await engines.of(volume).list(), volume_size=volume_size)

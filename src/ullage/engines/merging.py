@@ -3,7 +3,7 @@
 A purge merges a removed snapshot into the one that was taken after it, block by block, and the sizes of both are seen a moment
 later. So the bytes of a removed snapshot are its heir's from the moment on at which it is marked: what is counted is never less
 than what is there, and equals it when nothing is left to merge. What the head is written on top of has no heir as yet: the next
-snapshot will be.
+snapshot will be. However often its blocks were written, none has more of them than the volume.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ class Merges:
     heirs: Mapping[str, str] = field(default_factory=dict)  # from one that goes to the one that gets its bytes, or the head
 
 
-def merges_of(entries: Mapping[str, Entry], *, purging: bool = False) -> Merges:
-    """`purging`: a purge is at work, which also takes the system's own snapshots along, marked or not."""
+def merges_of(entries: Mapping[str, Entry], *, volume_size: int = 0, purging: bool = False) -> Merges:
+    """`volume_size` in bytes; 0: not known. `purging`: a purge is at work, which also takes the system's own snapshots along,
+    marked or not."""
     sizes: dict[str, int] = {}
     heirs: dict[str, str] = {}
     for name in _kept(entries):
@@ -33,6 +34,8 @@ def merges_of(entries: Mapping[str, Entry], *, purging: bool = False) -> Merges:
             heirs[below] = name
             sizes[name] += entries[below].size
             below = entries[below].parent
+        if volume_size:
+            sizes[name] = max(entries[name].size, min(sizes[name], volume_size))
     return Merges(sizes, heirs)
 
 

@@ -97,12 +97,12 @@ def head_size(engine: Engine) -> int | None:
     head = entry_of(engine, HEAD)
     if head is None or not (head.size.isascii() and head.size.isdigit()):
         return None
-    return merges_of(entries_of(engine)).sizes[HEAD]
+    return next_size(entries_of(engine), volume_size=to_bytes(engine.spec.volume_size))
 
 
-def next_size(entries: Mapping[str, Entry]) -> int:
+def next_size(entries: Mapping[str, Entry], *, volume_size: int = 0) -> int:
     """The same of an engine that was asked right now."""
-    return merges_of(entries).sizes[HEAD]
+    return merges_of(entries, volume_size=volume_size).sizes[HEAD]
 
 
 def active_engine(engines: Iterable[Engine]) -> Engine | None:

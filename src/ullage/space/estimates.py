@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import Engine
+from ullage.engines.api import Engine, to_bytes
 from ullage.engines.handles import SnapshotHandle
 from ullage.engines.merging import merges_of
 from ullage.engines.model import entries_of, entry_of, head_size
@@ -88,7 +88,8 @@ def _in_engine(engine: Engine | None, name: str) -> Estimate | None:
     """With what a purge moves into it. One that is marked as removed takes nothing itself: its heir does."""
     if engine is None or entry_of(engine, name) is None:
         return None
-    return Estimate(merges_of(entries_of(engine)).sizes.get(name, 0), ENGINE_SIZE)
+    merges = merges_of(entries_of(engine), volume_size=to_bytes(engine.spec.volume_size))
+    return Estimate(merges.sizes.get(name, 0), ENGINE_SIZE)
 
 
 def _capacity(facts: VolumeFacts) -> int | None:

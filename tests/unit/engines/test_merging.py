@@ -73,6 +73,16 @@ def test_sizes_with_what_will_be_merged(given: list[tuple[str, str, int, str]], 
     assert dict(merges_of(entries(*given)).sizes) == sizes
 
 
+@pytest.mark.parametrize(
+    ("size", "sizes"),
+    [(0, {"b": 12, HEAD: 9}), (10, {"b": 10, HEAD: 9}), (4, {"b": 7, HEAD: 9})],
+    ids=["its size is not known", "as much as the volume has", "what one has already is not less"],
+)
+def test_none_gets_more_than_the_volume_has(size: int, sizes: dict[str, int]) -> None:
+    given = entries(("a", "", 5, "removed"), ("b", "a", 7, ""), (HEAD, "b", 9, ""))
+    assert dict(merges_of(given, volume_size=size).sizes) == sizes
+
+
 def test_a_purge_takes_those_of_the_system_along() -> None:
     given = entries(("a", "", 5, "system"), ("b", "a", 3, ""), (HEAD, "b", 1, ""))
     assert dict(merges_of(given, purging=True).sizes) == {"a": 5, "b": 8, HEAD: 1}  # twice, until it is gone

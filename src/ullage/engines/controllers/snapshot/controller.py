@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model, tickets
-from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus, Volume
+from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Snapshot, SnapshotStatus, Volume, to_bytes
 from ullage.engines.client.errors import LIMITS
 from ullage.engines.client.errors import Reason as Why
 from ullage.engines.client.interface import EngineClients
@@ -175,7 +175,9 @@ class SnapshotController:
         name, volume = snapshot.metadata.name, snapshot.spec.volume
         if payer(snapshot.metadata) is None or (step is Step.CREATE and await self._engines.of(volume).has(name)):
             return snapshot
-        amount, also = model.next_size(await self._engines.of(volume).list()), {ESTIMATED_BY: ENGINE_HEAD}
+        listed, whole = await self._engines.of(volume).list(), self._lookup.facts(snapshot).volume
+        amount = model.next_size(listed, volume_size=to_bytes(whole.spec.size) if whole is not None else 0)
+        also = {ESTIMATED_BY: ENGINE_HEAD}
         return await book(self._client, SNAPSHOTS, snapshot, amount, lower=step is Step.INTEND, also=also)
 
     async def _give_back(self, snapshot: Snapshot) -> Snapshot:

@@ -7,9 +7,9 @@ given, so whether one was asked for is seen by its name, and nothing has to be a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import UNSET
 
@@ -40,8 +40,13 @@ from ullage.snapshots.backends.longhorn.handles import parsed, volume_name
 
 T = TypeVar("T", bound=Object)
 
-HeadSize = Callable[[str], Awaitable[int]]
-"""The bytes that the head of a volume has right now. NotNow with the reason DETACHED: nobody serves it."""
+
+class HeadSize(Protocol):
+    """Asks a volume's engine."""
+
+    async def __call__(self, volume: str, *, volume_size: int = 0) -> int:
+        """The bytes that the next snapshot would take right now. NotNow with the reason DETACHED: nobody serves it."""
+
 
 READS: Final = api.KINDS
 WRITES: Final = (Write(SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create", "delete")))
@@ -191,8 +196,9 @@ class LonghornBackend:
         has what its engine said last; one that migrates has two engines, and the active one counts."""
         name = volume_name(volume.handle)
         if self._head is not None:
+            whole = await self._find(VOLUMES, name)
             try:
-                return await self._head(name)
+                return await self._head(name, volume_size=api.to_bytes(whole.spec.size) if whole is not None else 0)
             except NotNow as problem:
                 if problem.reason != Reason.DETACHED:
                     raise

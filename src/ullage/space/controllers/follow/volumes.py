@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ullage.engines.api import Engine, Snapshot
+from ullage.engines.api import Engine, Snapshot, to_bytes
 from ullage.engines.chain import HEAD, Entry
 from ullage.engines.merging import Merges, merges_of
 from ullage.engines.model import active_engine, entries_of, has_failed
@@ -32,7 +32,7 @@ def view_of(engines: Iterable[Engine]) -> View | None:
         return None
     entries = entries_of(engine)
     purging = any(one.is_purging for one in (engine.status.purge_status or {}).values())
-    return View(entries, merges_of(entries, purging=purging))
+    return View(entries, merges_of(entries, volume_size=to_bytes(engine.spec.volume_size), purging=purging))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -424,7 +424,7 @@ async def test_an_engine_that_can_be_asked_is_asked_for_its_head() -> None:
     """Its Engine shows growth with a delay."""
     asked: list[str] = []
 
-    async def head(volume: str) -> int:
+    async def head(volume: str, *, volume_size: int = 0) -> int:
         asked.append(volume)
         return 5 * MIB
 
@@ -434,7 +434,7 @@ async def test_an_engine_that_can_be_asked_is_asked_for_its_head() -> None:
 
 
 async def test_of_a_detached_volume_it_is_known_what_its_engine_said_last() -> None:
-    async def head(volume: str) -> int:
+    async def head(volume: str, *, volume_size: int = 0) -> int:
         raise error(Reason.DETACHED, f"volume {volume} is not attached")
 
     longhorn = LonghornBackend(cast(Client, seen_engines(("vol-e-0", str(MIB), True))), head=head)
@@ -443,7 +443,7 @@ async def test_of_a_detached_volume_it_is_known_what_its_engine_said_last() -> N
 
 @pytest.mark.parametrize("problem", [Uncertain("no answer"), error(Reason.NO_REPLICA, "none is usable")], ids=["away", "ill"])
 async def test_an_engine_that_runs_and_does_not_answer_is_not_guessed_at(problem: UllageError) -> None:
-    async def head(volume: str) -> int:
+    async def head(volume: str, *, volume_size: int = 0) -> int:
         raise problem
 
     longhorn = LonghornBackend(cast(Client, seen_engines(("vol-e-0", str(MIB), True))), head=head)

@@ -1,0 +1,175 @@
+"""The test plan of the document on snapshot space, case by case and under its numbers, with a megabyte for each gigabyte.
+
+Cases 6 and 7, about roles, are in `test_rest.py`: they are about who may call its actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .apart import IS_BORROWED
+from .engine_scene import EngineScene, eventually
+from .snapshot_scene import BOTH, Dialect
+from .space_scene import CREATED, FORBIDDEN, GI, QUOTA, Json, Tenant, space_scene
+
+pytestmark = [
+    pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineScene]:
+    with space_scene(tmp_path_factory.mktemp("space")) as made:
+        yield made
+
+
+@pytest.fixture
+def tenant(scene: EngineScene) -> Tenant:
+    return Tenant(scene)
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [
+        pytest.param(
+            {"namespaceTotalSnapshotSizeQuota": "ten"},
+            "spec.snapshotLimit.namespaceTotalSnapshotSizeQuota",
+            id="the namespace's is no number",
+        ),
+        pytest.param(
+            {"namespaceTotalSnapshotSizeQuota": -1},
+            "spec.snapshotLimit.namespaceTotalSnapshotSizeQuota",
+            id="the namespace's is negative",
+        ),
+        pytest.param(
+            {"namespaceTotalSnapshotSizeQuota": 0.5},
+            "spec.snapshotLimit.namespaceTotalSnapshotSizeQuota",
+            id="the namespace's is less than a byte",
+        ),
+        pytest.param(
+            {"vmTotalSnapshotSizeQuota": {"db": "ten"}},
+            "spec.snapshotLimit.vmTotalSnapshotSizeQuota.db",
+            id="a VM's is no number",
+        ),
+        pytest.param(
+            {"vmTotalSnapshotSizeQuota": {"db": -1}},
+            "spec.snapshotLimit.vmTotalSnapshotSizeQuota.db",
+            id="a VM's is negative",
+        ),
+    ],
+)
+def test_case_1_a_limit_that_is_no_amount_is_refused(tenant: Tenant, limits: Json, field: str) -> None:
+    """As a quantity (`10Gi`, and what cannot be read as one) it comes through the actions: `test_rest.py`."""
+    answer = tenant.api.call(
+        "POST",
+        tenant.quotas,
+        {
+            "apiVersion": "harvesterhci.io/v1beta1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": QUOTA},
+            "spec": {"snapshotLimit": limits},
+        },
+    )
+    assert (answer.code, answer.reason) == (422, "Invalid"), answer.raw
+    assert field in answer.message
+    assert tenant.api.get(f"{tenant.quotas}/{QUOTA}").code == 404
+
+
+def test_case_2_a_limit_on_a_vm_with_two_volumes(tenant: Tenant) -> None:
+    tenant.claim("first", 10 * GI)
+    tenant.claim("second", 20 * GI)
+    tenant.machine("vm", "first", "second")
+    both = ("first", "second")
+
+    tenant.fill(*both)
+    tenant.backup("one", "vm")
+    tenant.fill(*both)
+    tenant.backup("two", "vm", type="backup")  # nobody has set a limit yet
+    tenant.limit(vms={"vm": 30 * GI})  # below what is there: accepted
+    eventually("all of it is shown", lambda: tenant.usage_of("vm") == 60 * GI)
+    eventually("that it is past the limit is shown", lambda: tenant.condition("WithinQuota") == "False")
+
+    tenant.fill(*both)
+    refused = tenant.ask_backup("three", "vm")
+    assert refused.code == FORBIDDEN, refused.raw
+    for said in ("snapshots/vm/vm", "30Mi", "60Mi"):
+        assert said in refused.message
+    assert tenant.api.get(f"{tenant.backups}/three").code == 404
+
+    tenant.delete_backups("one", "two")
+    eventually("nothing is left", lambda: tenant.usage_of("vm") == 0)
+    assert tenant.members() == {}
+    tenant.backup("four", "vm")
+    eventually("it is shown", lambda: tenant.usage_of("vm") == 30 * GI)
+    assert tenant.usage() == 30 * GI
+    eventually("exactly full is within the limit", lambda: tenant.condition("WithinQuota") == "True")
+
+
+def test_case_4_a_limit_on_a_namespace_with_a_vm(tenant: Tenant) -> None:
+    tenant.claim("disk", 10 * GI)
+    tenant.machine("vm", "disk")
+    tenant.limit(namespace=10 * GI)
+
+    tenant.fill("disk")
+    tenant.backup("one", "vm")
+    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+    tenant.fill("disk")
+    refused = tenant.ask_backup("two", "vm")
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "snapshots/namespace" in refused.message
+
+    tenant.delete_backups("one")
+    eventually("nothing is left", lambda: tenant.usage() == 0)
+    tenant.backup("three", "vm")
+    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+
+
+@pytest.mark.parametrize("dialect", BOTH, ids=lambda dialect: dialect.name)
+def test_case_5_a_limit_on_a_namespace_with_a_volume(tenant: Tenant, dialect: Dialect) -> None:
+    tenant.claim("disk", 10 * GI)
+    tenant.scene.pod(tenant.namespace, "disk")
+    tenant.attached("disk")
+    tenant.limit(namespace=10 * GI)
+
+    tenant.fill("disk")
+    tenant.snapshot("one", "disk", dialect)
+    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+    tenant.fill("disk")
+    refused = tenant.ask_snapshot("two", "disk", dialect)
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "snapshots/namespace" in refused.message
+
+    tenant.delete_snapshot("one", dialect)
+    eventually("nothing is left", lambda: tenant.usage() == 0)
+    tenant.snapshot("three", "disk", dialect)
+    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+
+
+def test_a_snapshot_of_an_unchanged_volume_costs_nothing_and_is_allowed_at_the_limit(tenant: Tenant) -> None:
+    tenant.claim("disk", 10 * GI)
+    tenant.scene.pod(tenant.namespace, "disk")
+    tenant.attached("disk")
+    tenant.limit(namespace=10 * GI)
+    tenant.fill("disk")
+    tenant.snapshot("one", "disk")
+    volume, _ = tenant.volumes["disk"]
+    eventually("the head is empty again", lambda: tenant.head(volume) == 0)
+    tenant.snapshot("two", "disk")
+    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+
+
+def test_one_byte_over_is_refused_and_says_by_how_much(tenant: Tenant) -> None:
+    tenant.claim("disk", 10 * GI)
+    tenant.scene.pod(tenant.namespace, "disk")
+    tenant.attached("disk")
+    tenant.fill("disk")
+    tenant.limit(namespace=10 * GI - 1)
+    refused = tenant.ask_snapshot("one", "disk")
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "1 byte" in refused.message
+    tenant.limit(namespace=10 * GI)
+    assert tenant.ask_snapshot("one", "disk").code == CREATED
