@@ -130,7 +130,11 @@ async def test_what_was_taken_is_not_refused_for_what_the_volume_has_written_sin
             engine.grow(11 * MIB)
         lost(call)
 
-    engine.after = after
+    def unseen(call: str) -> None:
+        if call == "limits" and engine.calls.count("has") < 6:  # a part of every look: its Engine does not show it yet
+            raise Uncertain("nobody sees what it has")
+
+    engine.before, engine.after = unseen, after
     await world.live(world.ready)
     assert world.api.stamps == [8 * MIB]  # type: ignore[attr-defined]
 
