@@ -1,0 +1,1 @@
+"""Whether a decision about snapshot space takes longer where there is much already."""
