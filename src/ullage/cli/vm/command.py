@@ -1,4 +1,4 @@
-"""`ullage vm`: start, stop and pause VMs, fill their disks, back them up and restore them."""
+"""`ullage vm`: start, stop and pause VMs, fill their disks, back them up and restore them, and tell what they cost."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ullage.cli.common.options import (
 from ullage.cli.common.running import run
 from ullage.cli.vm import names as completed
 from ullage.cli.vm import options
+from ullage.cli.vm.cost_command import cost
 from ullage.errors import BadInput
 
 app = Application(help="Start, stop and pause VMs, fill their disks, back them up and restore them.")
@@ -321,3 +322,6 @@ def restore(
         lambda session: backups.restore(session, target, chosen, make=make),
         goes_on="the restore goes on: kubectl get vmrestores",
     )
+
+
+app.command()(cost)

@@ -1,0 +1,125 @@
+"""What VMs cost, with the arithmetic written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ullage.errors import BadInput
+from ullage.vms.overhead import GI, MI, TABLES, Cost, Overhead, cost_of, vcpus_of
+
+Json = dict[str, Any]
+TI = GI << 10
+
+
+def vm(cpus: str | None = None, memory: str | None = None, /, *, guest: str | None = None, **domain: Any) -> Json:
+    limits = {key: value for key, value in (("cpu", cpus), ("memory", memory)) if value is not None}
+    made: Json = {"resources": {"limits": limits}, **domain}
+    if guest is not None:
+        made["memory"] = {"guest": guest}
+    return {"domain": made}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu", "memory"),
+    [
+        pytest.param(
+            vm("1", "1Gi"), 1000, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="1 CPU, 1Gi: the guest gets all, and 100Mi on top"
+        ),
+        pytest.param(
+            vm("1", "1Gi", guest="924Mi"), 1000, (1024 + 180 + 1 * 8 + 8 + 2) * MI, id="1 CPU, 1Gi: 100Mi are left to qemu"
+        ),
+        pytest.param(
+            vm("1", "1Gi", guest="900Mi"), 1000, (1024 + 180 + 1 * 8 + 8 + 2) * MI, id="1 CPU, 1Gi: more than that is left"
+        ),
+        pytest.param(
+            vm("1", "1Gi", guest="1000Mi"), 1000, (1100 + 180 + 1 * 8 + 8 + 2) * MI, id="1 CPU, 1Gi: less than that is left"
+        ),
+        pytest.param(vm("8", "16Gi"), 8000, (16384 + 100 + 180 + 8 * 8 + 8 + 32) * MI, id="8 CPUs, 16Gi"),
+        pytest.param(vm("0", "1Gi"), 0, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="no CPU counts as one vCPU in memory"),
+        pytest.param(vm(None, "1Gi"), 1000, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="no limit for CPUs: its one vCPU"),
+        pytest.param(vm("1500m", "1Gi"), 1500, (1024 + 100 + 180 + 2 * 8 + 8 + 2) * MI, id="one and a half CPUs are two vCPUs"),
+        pytest.param(
+            vm("1", "1Gi", cpu_topology={}), 1000, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="what nobody knows is ignored"
+        ),
+        pytest.param(
+            vm("2", "1Gi", cpu={"cores": 2, "sockets": 2, "threads": 2}),
+            2000,
+            (1024 + 100 + 180 + 8 * 8 + 8 + 2) * MI,
+            id="vCPUs come from the topology",
+        ),
+        pytest.param(
+            vm("1", "12Ti"), 1000, 12 * TI + (100 + 180 + 1 * 8 + 8 + 12 * 2048) * MI, id="a huge memory has huge page tables"
+        ),
+        pytest.param(vm("1", "1000"), 1000, 1000 + (100 + 180 + 1 * 8 + 8) * MI + 2, id="nothing is rounded down: 1000 / 512"),
+        pytest.param(
+            {"domain": {"memory": {"guest": "1Gi"}}},
+            1000,
+            (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI,
+            id="no limits, only a guest",
+        ),
+        pytest.param({}, 1000, (100 + 180 + 1 * 8 + 8) * MI, id="nothing at all"),
+    ],
+)
+def test_what_the_design_says(spec: Json, cpu: int, memory: int) -> None:
+    found = cost_of(spec)
+    assert (found.cpu, found.memory) == (cpu, memory)
+    assert sum(part.memory for part in found.parts) == memory
+
+
+@pytest.mark.parametrize(
+    ("table", "spec", "memory"),
+    [
+        pytest.param("v0.54", vm("1", "1Gi"), (1024 + 180 + 8 + 8 + 16 + 2) * MI, id="v0.54 has a screen of 16Mi"),
+        pytest.param("v1.1", vm("1", "1Gi"), (1024 + 210 + 8 + 8 + 16 + 2) * MI, id="v1.1 has larger processes"),
+        pytest.param("v1.4", vm("1", "1Gi"), (1024 + 220 + 8 + 8 + 32 + 2) * MI, id="v1.4 has a larger screen"),
+        pytest.param(
+            "v1.4",
+            vm("1", "1Gi", devices={"autoattachGraphicsDevice": False}),
+            (1024 + 220 + 8 + 8 + 2) * MI,
+            id="without a screen",
+        ),
+        pytest.param(
+            "v1.4",
+            vm("1", "1Gi", devices={"gpus": [{"name": "g"}], "tpm": {}}, cpu={"cores": 1, "dedicatedCpuPlacement": True}),
+            (1024 + 220 + 8 + 8 + 32 + 1024 + 53 + 100 + 2) * MI,
+            id="with devices of the host, a TPM and CPUs of its own",
+        ),
+    ],
+)
+def test_tables_of_versions(table: str, spec: Json, memory: int) -> None:
+    assert cost_of(spec, TABLES[table]).memory == memory
+
+
+def test_a_ratio_multiplies_all_but_the_memory_itself() -> None:
+    table = Overhead(fixed=210 * MI, video=16 * MI, ratio=(3, 2))
+    assert cost_of(vm("1", "1Gi"), table).memory == (1024 + (210 + 8 + 8 + 2 + 16) * 3 // 2) * MI
+
+
+def test_the_parts_are_told() -> None:
+    found = cost_of(vm("2", "1Gi", guest="924Mi"))
+    assert [(part.name, part.memory // MI) for part in found.parts] == [
+        ("memory", 1024),
+        ("processes beside the guest", 180),
+        ("2 vCPUs", 16),
+        ("IO thread", 8),
+        ("page tables", 2),
+    ]
+    assert found == Cost(2000, 1230 * MI)
+
+
+@pytest.mark.parametrize("said", [{"cores": 0}, {"cores": "two"}, {}, None], ids=str)
+def test_at_least_one_vcpu(said: object) -> None:
+    assert vcpus_of({"cpu": said}) == 1
+
+
+@pytest.mark.parametrize(
+    ("memory", "problem"),
+    [("ten", "quantities must match the regular expression"), ("-1Gi", "an amount is not negative")],
+    ids=["no quantity", "negative"],
+)
+def test_what_is_no_amount_is_refused_with_its_field(memory: str, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem) as caught:
+        cost_of(vm("1", memory))
+    assert str(caught.value).startswith("spec.template.spec.domain.resources.limits.memory")
