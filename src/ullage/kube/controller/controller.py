@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -180,12 +180,12 @@ class Controller(Generic[K]):
         if _all(error, Terminal):
             self.queue.done(key, after=self._after_terminal)
             more = {} if self._after_terminal is None else {"delay": self._after_terminal}
-            logger.warning("reconcile gave up until something changes", extra={**where, "error": str(error), **more})
+            logger.warning("reconcile gave up until something changes", extra={**where, "error": _said(error), **more})
             return "terminal"
-        delay = self.queue.failed(key, at_least=getattr(error, "retry_after", None) or 0.0)
+        delay = self.queue.failed(key, at_least=_retry_after(error))
         if _all(error, Retryable):
             level = logging.WARNING if self.queue.failures(key) > REPEATED else logging.INFO
-            logger.log(level, "reconcile will be tried again", extra={**where, "error": str(error), "delay": delay})
+            logger.log(level, "reconcile will be tried again", extra={**where, "error": _said(error), "delay": delay})
             return "retry"
         logger.error("reconcile failed", extra={**where, "delay": delay}, exc_info=error)
         return "error"
@@ -194,11 +194,25 @@ class Controller(Generic[K]):
 _RESULTS = ("done", "requeued", "retry", "terminal", "error")
 
 
-def _all(error: BaseException, kind: type[Exception]) -> bool:
-    """Whether the error, or each one in a group of them, is of a kind: a reconciler may act in parallel."""
+def _each(error: BaseException) -> Iterator[BaseException]:
+    """The error, or each one in a group of them: a reconciler may act in parallel."""
     if isinstance(error, BaseExceptionGroup):
-        return all(_all(inner, kind) for inner in error.exceptions)
-    return isinstance(error, kind)
+        for inner in error.exceptions:
+            yield from _each(inner)
+    else:
+        yield error
+
+
+def _all(error: BaseException, kind: type[Exception]) -> bool:
+    return all(isinstance(one, kind) for one in _each(error))
+
+
+def _said(error: BaseException) -> str:
+    return "; ".join(dict.fromkeys(map(str, _each(error))))
+
+
+def _retry_after(error: BaseException) -> float:
+    return max(getattr(one, "retry_after", None) or 0.0 for one in _each(error))
 
 
 async def run(

@@ -119,9 +119,24 @@ async def test_a_terminal_error_ends_when_something_changes() -> None:
         await asyncio.wait_for(reconcile.finished.wait(), 10)
 
 
-async def test_a_server_that_asks_for_patience_gets_it() -> None:
+async def test_of_several_errors_each_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     cache = filled(added(thing("a", 1)), initial_end(5))
-    reconcile = Reconciler(TooManyRequests("slow down", code=429, retry_after=60.0), runs=1)
+    several = ExceptionGroup("all", [Terminal("no x"), ExceptionGroup("more", [Terminal("no y"), Terminal("no x")])])
+    reconcile = Reconciler(several, runs=1)
+    controller = Controller("things", [own(cache)], reconcile)
+    async with running(controller, cache):
+        await asyncio.wait_for(reconcile.finished.wait(), 10)
+        await asyncio.wait_for(controller.queue.drained(), 10)
+    assert [one.__dict__["error"] for one in caplog.records if "error" in one.__dict__] == ["no x; no y"]
+
+
+PATIENCE = TooManyRequests("slow down", code=429, retry_after=60.0)
+
+
+@pytest.mark.parametrize("error", [PATIENCE, ExceptionGroup("both", [Retryable("x"), PATIENCE])], ids=["alone", "among others"])
+async def test_a_server_that_asks_for_patience_gets_it(error: Exception) -> None:
+    cache = filled(added(thing("a", 1)), initial_end(5))
+    reconcile = Reconciler(error, runs=1)
     controller = Controller("things", [own(cache)], reconcile, backoff=QUICK)
     async with running(controller, cache):
         await asyncio.wait_for(reconcile.finished.wait(), 10)
