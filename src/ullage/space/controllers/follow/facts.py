@@ -46,8 +46,10 @@ class Facts:
         volume, view = lookup.engine_volume(name), view_of(lookup.engines_of(name))
         found = [one for one in lookup.engine_snapshots_of(name) if volume is None or belongs_to(one, volume)]
         objects = {one.metadata.name: one for one in found}
-        pairs = await self._pairs_in(name, {*objects, *(view.entries if view is not None else ())})
         claim = self._claim_of_volume(name)
+        # Also those of which neither engine nor record is left: a purge may be done before anybody has seen the mark.
+        asked = (f"{_OF_A_SNAPSHOT}{one.meta.uid}" for side in lookup.sides for one in side.of_claim(claim or Key("", "")))
+        pairs = await self._pairs_in(name, {*objects, *(view.entries if view is not None else ()), *asked})
         vms = self._vms(claim)
         traces = [
             self._trace(entry, objects.get(entry), pairs.get(entry, ()), claim=claim, vms=vms)

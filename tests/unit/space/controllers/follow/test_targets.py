@@ -256,3 +256,16 @@ async def test_17_vms_share_a_disk_and_16_pay() -> None:
     wanted = str(stamp_for(5, [f"vm-{number:02}" for number in range(16)]))
     async with following(api):
         await holds(lambda: stamp(api, SNAPSHOTS, "a", LONGHORN) == wanted)
+
+
+@both
+async def test_a_snapshot_is_let_go_of_which_nothing_is_left(dialect: Dialect[Any, Any]) -> None:
+    """Engine, engine Snapshot and record were quicker than whoever follows."""
+    api = MemoryApi()
+    volume(api, engine("e-0", {}))
+    meta = {"name": "snap", "namespace": TEAM, "annotations": {STAMP: str(stamp_for(9))}, "finalizers": ["held"]}
+    source: Json = {"persistentVolumeClaimName": "disk"}
+    spec = {"source": source} if dialect.name == "ga" else source
+    api.put(dialect.snapshots, {"metadata": {**meta, "deletionTimestamp": DELETED}, "spec": spec})
+    async with following(api):
+        await holds(lambda: stamp(api, dialect.snapshots, "snap", TEAM) == "{}")
