@@ -86,10 +86,12 @@ def test_secrets_are_read_where_a_class_names_them_and_nowhere_else(root: Api, r
         assert not may(root, "get", "secrets", **place)
     assert not may(root, "list", "secrets", namespace="storage")
     longhorn = {"group": "longhorn.io", "namespace": "longhorn-system"}
-    assert may(root, "get", "snapshots", **longhorn), "they are counted, whoever takes them"
-    assert not may(root, "get", "volumes", **longhorn)
-    for resource, verb in itertools.product(("volumes", "snapshots"), ("create", "patch", "delete")):
+    for plural in ("snapshots", "engines", "volumes"):
+        assert may(root, "get", plural, **longhorn), "what they hold is counted, whoever takes it"
+    assert may(root, "patch", "snapshots", **longhorn), "what one takes is written on it"
+    for resource, verb in itertools.product(("volumes", "engines", "snapshots"), ("create", "delete")):
         assert not may(root, verb, resource, **longhorn)
+    assert not any(may(root, "patch", resource, **longhorn) for resource in ("volumes", "engines"))
     assert "longhorn" not in said, "nothing is asked of a product that was not named"
 
     assert "unchanged   role/storage/ullage:secrets" in run("install"), "a second one has nothing to do"
