@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.kube.virtual_time import in_virtual_time
@@ -20,6 +21,8 @@ from tests.unit.space.scene import (
     snapshot_of,
     unsplit,
 )
+from ullage.kube.cache.indexer import Key
+from ullage.ledger.api import LEDGERS, NAMESPACE, LedgerSpec
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.vms.api.backups import BACKUPS
@@ -206,6 +209,24 @@ async def test_before_the_cut_the_sum_is_booked_or_refused_as_a_whole(scene: Sce
         refused = await scene.annotate(BACKUPS, "nightly", user=OURS, takes=stamp(6001))
     assert refused.code == 403
     assert "snapshots/namespace storage: asked 1 byte" in refused.message
+
+
+@simulated
+async def test_a_limit_that_is_lowered_meanwhile_stops_growth_alone(scene: Scene) -> None:
+    """What was admitted may be cut as it was: the namespace is past its limit then, and says so."""
+    two_disks(scene)
+    scene.limits(all=6000)
+    async with scene.served():
+        assert (await scene.submit(BACKUPS, backup_of("nightly", "db"))).allowed
+        seen = scene.server.get(LEDGERS, Key(NAMESPACE, f"ns-{TEAM}"))
+        limits = {"snapshots/namespace": {"storage": "1000"}}
+        scene.server.put(LEDGERS, msgspec.structs.replace(seen, spec=LedgerSpec(limits=limits, change=seen.spec.change + 1)))
+        same = {"takes": stamp(5120), "plan": '{"data":1024,"root":4096}'}
+        assert (await scene.annotate(BACKUPS, "nightly", TEAM, user=OURS, **same)).allowed
+        refused = await scene.annotate(BACKUPS, "nightly", TEAM, user=OURS, takes=stamp(5121))
+        another = await scene.submit(BACKUPS, backup_of("second", "db"))
+    assert (refused.code, another.code) == (403, 403)
+    assert "limit 1000 bytes" in refused.message
 
 
 @simulated
