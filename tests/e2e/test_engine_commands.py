@@ -48,7 +48,8 @@ def left(scene: EngineScene, volume: str) -> bool:
     return any(objects) or volume in scene.volumes_on_host()
 
 
-@pytest.mark.parametrize("dialect", ["ga", pytest.param("prototype", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["ga", "prototype"])
 def test_a_restored_claim_has_what_was_there_byte_by_byte(scene: EngineScene, dialect: str, tmp_path: Path) -> None:
     namespace = scene.base.namespace()
     where = ("-n", namespace, "--dialect", dialect)

@@ -362,6 +362,7 @@ async def test_a_grant_is_raised_on_demand_while_64_ask(tenant: Tenant) -> None:
     assert ledger["spec"]["change"] >= WHOLE // 7
 
 
+@pytest.mark.slow
 def test_what_another_webhook_refuses_costs_nothing_after_expiry(tenant: Tenant) -> None:
     tenant.start("leader")
     tenant.limit(1)
@@ -400,12 +401,9 @@ async def wait_in_vain(tenant: Tenant) -> None:
     assert late.code in (429, 500, 504), late.raw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "client",
-    [
-        pytest.param(give_up_early, id="of the client"),
-        pytest.param(wait_in_vain, id="of the API server", marks=pytest.mark.slow),
-    ],
+    "client", [pytest.param(give_up_early, id="of the client"), pytest.param(wait_in_vain, id="of the API server")]
 )
 async def test_a_create_whose_time_is_up_costs_nothing_after_expiry(
     tenant: Tenant, client: Callable[[Tenant], Awaitable[None]]

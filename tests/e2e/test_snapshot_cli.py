@@ -201,6 +201,7 @@ def test_taken_restored_and_deleted(shop: Shop, dialect: str, kind: str) -> None
     shop("wait", "a", "--for", "deleted", "--timeout", "0")
 
 
+@pytest.mark.slow
 def test_lists_by_what_uses_the_claims_in_every_format(shop: Shop) -> None:
     shop.claim("shared")
     volumes = [{"name": "s", "persistentVolumeClaim": {"claimName": "shared"}}]
