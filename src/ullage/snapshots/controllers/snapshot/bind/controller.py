@@ -19,6 +19,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
+from ullage.kube.controller.rewrites import Rewrites
 from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
@@ -76,6 +77,7 @@ class Binder:
         self._metrics = metrics
         self._clock = clock or SystemClock()
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
+        self._rewrites: Rewrites[str] = Rewrites()
         lookup.snapshots.handle(self._seen)
 
     def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -127,6 +129,7 @@ class Binder:
         self._metrics.seen(self._dialect.name, before, after)
         if after is None and before is not None:
             self._stopped.pop(before.meta.uid, None)
+            self._rewrites.forget(before.meta.uid)
 
     # --- reconcile ---
 
@@ -209,7 +212,7 @@ class Binder:
     # --- acting ---
 
     async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> float:
-        """Gives the seconds for which it cannot be let go yet."""
+        """Gives the seconds after which it is to be looked at again; 0 for none."""
         if plan.protect:
             obj = await self._protect(obj, facts.snapshot, plan)
         if plan.hold_claim and facts.context.claim is not None:
@@ -222,9 +225,10 @@ class Binder:
             await self._reclass_record(plan.reclass)
         if plan.delete_record and facts.record is not None:
             await self._delete_record(facts.record)
+        again = 0.0
         if plan.state is not None:
-            obj = await self._write_state(obj, facts.snapshot, plan)
-        return await self._release(obj) if plan.release else 0.0
+            obj, again = await self._write_state(obj, facts.snapshot, plan)
+        return (await self._release(obj) if plan.release else 0.0) or again
 
     async def _protect(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
         meta = obj.metadata
@@ -276,17 +280,22 @@ class Binder:
         with contextlib.suppress(NotFound):  # gone already: the cache will say so
             await self._client.delete(self._dialect.records, record.meta.name, uid=record.meta.uid)
 
-    async def _write_state(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
-        state = plan.state or State()
+    async def _write_state(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> tuple[Any, float]:
+        """Or, where another snapshotter undoes it each time, gives the seconds until it is worth another try: one that has lost
+        sight of the record takes the record's error off the snapshot as often as it is put there."""
+        state, uid = plan.state or State(), snapshot.meta.uid
         change = self._dialect.snapshot_change(obj, state, now=self._clock.now())
+        if change and (wait := self._rewrites.wait(uid, state, self._clock.monotonic())):
+            return obj, wait
         if change.main is not None:
             obj = await self._patch(obj, change.main)
         if change.status is not None:
             obj = await self._patch(obj, change.status, subresource="status")
         if change:
+            self._rewrites.wrote(uid, state, self._clock.monotonic())
             self._metrics.moved(snapshot, state, driver=plan.driver)
         self._record_events(obj, snapshot, state)
-        return obj
+        return obj, 0.0
 
     def _record_events(self, obj: Any, snapshot: Snapshot, state: State) -> None:
         kind, uid = self._dialect.snapshots, snapshot.meta.uid
