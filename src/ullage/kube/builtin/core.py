@@ -1,4 +1,4 @@
-"""The core group: claims, volumes, pods, nodes, Secrets and ConfigMaps."""
+"""The core group: claims, volumes, pods, nodes, quotas, Secrets and ConfigMaps."""
 
 from __future__ import annotations
 
@@ -244,6 +244,25 @@ class Workload(Object):
     status: WorkloadStatus = WorkloadStatus()
 
 
+# --- quotas ----------------------------------------------------------------------------------------------------------
+
+
+class CoreQuotaSpec(Value):
+    hard: Mapping[str, str | int] = {}
+
+
+class CoreQuotaStatus(Value):
+    hard: Mapping[str, str | int] = {}
+    used: Mapping[str, str | int] = {}
+
+
+class CoreQuota(Object):
+    """The cluster's own ResourceQuota; Harvester and KKP have kinds of the same name."""
+
+    spec: CoreQuotaSpec = CoreQuotaSpec()
+    status: CoreQuotaStatus = CoreQuotaStatus()
+
+
 # --- Secrets and ConfigMaps ------------------------------------------------------------------------------------------
 
 
@@ -280,6 +299,7 @@ PERSISTENT_VOLUMES: Final[Kind[PersistentVolume]] = _kind(
 PODS: Final[Kind[Pod]] = _kind("Pod", "pods", Pod)
 NODES: Final[Kind[Node]] = _kind("Node", "nodes", Node, namespaced=False)
 NAMESPACES: Final[Kind[Object]] = _kind("Namespace", "namespaces", Object, namespaced=False)
+CORE_QUOTAS: Final[Kind[CoreQuota]] = _kind("ResourceQuota", "resourcequotas", CoreQuota)
 REPLICATION_CONTROLLERS: Final[Kind[Workload]] = _kind("ReplicationController", "replicationcontrollers", Workload)
 SECRETS: Final[Kind[Secret]] = _kind("Secret", "secrets", Secret, status=False)
 CONFIG_MAPS: Final[Kind[ConfigMap]] = _kind("ConfigMap", "configmaps", ConfigMap, status=False)
