@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,13 +20,12 @@ from ullage.admission.metrics import Metrics
 from ullage.admission.registration import Address, ByUrl, Registration
 from ullage.admission.selftest import SelfTest, selftest_hook
 from ullage.clock import Clock, SystemClock
-from ullage.errors import Retryable
 from ullage.http1 import bind
 from ullage.kube.client.client import Client
 from ullage.kube.review import Hook
 from ullage.serving.certificates import Terms
 from ullage.serving.rotation import SecretName
-from ullage.serving.server import Certificate, serving
+from ullage.serving.server import Certificate, serving, url_of, work_beside
 from ullage.shutdown import done_before
 
 READY_POLL: Final = 0.05  # seconds
@@ -114,7 +113,7 @@ async def run_webhook(
                         metrics=metrics,
                     )
                     jobs.append(others.run(settings.look_every))
-                await _work(jobs, server, stop=stop)
+                await work_beside(server, jobs, stop=stop)
 
 
 def _rotation(
@@ -134,7 +133,7 @@ def _rotation(
 
 
 def _address(settings: Settings) -> Address:
-    return settings.address or ByUrl(f"https://{_literal(settings.host)}:{settings.port}")
+    return settings.address or ByUrl(url_of(settings.host, settings.port))
 
 
 def _own(hooks: Sequence[Hook], settings: Settings) -> tuple[Hook, ...]:
@@ -153,21 +152,3 @@ async def _ready(checks: Mapping[str, Check], stop: asyncio.Event) -> bool:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), READY_POLL)
     return False
-
-
-async def _work(jobs: list[Coroutine[None, None, None]], server: asyncio.Task[None], *, stop: asyncio.Event) -> None:
-    """Until the stop, or until the server ends by itself, which is an error."""
-    tasks = [asyncio.create_task(job) for job in jobs]
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait([stopping, server], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (*tasks, stopping):
-            task.cancel()
-        await asyncio.gather(*tasks, stopping, return_exceptions=True)
-    if not stop.is_set():
-        raise Retryable("the HTTPS server ended by itself")
-
-
-def _literal(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

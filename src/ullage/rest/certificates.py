@@ -114,6 +114,8 @@ class FileCertificates:
                 self._load()
             except UllageError as error:  # the one in use serves on
                 logger.warning("certificate not read again", extra={"error": str(error)})
+            except Exception:
+                logger.exception("certificate not read again")
 
     def _load(self) -> None:
         certificate, key = self._files
@@ -129,6 +131,9 @@ class FileCertificates:
             raise BadInput("--tls-certificate", certificate, f"it, or --tls-key {key}, is {error}") from None
         if not whole:
             raise BadInput("--tls-key", key, f"is not the key of --tls-certificate {certificate}")
-        self._certificate.switch(pair)
+        try:
+            self._certificate.switch(pair)
+        except OSError as error:  # TLS errors are among them: it reads the whole chain, and we have read its beginning
+            raise BadInput("--tls-certificate", certificate, f"cannot be served with: {error}") from error
         self._expires.set(pair.expires.timestamp())
         logger.info("certificate in use", extra={"expires": pair.expires.isoformat()})

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from ullage.clock import Clock, SystemClock
-from ullage.errors import Retryable
 from ullage.http1 import bind
 from ullage.kube.client.client import Client
 from ullage.kube.routes import Route
@@ -23,7 +22,7 @@ from ullage.rest.page import public_pages
 from ullage.serving.certificates import Terms
 from ullage.serving.connections import PublicConnection
 from ullage.serving.rotation import SecretName
-from ullage.serving.server import Certificate, serving
+from ullage.serving.server import Certificate, serving, url_of, work_beside
 from ullage.shutdown import done_before
 
 LEAVE_SECONDS: Final = 2.0  # for all else that ends with it
@@ -99,10 +98,10 @@ async def run_api(
             protocol=PublicConnection,
         ) as server:
             if settings.client_files is not None:
-                write_private(settings.client_files / URL_FILE, f"https://{_literal(settings.host)}:{port}\n".encode())
+                write_private(settings.client_files / URL_FILE, f"{url_of(settings.host, port)}\n".encode())
             if serves is not None:
                 serves(settings.host, port)
-            await _work(source.run(settings.look_every), server, stop=stop)
+            await work_beside(server, [source.run(settings.look_every)], stop=stop)
 
 
 def _source(
@@ -123,21 +122,3 @@ def _source(
         clock=clock,
         tell=None if folder is None else lambda bundle: write_private(folder / CA_FILE, bundle),
     )
-
-
-def _literal(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-async def _work(looking: Coroutine[None, None, None], server: asyncio.Task[None], *, stop: asyncio.Event) -> None:
-    """Until the stop, or until the server ends by itself, which is an error."""
-    task = asyncio.create_task(looking)
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait([stopping, server], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for one in (task, stopping):
-            one.cancel()
-        await asyncio.gather(task, stopping, return_exceptions=True)
-    if not stop.is_set():
-        raise Retryable("the HTTPS server ended by itself")

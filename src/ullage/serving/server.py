@@ -7,7 +7,7 @@ import contextlib
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -86,3 +86,27 @@ async def serving(
                 await asyncio.wait_for(asyncio.shield(task), drain)
         finally:
             endpoint.draining = True
+
+
+async def work_beside(server: asyncio.Task[None], jobs: Iterable[Coroutine[None, None, None]], *, stop: asyncio.Event) -> None:
+    """Until the stop. That the server, or a job beside it, ends by itself is an error: a server whose certificate nobody looks
+    after any more would serve on until the day on which nobody trusts it."""
+    working = [asyncio.create_task(job) for job in jobs]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([stopping, server, *working], return_when=asyncio.FIRST_COMPLETED)
+        for job in working:
+            if job.done():
+                job.result()
+                raise Retryable("what looks after the HTTPS server ended by itself")
+    finally:
+        for task in (*working, stopping):
+            task.cancel()
+        await asyncio.gather(*working, stopping, return_exceptions=True)
+    if not stop.is_set():
+        raise Retryable("the HTTPS server ended by itself")
+
+
+def url_of(host: str, port: int) -> str:
+    """Addresses of IPv6 stand in brackets."""
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

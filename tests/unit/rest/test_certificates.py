@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
+import tempfile
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -156,3 +159,63 @@ def test_files_that_change_are_read_again_and_spoilt_ones_leave_what_is_in_use(t
         await asyncio.gather(task, return_exceptions=True)
 
     in_virtual_time(live())
+
+
+def chain_cut_off(files: Files, other: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes first is whole, and the key is its own; only the TLS library reads on."""
+    files.write(other.certificate + other.certificate[: len(other.certificate) // 2], other.key)
+
+
+def nowhere_to_write(files: Files, other: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(other.certificate, other.key)
+    monkeypatch.setattr(tempfile, "tempdir", str(files.key.parent / "no-such-folder"))
+
+
+def key_half_written(files: Files, other: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(other.certificate, other.key[: len(other.key) // 2])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        pytest.param(key_half_written, "is not a private key", id="a key that is half written"),
+        pytest.param(chain_cut_off, "tls.crt: cannot be served with: ", id="a chain whose second certificate is cut off"),
+        pytest.param(nowhere_to_write, "tls.crt: cannot be served with: ", id="a disk that takes nothing"),
+    ],
+)
+def test_whatever_keeps_new_files_from_being_used_the_old_ones_serve_on_and_it_is_tried_again(
+    spoil: Callable[[Files, Pair, pytest.MonkeyPatch], None],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files, one, other = Files(tmp_path), pair("a"), pair("b")
+
+    async def live() -> None:
+        files.write(one.certificate, one.key)
+        await files.source.open()
+        task = asyncio.create_task(files.source.run(30.0))
+        with monkeypatch.context() as world:
+            spoil(files, other, world)
+            await asyncio.sleep(61)
+        assert not task.done(), "it goes on looking"
+        assert files.context.pair == one
+        files.write(other.certificate, other.key)
+        await asyncio.sleep(31)
+        assert files.context.pair == other
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with caplog.at_level(logging.WARNING):
+        in_virtual_time(live())
+    told = [str(getattr(record, "error", "")) for record in caplog.records]
+    assert len(told) == 2, "once for each try"
+    assert all(said in each for each in told), told
+
+
+async def test_a_chain_that_is_cut_off_is_told_of_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path)
+    chain_cut_off(files, pair("a"), monkeypatch)
+    with pytest.raises(BadInput, match=r"--tls-certificate .*tls\.crt: cannot be served with: "):
+        await files.source.open()
