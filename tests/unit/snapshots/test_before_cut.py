@@ -3,6 +3,7 @@ and die before and after every single effect."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -316,3 +317,36 @@ async def test_how_many_writes_a_snapshot_costs_its_worker(stamped: str | None, 
     name = record(cluster)["metadata"]["name"]
     on_record = [one for one in cluster.api.fuse.log if one == f"patch {GA.records.name} {name}"]
     assert len(on_record) + len(cluster.api.stamps) == len(writes)  # type: ignore[attr-defined]
+
+
+def remembered(cluster: Cluster) -> int:
+    assert cluster.syncer is not None
+    return len(cluster.syncer._before_cut._measured)
+
+
+async def forgotten(cluster: Cluster) -> None:
+    async with asyncio.timeout(10.0):
+        while remembered(cluster):  # noqa: ASYNC110  nothing is written when it happens, so nothing tells of it
+            await asyncio.sleep(0.01)
+
+
+async def test_that_a_record_was_measured_is_forgotten_when_it_is_cut() -> None:
+    """A process lives for months, and measures for every snapshot."""
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    async with cluster.running():
+        await cluster.api.until(cluster.done)
+        assert "measure vol-1" in cluster.api.fuse.log
+        await forgotten(cluster)
+
+
+async def test_that_a_record_was_measured_is_forgotten_when_it_goes_before_it_is_cut() -> None:
+    cluster = charged()
+    cluster.driver.head = 2 * MIB
+    cluster.driver.before = fails(NotNow("busy"), times=10_000)
+    async with cluster.running():
+        await cluster.api.until(lambda: "busy" in cluster.problem())
+        assert remembered(cluster) == 1
+        cluster.delete()
+        await cluster.api.until(cluster.gone)
+        await forgotten(cluster)

@@ -132,6 +132,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.driver = Driver(self)
+        self.syncer: RecordSyncer | None = None  # of the process that runs now
         self.api.put(storage.STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER})
         default = {"snapshot.storage.kubernetes.io/is-default-class": "true"}
         daily = {"metadata": {"name": "daily", "annotations": default}, "driver": DRIVER, "deletionPolicy": "Delete"}
@@ -219,7 +220,7 @@ class Cluster:
             for lookup in lookups
         ]
         backends: Any = {DRIVER: self.driver}
-        worker = RecordSyncer(
+        worker = self.syncer = RecordSyncer(
             wiring.client,
             lookups,
             backends,

@@ -8,7 +8,7 @@ leaves nothing behind. A record with a mark may be cut already, for what is book
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ullage.clock import Clock
 from ullage.kube.client.client import Client
@@ -24,11 +24,17 @@ from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import ESTIMATE, Record
 from ullage.snapshots.source_volume import source_claim_of
 from ullage.snapshots.used import estimated_by
+from ullage.snapshots.volume_queue import RecordKey
 from ullage.times import read_time
 
 SOON: Final = 0.1  # seconds: the caches will show it
 FRESH_SECONDS: Final = FRESH.total_seconds()
 REMEMBERED: Final = 20  # times as long as a measurement took, it is not repeated while a copy is being made
+
+
+class _Measured(NamedTuple):
+    uid: str  # of the record: another one may have its name by now
+    until: float  # on the monotonic clock: so long that will do
 
 
 class BeforeCut:
@@ -38,13 +44,14 @@ class BeforeCut:
         self._client = client
         self._clock = clock
         self.books = books
-        self._measured: dict[str, float] = {}  # by the record's uid: until when, on the monotonic clock, that will do
+        self._measured: dict[RecordKey, _Measured] = {}
 
     def gate(self, record: Record, snapshot: Any) -> Gate | None:
         return gate_of(snapshot.metadata, record.meta, books=self.books)
 
-    def forget(self, uid: str) -> None:
-        self._measured.pop(uid, None)
+    def forget(self, key: RecordKey) -> None:
+        """It is cut, or gone: it is not measured again."""
+        self._measured.pop(key, None)
 
     async def ready(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> bool:
         """Whether the driver may be asked for the snapshot now: what it takes is booked. NoRoom where it does not fit."""
@@ -53,9 +60,9 @@ class BeforeCut:
         if gate is not None:
             return await self._told(lookup, obj, gate, backend)
         stamp = payer(snapshot.metadata)
-        if stamp is None or (record.begun and self._measured.get(record.meta.uid, 0.0) > self._clock.monotonic()):
+        if stamp is None or (record.begun and self._was_measured(lookup, record)):
             return True
-        known = await self._measure(record, backend)
+        known = await self._measure(lookup, record, backend)
         amount = _unmeasured(record, snapshot.metadata) if known is None else known
         also = {ESTIMATED_BY: estimated_by(record.driver, known)}
         found = await book(self._client, lookup.dialect.snapshots, snapshot, amount, lower=not record.begun, also=also)
@@ -73,7 +80,7 @@ class BeforeCut:
         since = read_time(record.meta.creation_timestamp)
         wait = gate.measure_after(self._clock.now(), since)
         if not wait:
-            known, stamp = await self._measure(record, backend), payer(snapshot.metadata)
+            known, stamp = await self._measure(lookup, record, backend), payer(snapshot.metadata)
             if known is None and not gate.group and stamp is not None and stamp.takes:
                 return obj, None
             amount = _unmeasured(record, snapshot.metadata) if known is None else known
@@ -95,7 +102,7 @@ class BeforeCut:
             return False
         if gate.estimate.is_fresh(self._clock.now()):
             return True
-        amount = await self._measure(record, backend)
+        amount = await self._measure(lookup, record, backend)
         if amount is None or amount <= gate.estimate.bytes:
             return True
         await self._publish(lookup, obj, gate, amount, by=estimated_by(record.driver, amount))
@@ -109,11 +116,16 @@ class BeforeCut:
         merge = {"metadata": {"annotations": {ESTIMATE: text}}}
         return await patch_seen(self._client, lookup.dialect.records, obj, merge)
 
-    async def _measure(self, record: Record, backend: Backend) -> int | None:
+    def _was_measured(self, lookup: SnapshotLookup, record: Record) -> bool:
+        found = self._measured.get(RecordKey(lookup.dialect.name, record.meta.name))
+        return found is not None and found.uid == record.meta.uid and found.until > self._clock.monotonic()
+
+    async def _measure(self, lookup: SnapshotLookup, record: Record, backend: Backend) -> int | None:
         began = self._clock.monotonic()
         amount = await backend.estimate(VolumeHandle(handle=record.volume, node=record.node), owner=record.ref.namespace)
         ended = self._clock.monotonic()
-        self._measured[record.meta.uid] = ended + max(FRESH_SECONDS, REMEMBERED * (ended - began))
+        until = ended + max(FRESH_SECONDS, REMEMBERED * (ended - began))
+        self._measured[RecordKey(lookup.dialect.name, record.meta.name)] = _Measured(record.meta.uid, until)
         return amount
 
 

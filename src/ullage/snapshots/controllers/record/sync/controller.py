@@ -118,6 +118,7 @@ class RecordSyncer:
         obj = lookup.records.get(Key("", key.name))
         if obj is None:
             self._attempts.forget(key)
+            self._before_cut.forget(key)
             return None
         record = lookup.dialect.read_record(obj)
         if record.driver not in self._backends:
@@ -167,6 +168,7 @@ class RecordSyncer:
         except (Retryable, Terminal) as error:
             return await self._failed(lookup, key, error, _Failure(asked, facts, undoing=decision.step is Step.ABANDON))
         self._attempts.forget(key)
+        self._before_cut.forget(key)
         return again
 
     def _facts(self, lookup: SnapshotLookup, obj: Any, record: Record) -> RecordFacts:
@@ -197,18 +199,15 @@ class RecordSyncer:
     # --- steps ---
 
     async def _at_rest(self, lookup: SnapshotLookup, obj: Any, decision: Decision) -> Requeue | None:
-        name, meta = lookup.dialect.record_finalizer, obj.metadata
+        name, meta, record = lookup.dialect.record_finalizer, obj.metadata, lookup.dialect.read_record(obj)
         if decision.step is Step.HOLD:
             await self._writer.patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
         elif decision.step is Step.RELEASE:
             return await self._writer.release(lookup, obj)
         elif decision.step is Step.SETTLE:
-            size = size_so_far(lookup.dialect.read_record(obj))
-            await self._writer.settle(lookup, obj, self._parameters(lookup, obj), size)
+            await self._writer.settle(lookup, obj, self._parameters(lookup, obj), size_so_far(record))
         elif decision.problem is not None:
-            await self._writer.write_state(
-                lookup, obj, replace(lookup.dialect.read_record(obj).state, problem=decision.problem)
-            )
+            await self._writer.write_state(lookup, obj, replace(record.state, problem=decision.problem))
         return None
 
     async def _prepare(self, lookup: SnapshotLookup, obj: Any, step: Step, creation: Creation) -> Requeue | None:
