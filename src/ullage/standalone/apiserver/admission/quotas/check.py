@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from ullage.pods.resources import Amounts, parsed, summed
 from ullage.quantity import Quantity
-from ullage.standalone.apiserver.admission.quotas.pods import Amounts, parsed, summed
 from ullage.standalone.apiserver.admission.quotas.scopes import in_scope
 from ullage.standalone.apiserver.admission.quotas.usage import PODS, concerns, unsaid, usage_of
 from ullage.standalone.apiserver.kinds.resources import Resource

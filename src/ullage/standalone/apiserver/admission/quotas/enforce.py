@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.clock import Clock
+from ullage.pods.resources import Amounts
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.quotas.check import (
     Growth,
@@ -21,7 +22,6 @@ from ullage.standalone.apiserver.admission.quotas.check import (
     recount,
     status_of,
 )
-from ullage.standalone.apiserver.admission.quotas.pods import Amounts
 from ullage.standalone.apiserver.admission.quotas.usage import CLAIMS, COUNT, PODS, SERVICES, is_checked_on_update
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json

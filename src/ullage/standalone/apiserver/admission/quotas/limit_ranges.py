@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ullage.pods.resources import Amounts, Side, parsed
 from ullage.quantity import Quantity
-from ullage.standalone.apiserver.admission.quotas.pods import Amounts, Side, amounts, parsed, total
+from ullage.standalone.apiserver.admission.quotas.pods import amounts, total
 from ullage.standalone.apiserver.kinds.strategies.base import items, part
 from ullage.standalone.apiserver.objects import Json
 

@@ -6,16 +6,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from ullage.pods.resources import HUGE, Amounts, parsed
 from ullage.quantity import Quantity
-from ullage.standalone.apiserver.admission.quotas.pods import (
-    COMPUTE,
-    HUGE,
-    Amounts,
-    amounts,
-    containers,
-    parsed,
-    total,
-)
+from ullage.standalone.apiserver.admission.quotas.pods import COMPUTE, amounts, containers, total
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.strategies.base import items, part
 from ullage.standalone.apiserver.kinds.strategies.storage.classes import CLASS_ANNOTATION
