@@ -203,4 +203,5 @@ def _namespaces(hook: Hook) -> Json:
     for operator, names in (("NotIn", hook.not_in), ("In", hook.only_in)):
         if names:
             wanted.append({"key": NAMESPACE_NAME, "operator": operator, "values": list(names)})
-    return {"matchExpressions": wanted} if wanted else {}
+    found: Json = {"matchLabels": dict(hook.namespace_labels)} if hook.namespace_labels else {}
+    return {**found, "matchExpressions": wanted} if wanted else found

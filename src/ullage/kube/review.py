@@ -228,6 +228,7 @@ Answer = Callable[[Review], Awaitable[Decision]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     """A webhook, declared. `not_in` and `only_in` are namespaces: each hook has its own, there is no blanket exclusion.
+    `namespace_labels` are those that a namespace must have: whoever may take them off switches the hook off there.
 
     One that is `elsewhere` is for other clusters, and not for our own: who asks there may be anybody, and says what he likes.
     """
@@ -238,6 +239,7 @@ class Hook:
     answer: Answer
     not_in: tuple[str, ...] = ()
     only_in: tuple[str, ...] = ()
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)  # only objects with these
     only_if: Mapping[str, str] = field(default_factory=dict)  # by name: CEL over the request; while it is away, all others pass
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
@@ -254,7 +256,7 @@ class Hook:
         if not 1 <= self.timeout <= LONGEST_TIMEOUT:
             raise ValueError(f"hook {self.name}: a timeout is 1 to {LONGEST_TIMEOUT} s, not {self.timeout}")
         clustered = [target for target in self.targets if target.scope == "Cluster"]
-        if clustered and (self.not_in or self.only_in):
+        if clustered and (self.not_in or self.only_in or self.namespace_labels):
             raise ValueError(f"hook {self.name}: a cluster-scoped kind is in no namespace, so none can be excluded")
         if self.reinvoke and self.phase == "validate":
             raise ValueError(f"hook {self.name}: only a mutating hook is asked again")

@@ -71,6 +71,15 @@ def test_without_exclusions_of_its_own_a_hook_sees_every_namespace() -> None:
     assert entry(hook())["namespaceSelector"] == {}
 
 
+def test_a_hook_for_labelled_namespaces_selects_them_among_those_that_it_may_see() -> None:
+    labels = {"ullage.io/headroom": "on"}
+    assert entry(hook(namespace_labels=labels))["namespaceSelector"] == {"matchLabels": labels}
+    assert entry(hook(namespace_labels=labels, not_in=("kube-system",)))["namespaceSelector"] == {
+        "matchLabels": labels,
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}],
+    }
+
+
 def test_in_another_cluster_the_path_tells_which_it_is() -> None:
     found = Registration("ullage", (hook(elsewhere=True),), URL, caller=Caller("far", "abc"))
     configuration = found.configuration(VALIDATING_WEBHOOKS, b"PEM")
