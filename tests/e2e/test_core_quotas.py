@@ -294,6 +294,19 @@ def test_what_is_out_of_range_is_refused_in_these_words(
     assert parts(limited.refused(plural, body)) == parts(f'{plural} "p" is forbidden: {said}')
 
 
+def test_a_claim_that_is_being_deleted_can_be_let_go_of_whatever_the_range_says(limited: Limited) -> None:
+    large = claim("3Gi")
+    large["metadata"]["finalizers"] = ["example.com/hold"]
+    assert limited.ask("persistentvolumeclaims", large).code == CREATED
+    limited.range(type="PersistentVolumeClaim", max={"storage": "2Gi"})
+    limited.refused("persistentvolumeclaims", claim("3Gi"))  # the server has heard of the range
+    path = f"{limited.path}/persistentvolumeclaims/p"
+    limited.api.call("DELETE", path)
+    assert limited.api.get(path).obj["metadata"]["deletionTimestamp"]
+    limited.api.merge(path, {"metadata": {"finalizers": None}})
+    eventually("it has gone", lambda: limited.api.call("GET", path).code == 404)
+
+
 def parts(message: str) -> tuple[str, list[str]]:
     """kube-apiserver tells several faults in any order."""
     who, _, faults = message.partition(" is forbidden: ")

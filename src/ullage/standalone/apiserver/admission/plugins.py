@@ -146,8 +146,11 @@ def limit_ranges(attrs: Attributes, store: ObjectReader) -> None:
 
 
 def within_limit_ranges(attrs: Attributes, store: ObjectReader) -> None:
-    """Of pods only new ones: what they ask for does not change afterwards."""
+    """Of pods only new ones: what they ask for does not change afterwards. And nothing that is being deleted: whoever holds it
+    by a finalizer has to be able to let go, though a range that came later would not have it."""
     if attrs.object is None or (attrs.operation != "CREATE" and attrs.resource.plural == "pods"):
+        return
+    if dig(attrs.old, "metadata", "deletionTimestamp"):
         return
     judge = ranges.pod_faults if attrs.resource.plural == "pods" else ranges.claim_faults
     if faults := judge(attrs.object, _ranges(attrs, store)):
