@@ -178,8 +178,26 @@ class PodVolume(Value):
     ephemeral: EphemeralVolumeSource | None = None
 
 
+class NodeAffinity(Value):
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Value):
+    node_affinity: NodeAffinity | None = None
+
+
+class Toleration(Value):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""  # empty: all of them
+
+
 class PodSpec(Value):
     node_name: str = ""
+    node_selector: Mapping[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
     scheduler_name: str = "default-scheduler"
     restart_policy: str = "Always"
     volumes: tuple[PodVolume, ...] = ()

@@ -28,8 +28,8 @@ def is_hotplugged(volume: MachineVolume) -> bool:
 
 def new_instance(machine: VirtualMachine, body: Json, *, paused: bool) -> Json:
     """The instance of a VM whose whole body is given."""
-    template = _part(_part(body, "spec"), "template")
-    meta, spec = _part(template, "metadata"), _part(template, "spec")
+    template = part(part(body, "spec"), "template")
+    meta, spec = part(template, "metadata"), part(template, "spec")
     annotations = {**(meta.get("annotations") or {}), GENERATION: str(machine.metadata.generation)}
     return {
         "apiVersion": INSTANCES.api_version,
@@ -48,7 +48,7 @@ def new_instance(machine: VirtualMachine, body: Json, *, paused: bool) -> Json:
 
 def plugged(machine: Json, instance: Json) -> Json | None:
     """The change to an instance that brings it the volumes which may come and go; None where it has them."""
-    template, spec = _part(_part(_part(machine, "spec"), "template"), "spec"), _part(instance, "spec")
+    template, spec = part(part(part(machine, "spec"), "template"), "spec"), part(instance, "spec")
     wanted, had = _hotplugged(template), _hotplugged(spec)
     if wanted == had:
         return None
@@ -61,15 +61,26 @@ def plugged(machine: Json, instance: Json) -> Json | None:
 
 def differs(machine: Json, instance: Json) -> bool:
     """Whether anything else of the template was changed since the instance was made of it."""
-    template = _part(_part(_part(machine, "spec"), "template"), "spec")
-    return _fixed(template) != _fixed(_part(instance, "spec"))
+    template = part(part(part(machine, "spec"), "template"), "spec")
+    return _fixed(template) != _fixed(part(instance, "spec"))
+
+
+def fixed_claims(spec: Json) -> list[str]:
+    """The claims of volumes that stay as long as the instance does."""
+    moved = set(_hotplugged(spec))
+    sources = (
+        part(one, "persistentVolumeClaim").get("claimName") or part(one, "dataVolume").get("name")
+        for one in _volumes(spec)
+        if one.get("name") not in moved
+    )
+    return list(dict.fromkeys(str(one) for one in sources if one))
 
 
 def _fixed(spec: Json) -> Json:
     moved = set(_hotplugged(spec))
     rest = {key: value for key, value in spec.items() if key not in ("volumes", "domain", "startStrategy")}
-    domain = dict(_part(spec, "domain"))
-    devices = dict(_part(domain, "devices"))
+    domain = dict(part(spec, "domain"))
+    devices = dict(part(domain, "devices"))
     devices["disks"] = [one for one in _disks(spec) if one.get("name") not in moved]
     domain["devices"] = devices
     return {**rest, "domain": domain, "volumes": [one for one in _volumes(spec) if one.get("name") not in moved]}
@@ -86,18 +97,18 @@ def _hotplugged(spec: Json) -> dict[str, Json]:
 
 
 def _volumes(spec: Json) -> Iterator[Json]:
-    return _dicts(spec.get("volumes"))
+    return dicts(spec.get("volumes"))
 
 
 def _disks(spec: Json) -> Iterator[Json]:
-    return _dicts(_part(_part(spec, "domain"), "devices").get("disks"))
+    return dicts(part(part(spec, "domain"), "devices").get("disks"))
 
 
-def _dicts(found: Any) -> Iterator[Json]:
+def dicts(found: Any) -> Iterator[Json]:
     return (one for one in found if isinstance(one, dict)) if isinstance(found, list) else iter(())
 
 
-def _part(body: Json, name: str) -> Json:
+def part(body: Json, name: str) -> Json:
     """What another product defines may be anything, as far as the API server is concerned."""
     found = body.get(name)
     return found if isinstance(found, dict) else {}

@@ -199,6 +199,8 @@ class InstanceStatus(Value):
     """Pending, Scheduling, Scheduled, Running, Succeeded, Failed or Unknown."""
     node_name: str = ""
     """The node that it runs on."""
+    active_pods: Mapping[str, str] = {}
+    """The pods that it runs in, by uid, each with its node: two while it moves."""
     migration_state: MigrationState | None = None
     """A move to another node, the one that goes on or the last one."""
     conditions: Conditions = ()
