@@ -38,7 +38,8 @@ class Addressed:
 
 
 def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_limit: bool = False) -> Addressed | None:
-    """What a request asks of a ledger; None where there is nothing to ask: a deletion, or an object that takes nothing.
+    """What a request asks of a ledger; None where there is nothing to ask: a deletion, an object that takes nothing, or
+    one that took it before anybody could read so.
 
     Raises `Unreadable`, which names the field, where the object would take less than nothing or is called as nothing can be;
     and whatever the evaluator does where an object that could be counted no longer can.
@@ -56,7 +57,10 @@ def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_li
         if isinstance(had, Exception):
             return None  # as unreadable as it was: it is in no sum, and must be able to lose its finalizers
         raise _refused(wanted)
-    if not wanted:
+    stays = old is not None and evaluator.ledger_of(old) == ledger
+    if not wanted or (past_limit and stays and isinstance(had, Exception)):
+        # Nothing of its kind is counted in this ledger until all that are there can be read. To book each that is mended
+        # meanwhile would fill the ledger, and then the rest of them could not be mended any more.
         return None
     meta = new.metadata if old is None else old.metadata
     if not meta.uid or (old is not None and not meta.resource_version):
@@ -69,7 +73,7 @@ def charge_of(review: Review, kind: Kind[T], evaluator: Evaluator[T], *, past_li
         on_version=None if old is None else int(meta.resource_version),
         now=wanted,
         # Moved here from another ledger, the whole object is new to this one. So it is where nobody can tell what it took.
-        old=had if old is not None and not isinstance(had, Exception) and evaluator.ledger_of(old) == ledger else NOTHING,
+        old=had if stays and not isinstance(had, Exception) else NOTHING,
         dry_run=review.dry_run,
         past_limit=past_limit,
     )

@@ -95,6 +95,21 @@ def spoilt(size: int) -> Any:
     return {**made, "metadata": {**made["metadata"], "annotations": {STAMP: "x"}}}
 
 
+def test_what_is_mended_past_the_limit_is_counted_with_the_rest_of_its_kind_and_not_booked() -> None:
+    """Five hundred bookings would otherwise wait until the last of thirty thousand can be read, and keep it from that."""
+    assert charge_of(review("UPDATE", body(3), spoilt(3)), CUPS, BY_LABEL, past_limit=True) is None
+    assert charge_of(review("UPDATE", body(3), spoilt(3)), CUPS, BY_LABEL) == Addressed(
+        "team", charge(on_version=7, old=NOTHING)
+    )
+
+
+def test_what_is_mended_and_moved_to_another_ledger_is_booked_there() -> None:
+    """Where it comes to, the others of its kind are counted all the time."""
+    elsewhere = {**spoilt(3), "metadata": {**spoilt(3)["metadata"], "labels": {"team": "other"}}}
+    found = charge_of(review("UPDATE", body(3), elsewhere), CUPS, BY_LABEL, past_limit=True)
+    assert found == Addressed("team", charge(on_version=7, old=NOTHING, past_limit=True))
+
+
 def test_an_object_that_could_be_counted_stays_one_that_can() -> None:
     with pytest.raises(ValueError, match="'x' is no stamp"):
         charge_of(review("UPDATE", spoilt(3), body(3)), CUPS, BY_LABEL)
