@@ -37,7 +37,6 @@ from ullage.kube.objects import (
     with_finalizer,
 )
 
-ENGINE_HEAD: Final = "engine-head"  # how an amount was come by: the engine of the volume said what its head has
 FAILED: Final = "Failed"
 LOGICALLY_REMOVED: Final = "LogicallyRemoved"
 

@@ -12,19 +12,12 @@ from typing import Final
 
 import msgspec
 
-from ullage.engines import model
 from ullage.engines.handles import DRIVER
 from ullage.kube.kinds import Meta
+from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, MEASURED, METHODS
 from ullage.times import read_time, timestamp
 
 USED: Final = "ullage.io/used"
-
-# How an amount was come by.
-ENGINE_HEAD: Final = model.ENGINE_HEAD  # the engine of the volume said what its head has
-MEASURED: Final = "measured"  # the files of the volume were looked at
-ALLOCATED_BLOCKS: Final = "allocated-blocks"  # a CSI driver told which blocks of a snapshot have data
-CAPACITY: Final = "capacity"  # nobody tells: no more than the whole volume
-METHODS: Final = (ENGINE_HEAD, MEASURED, ALLOCATED_BLOCKS, CAPACITY)
 
 _LARGEST: Final = 2**63 - 1  # as large as an amount in the API can be
 _LONGEST: Final = 256  # characters: what is longer was not written here

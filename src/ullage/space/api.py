@@ -108,8 +108,8 @@ class ResourceQuotaStatus(Value):
     left_out: int = 0
     """How many virtual machines with snapshots, or with a limit, are not among `vmTotalSnapshotSizeUsage`."""
     estimates: Annotated[Mapping[str, int], _WHOLE, _mark(maxProperties=16)] = {}
-    """How the sizes of these snapshots are known, with the number of snapshots for each way: `engine-head`, `measured`,
-    `allocated-blocks`, and `capacity`, which is an upper bound."""
+    """How the sizes of these snapshots are known, with the number of snapshots for each way: `engine-head` and `engine-size`,
+    `measured`, `allocated-blocks`; `capacity` and `restore-size`, which are upper bounds; `unknown`, where nothing tells."""
     known_vms: Annotated[Mapping[str, KnownVM], _WHOLE, _mark(maxProperties=MOST_LIMITED)] = msgspec.field(
         default={}, name="knownVMs"
     )

@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 
 from ullage.kube.cache.cache import Cache
 from ullage.kube.kinds import Object
+from ullage.ledger.charging.methods import METHODS
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.space.accounts import namespace_of
 
 T = TypeVar("T", bound=Object)
 
-METHODS: Final = ("allocated-blocks", "capacity", "engine-head", "measured")
 NOTHING: Final = "{}"  # a stamp that takes nothing
 
 

@@ -6,31 +6,18 @@ of those that nobody has measured, the capacity is an upper bound. Just before t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from ullage.engines.api import Engine, to_bytes
 from ullage.engines.handles import SnapshotHandle
 from ullage.engines.merging import merges_of
 from ullage.engines.model import entries_of, entry_of, head_size
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
+from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE, RESTORE_SIZE, UNKNOWN
 from ullage.quantity import Quantity, QuantityError
 from ullage.snapshots.model import Record
-from ullage.snapshots.used import ALLOCATED_BLOCKS, CAPACITY, ENGINE_HEAD, MEASURED, read_used
-
-ENGINE_SIZE: Final = "engine-size"  # it is there, and this is what the engine says that it holds
-RESTORE_SIZE: Final = "restore-size"  # it is there, and this is how large a volume made from it has to be
-UNKNOWN: Final = "unknown"  # nothing tells: there is no such claim, or no record of what is imported
-
-
-_WEAKEST_FIRST: Final = (UNKNOWN, CAPACITY, RESTORE_SIZE, MEASURED, ALLOCATED_BLOCKS, ENGINE_HEAD, ENGINE_SIZE)
-
-
-def weakest(methods: Iterable[str]) -> str:
-    """Of several together: a sum is as good as the worst of what went into it."""
-    found = set(methods)
-    return next((one for one in _WEAKEST_FIRST if one in found), UNKNOWN)
+from ullage.snapshots.used import read_used
 
 
 @dataclass(frozen=True, slots=True)

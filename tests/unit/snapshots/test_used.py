@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ullage.kube.kinds import Meta
-from ullage.snapshots.used import CAPACITY, ENGINE_HEAD, MEASURED, USED, Used, estimated_by, read_used, written
+from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, MEASURED
+from ullage.snapshots.used import USED, Used, estimated_by, read_used, written
 
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ullage.kube.kinds import Meta, Object
+from ullage.ledger.charging.methods import METHODS
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.space.accounts import ledger_name
 from ullage.space.estimate_counts import EstimateCounts, method_of
@@ -23,6 +24,7 @@ def snapshot(method: str = "", stamp: str | None = PAYS, namespace: str = "team-
         pytest.param(snapshot("capacity"), "capacity", id="it pays"),
         pytest.param(snapshot("capacity", "{}"), "", id="another object pays for it"),
         pytest.param(snapshot("capacity", None), "", id="nobody has stamped it yet"),
+        *(pytest.param(snapshot(one), one, id=f"the method {one}") for one in METHODS),
         pytest.param(snapshot("a guess"), "", id="somebody wrote there what is no method"),
         pytest.param(snapshot(), "", id="nobody has said"),
     ],

@@ -13,15 +13,18 @@ from ullage.errors import UllageError
 from ullage.kube.builtin.events import Event
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json
+from ullage.ledger.charging import methods
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP, stamp_of
 from ullage.space.accounts import NAMESPACE_ACCOUNT, vm_of
 from ullage.space.quota import SpaceUsage, Usage, spelled
 
 METHODS: Final[Mapping[str, str]] = {
-    "engine-head": "by what the engine's head holds",
-    "measured": "by what the volume was measured to hold",
-    "allocated-blocks": "by the blocks that the driver says are in use",
-    "capacity": "by the capacity of the claim, which is an upper bound",
+    methods.ENGINE_HEAD: "by what the engine's head holds",
+    methods.ENGINE_SIZE: "by what the engine says that it holds",
+    methods.MEASURED: "by what the volume was measured to hold",
+    methods.ALLOCATED_BLOCKS: "by the blocks that the driver says are in use",
+    methods.RESTORE_SIZE: "by the size of a volume that is made from it, which is an upper bound",
+    methods.CAPACITY: "by the capacity of the claim, which is an upper bound",
 }
 
 

@@ -2,4 +2,5 @@
 
 registry   one service for all slices of a process; stamps: what an object takes, written on it
 raising    another stamp on an object: booked, or refused with the numbers
+methods    how what it takes was found, in one word
 """

@@ -12,6 +12,7 @@ from ullage.kube.identities import is_own
 from ullage.kube.objects import controller_of, is_deleting, is_owned_by
 from ullage.kube.review import Decision, Review
 from ullage.ledger.book import Charge
+from ullage.ledger.charging.methods import weakest
 from ullage.ledger.charging.registry import Registry
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN, STAMP, Marks, Stamp
 from ullage.ledger.keys import key_of
@@ -62,7 +63,7 @@ class Backups:
         return {
             STAMP: str(self._planner.stamp(review.namespace, plan)),
             PLAN: write_plan(plan),
-            ESTIMATED_BY: estimates.weakest(one.by for one in found.values()),
+            ESTIMATED_BY: weakest(one.by for one in found.values()),
         }
 
     async def happened(self, review: Review) -> bool:

@@ -25,7 +25,7 @@ from ullage.engines.controllers.snapshot.rules import Decision, Removal, Step, p
 from ullage.engines.controllers.snapshot.triggers import engine_source, volume_source
 from ullage.engines.lookup import Lookup
 from ullage.engines.metrics import Metrics
-from ullage.engines.model import ENGINE_HEAD, SnapshotFacts, info_of
+from ullage.engines.model import SnapshotFacts, info_of
 from ullage.engines.settings import Settings
 from ullage.errors import NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.backoff import Backoff
@@ -39,6 +39,7 @@ from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, without_finalizer
 from ullage.ledger.charging.booking import book, payer
+from ullage.ledger.charging.methods import ENGINE_HEAD
 from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.times import timestamp

@@ -18,7 +18,7 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Meta
 from ullage.kube.metrics import Metrics
 from ullage.ledger.charging.raising import restamp
-from ullage.ledger.charging.stamps import CHARGED_NAMESPACE
+from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, ESTIMATED_BY
 from ullage.space.controllers.follow.facts import Facts, Payers
 from ullage.space.controllers.follow.lookup import Lookup
 from ullage.space.controllers.follow.model import Change, Cut
@@ -104,7 +104,8 @@ class Follower:
 
         async def write(change: Change) -> None:
             meta = done.get(change.bearer.uid, change.bearer.meta)
-            also = {CHARGED_NAMESPACE: change.namespace} if change.namespace else {}
+            told = {CHARGED_NAMESPACE: change.namespace, ESTIMATED_BY: change.by}
+            also = {mark: value for mark, value in told.items() if value}
             async with self._writing:
                 with contextlib.suppress(NotFound):  # it went meanwhile, and the caches will say so
                     found = await restamp(self._client, change.bearer.kind, meta, change.stamp, also=also)

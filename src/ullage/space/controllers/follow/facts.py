@@ -18,12 +18,23 @@ from ullage.kube.client.interface import Finder
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import BadAmount
+from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, BadStamp, Stamp, stamp_of
 from ullage.snapshots.model import Record, Snapshot
 from ullage.space.controllers.follow.lookup import Lookup, Side, claim_of, entry_of, owner_of
-from ullage.space.controllers.follow.model import BackupSide, Bearer, Cut, EngineSide, Pair, RecordSide, SnapshotSide
+from ullage.space.controllers.follow.model import (
+    NOT_KNOWN,
+    BackupSide,
+    Bearer,
+    Cut,
+    EngineSide,
+    Pair,
+    RecordSide,
+    SnapshotSide,
+)
 from ullage.space.controllers.follow.sizes import capacity_of, size_of
 from ullage.space.controllers.follow.volumes import Trace, measured, view_of
+from ullage.space.estimates import Estimate
 from ullage.space.plans import read_plan
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
 
@@ -100,12 +111,12 @@ class Facts:
         namespace = claim.namespace if claim is not None else bearer.namespace
         return EngineSide(bearer=bearer, cut=is_cut, namespace=namespace, estimate=self._estimate(snapshot, is_cut=is_cut))
 
-    def _estimate(self, snapshot: EngineSnapshot, *, is_cut: bool) -> int:
+    def _estimate(self, snapshot: EngineSnapshot, *, is_cut: bool) -> Estimate:
         if is_cut:
             size = snapshot.status.size
-            return size if isinstance(size, int) else 0
-        heads = [head_size(one) or 0 for one in self._lookup.engines_of(snapshot.spec.volume)]
-        return max(heads, default=0)
+            return Estimate(size, ENGINE_SIZE) if isinstance(size, int) else NOT_KNOWN
+        heads = [head for one in self._lookup.engines_of(snapshot.spec.volume) if (head := head_size(one)) is not None]
+        return Estimate(max(heads), ENGINE_HEAD) if heads else NOT_KNOWN
 
     def _claim_of_volume(self, name: str) -> Key | None:
         for volume in self._lookup.persistent_volumes_of(name):
@@ -141,7 +152,8 @@ class Facts:
                 if not own and (other := await self._pair(side, one)) is not None:
                     found.append((_age(one.meta), other))
         pairs = tuple(pair for _, pair in sorted(found, key=lambda one: one[0]))
-        return Cut(pairs=pairs, size=size_of(record), vms=self._vms(self._claim_of(record, pair)))
+        size, vms = size_of(record), self._vms(self._claim_of(record, pair))
+        return Cut(pairs=pairs, vms=vms) if size is None else Cut(pairs=pairs, vms=vms, size=size.bytes, by=size.by)
 
     def _claim_of(self, record: Record, pair: Pair) -> Key | None:
         """The claim of what was snapshotted, as long as it has the same volume."""
@@ -218,10 +230,10 @@ class Facts:
         )
         return uid if found is not None and found.metadata.uid == uid and snapshot.claim in read_plan(found.metadata) else ""
 
-    def _capacity(self, snapshot: Snapshot) -> int:
+    def _capacity(self, snapshot: Snapshot) -> Estimate:
         """An upper bound for one that nobody has stamped and nobody has cut."""
         claim = self._lookup.claims.get(Key(snapshot.meta.namespace, snapshot.claim)) if snapshot.claim else None
-        return capacity_of(claim) if claim is not None else 0
+        return Estimate(capacity_of(claim), CAPACITY) if claim is not None else NOT_KNOWN
 
     def _vms(self, claim: Key | None) -> dict[str, tuple[str, ...]]:
         return {claim.namespace: self._payers(claim.namespace, claim.name)} if claim is not None and claim.name else {}

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ullage.kube.kinds import Kind, Meta
-from ullage.ledger.charging.stamps import Stamp
+from ullage.ledger.charging.methods import UNKNOWN
+from ullage.ledger.charging.stamps import ESTIMATED_BY, Stamp
 from ullage.snapshots.model import Policy
+from ullage.space.estimates import Estimate
+
+NOT_KNOWN: Final = Estimate(0, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,11 @@ class Bearer:
         return self.meta.uid
 
     @property
+    def method(self) -> str:
+        """How what it takes was found."""
+        return self.meta.annotations.get(ESTIMATED_BY, "")
+
+    @property
     def going(self) -> bool:
         return self.meta.deletion_timestamp is not None
 
@@ -41,7 +50,7 @@ class SnapshotSide:
     cut: bool  # by its own status: only then it is written past the limit
     claim: str = ""
     backup: str = ""  # the uid of the backup that it is a member of, which is there
-    estimate: int = 0  # what it would be stamped with today, for one that nobody has stamped
+    estimate: Estimate = NOT_KNOWN  # what it would be stamped with today, for one that nobody has stamped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ class EngineSide:
     bearer: Bearer
     cut: bool
     namespace: str  # of the claim behind its volume; empty: there is none
-    estimate: int = 0  # what it would be stamped with today, for one that nobody has stamped
+    estimate: Estimate = NOT_KNOWN  # what it would be stamped with today, for one that nobody has stamped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +89,7 @@ class Cut:
     pairs: tuple[Pair, ...] = ()  # the oldest first
     engine: EngineSide | None = None
     size: int | None = None  # what it is charged with, in bytes; None: not known, so what was booked stays
+    by: str = ""  # how that is known
     gone: bool = False  # nothing of it counts any more, or ever did
     vms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by namespace: whose accounts the claim's are
 
@@ -100,3 +110,4 @@ class Change:
     bearer: Bearer
     stamp: Stamp
     namespace: str = ""  # to be charged, where the object has to say so
+    by: str = ""  # how the amount was found; empty: as it says already

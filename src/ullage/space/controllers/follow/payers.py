@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ullage.ledger.charging.methods import is_better, weakest
 from ullage.ledger.charging.stamps import FREE, Stamp
 from ullage.space.accounts import bytes_of, stamp_for
-from ullage.space.controllers.follow.model import BackupSide, Change, Cut, EngineSide, Pair, RecordSide, SnapshotSide
+from ullage.space.controllers.follow.model import (
+    NOT_KNOWN,
+    BackupSide,
+    Change,
+    Cut,
+    EngineSide,
+    Pair,
+    RecordSide,
+    SnapshotSide,
+)
+from ullage.space.estimates import Estimate
 
 Side = SnapshotSide | RecordSide | EngineSide
 
@@ -83,27 +94,31 @@ def _paying(cut: Cut, side: Side) -> Iterator[Change]:
     amount = _amount(cut, side)
     if amount is None:
         return
-    stamp = FREE if bearer.going and not amount else stamp_for(amount, vms)
-    if stamp != bearer.stamp or namespace != bearer.namespace:
-        yield Change(bearer=bearer, stamp=stamp, namespace="" if isinstance(side, SnapshotSide) else namespace)
+    stamp = FREE if bearer.going and not amount.bytes else stamp_for(amount.bytes, vms)
+    if stamp != bearer.stamp or namespace != bearer.namespace or is_better(amount.by, bearer.method):
+        own = isinstance(side, SnapshotSide)
+        yield Change(bearer=bearer, stamp=stamp, namespace="" if own else namespace, by=amount.by)
 
 
-def _amount(cut: Cut, side: Side) -> int | None:
+def _amount(cut: Cut, side: Side) -> Estimate | None:
     """None: its stamp stays as it is. Before the cut that is the business of whoever admitted it, and of whoever takes it."""
     if cut.gone:
-        return 0
+        return Estimate(0, "")
+    known = Estimate(cut.size, cut.by) if cut.size is not None else None
     is_cut = isinstance(side, RecordSide) or side.cut
-    if is_cut and cut.size is not None:
-        return cut.size
+    if is_cut and known is not None:
+        return known
     booked = _booked(cut)
     if side.bearer.stamp is None:
-        return cut.size or booked or (0 if isinstance(side, RecordSide) else side.estimate)
-    return booked if is_cut or booked > bytes_of(side.bearer.stamp) else None
+        found = (known, booked, NOT_KNOWN if isinstance(side, RecordSide) else side.estimate)
+        return next((one for one in found if one is not None and one.bytes), NOT_KNOWN)
+    return booked if is_cut or booked.bytes > bytes_of(side.bearer.stamp) else None
 
 
-def _booked(cut: Cut) -> int:
+def _booked(cut: Cut) -> Estimate:
     """What was last booked for it, by whoever paid then: what is not known any better is handed on as it is."""
-    return max((bytes_of(side.bearer.stamp) for side in _sides(cut) if side.bearer.stamp is not None), default=0)
+    found = (Estimate(bytes_of(one.stamp), one.method) for side in _sides(cut) if (one := side.bearer).stamp is not None)
+    return max(found, key=lambda one: one.bytes, default=NOT_KNOWN)
 
 
 # --- backups ---------------------------------------------------------------------------------------------------------
@@ -115,22 +130,25 @@ def wanted_of_backup(backup: BackupSide, cuts: Iterable[Cut]) -> Change | None:
     bearer = backup.bearer
     if not backup.settled and bearer.stamp is not None:
         return None
-    stamp = added(
-        stamp_for(_member_amount(cut, backup, payer.claim), cut.vms.get(bearer.namespace, ()))
+    members = [
+        (_member_amount(cut, backup, payer.claim), cut.vms.get(bearer.namespace, ()))
         for cut in cuts
         if isinstance(payer := payer_of(cut), ByBackup) and payer.uid == bearer.uid
-    )
+    ]
+    stamp = added(stamp_for(amount.bytes, vms) for amount, vms in members)
+    methods = {amount.by for amount, _ in members if amount.by}
+    by = weakest(methods) if methods else ""
     if not backup.settled:
-        stamp = stamp_for(sum(backup.plan.values()))
+        stamp, by = stamp_for(sum(backup.plan.values())), ""
     if bearer.going and not stamp.takes:
         stamp = FREE
-    return Change(bearer=bearer, stamp=stamp) if stamp != bearer.stamp else None
+    return Change(bearer=bearer, stamp=stamp, by=by) if stamp != bearer.stamp or is_better(by, bearer.method) else None
 
 
-def _member_amount(cut: Cut, backup: BackupSide, claim: str) -> int:
+def _member_amount(cut: Cut, backup: BackupSide, claim: str) -> Estimate:
     if cut.gone:
-        return 0
-    return backup.plan.get(claim, 0) if cut.size is None else cut.size
+        return Estimate(0, "")
+    return Estimate(backup.plan.get(claim, 0), backup.bearer.method) if cut.size is None else Estimate(cut.size, cut.by)
 
 
 def added(stamps: Iterable[Stamp]) -> Stamp:

@@ -13,6 +13,7 @@ from ullage.engines.chain import HEAD, Entry
 from ullage.engines.merging import Merges, merges_of
 from ullage.engines.model import active_engine, entries_of, has_failed
 from ullage.kube.objects import is_deleting
+from ullage.ledger.charging.methods import ENGINE_SIZE
 from ullage.names import is_subdomain
 from ullage.space.controllers.follow.model import Cut
 
@@ -69,12 +70,16 @@ def _measured(trace: Trace, view: View | None, *, has_volume: bool) -> Cut:
         return replace(cut, gone=going or snapshot is None)  # its data go, or are gone: nothing is merged any more
     entry = view.entries.get(trace.name) if view is not None else None
     if view is not None and entry is not None:
-        return replace(cut, gone=True) if entry.removed else replace(cut, size=view.merges.sizes[trace.name])
+        return replace(cut, gone=True) if entry.removed else _sized(cut, view.merges.sizes[trace.name])
     if snapshot is not None and (has_failed(snapshot.status) or (going and _never_asked_for(snapshot))):
         return replace(cut, gone=True)
     if view is not None:
         return replace(cut, gone=going or (snapshot is None and trace.was_cut))
     return cut
+
+
+def _sized(cut: Cut, size: int) -> Cut:
+    return replace(cut, size=size, by=ENGINE_SIZE)
 
 
 def _never_asked_for(snapshot: Snapshot) -> bool:

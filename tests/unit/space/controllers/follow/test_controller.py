@@ -13,7 +13,7 @@ from tests.unit.snapshots.engine_cluster import EngineCluster
 from tests.unit.space.controllers.follow.cluster import TEAM, FollowCluster
 from ullage.clock import SystemClock
 from ullage.engines.api import SNAPSHOTS, VOLUMES
-from ullage.ledger.charging.stamps import STAMP
+from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.snapshots.slice import DIALECTS
 from ullage.times import timestamp
 from ullage.vms.api.machines import MACHINES
@@ -36,6 +36,7 @@ async def test_a_purge_moves_bytes_into_the_child_and_usage_follows(dialect: Any
     cluster.drop("a")
     await cluster.live(lambda: cluster.found("a") is None and cluster.exact())
     assert cluster.paying() == {"VolumeSnapshot b": 2}
+    assert cluster.found("b").meta.annotations[ESTIMATED_BY] == "engine-size"
     assert cluster.seen == []
 
 

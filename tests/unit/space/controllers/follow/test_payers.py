@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 
 from ullage.engines.api import SNAPSHOTS
 from ullage.kube.kinds import Kind, Meta
-from ullage.ledger.charging.stamps import FREE, Stamp
+from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, Stamp
 from ullage.snapshots.api.ga.translation import GA
 from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow.model import BackupSide, Bearer, Cut, EngineSide, Pair, RecordSide, SnapshotSide
 from ullage.space.controllers.follow.payers import payer_of, wanted, wanted_of_backup
+from ullage.space.estimates import Estimate
 from ullage.vms.api.backups import BACKUPS
 
 WHEN = "2026-01-01T00:00:00Z"
 TEAM = "team"
 
 
-def bearer(kind: Kind[Any], uid: str, *, stamp: Stamp | None = None, going: bool = False, namespace: str = TEAM) -> Bearer:
+def bearer(
+    kind: Kind[Any], uid: str, *, stamp: Stamp | None = None, going: bool = False, namespace: str = TEAM, by: str = ""
+) -> Bearer:
     return Bearer(
         kind=kind,
-        meta=Meta(name=uid, uid=uid, deletion_timestamp=WHEN if going else None),
+        meta=Meta(name=uid, uid=uid, deletion_timestamp=WHEN if going else None, annotations={ESTIMATED_BY: by} if by else {}),
         stamp=stamp,
         namespace=namespace,
     )
 
 
 def snapshot(
-    *, stamp: Stamp | None = None, going: bool = False, cut: bool = True, backup: str = "", uid: str = "vs"
+    *, stamp: Stamp | None = None, going: bool = False, cut: bool = True, backup: str = "", uid: str = "vs", by: str = ""
 ) -> SnapshotSide:
-    found = bearer(GA.snapshots, uid, stamp=stamp, going=going)
-    return SnapshotSide(bearer=found, cut=cut, claim="disk", backup=backup, estimate=9)
+    found = bearer(GA.snapshots, uid, stamp=stamp, going=going, by=by)
+    return SnapshotSide(bearer=found, cut=cut, claim="disk", backup=backup, estimate=Estimate(9, "capacity"))
 
 
 def record(
@@ -49,7 +53,7 @@ def record(
 
 def engine(*, stamp: Stamp | None = FREE, going: bool = False, cut: bool = True, namespace: str = TEAM) -> EngineSide:
     found = bearer(SNAPSHOTS, "engine", stamp=stamp, going=going, namespace=namespace)
-    return EngineSide(bearer=found, cut=cut, namespace=namespace, estimate=7)
+    return EngineSide(bearer=found, cut=cut, namespace=namespace, estimate=Estimate(7, "engine-head"))
 
 
 def pair(one: SnapshotSide | None, other: RecordSide | None = None, *, imported: bool = False) -> Pair:
@@ -194,8 +198,45 @@ def test_what_each_takes(cut: Cut, changes: dict[str, str]) -> None:
     assert stamps(cut) == changes
 
 
-def backup(*, stamp: Stamp | None, going: bool = False, settled: bool = True) -> BackupSide:
-    return BackupSide(bearer=bearer(BACKUPS, "b", stamp=stamp, going=going), plan={"disk": 6}, settled=settled)
+@pytest.mark.parametrize(
+    ("cut", "methods"),
+    [
+        pytest.param(
+            Cut(pairs=(pair(snapshot(stamp=stamp_for(4), by="engine-head"), record()),), size=10, by="engine-size"),
+            {"vs": "engine-size"},
+            id="another amount is known in another way",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(snapshot(stamp=stamp_for(10), by="engine-head"), record()),), size=10, by="engine-size"),
+            {},
+            id="the amount that was estimated is not worth a write",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(snapshot(stamp=stamp_for(10), by="capacity"), record()),), size=10, by="allocated-blocks"),
+            {"vs": "allocated-blocks"},
+            id="unless it was a bound, and is known now",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(snapshot(stamp=stamp_for(10), by="capacity"), record()),), size=10, by="restore-size"),
+            {},
+            id="one bound is as good as another",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(snapshot(stamp=stamp_for(10), going=True, by="measured"), record(policy="Retain")),)),
+            {"record": "measured", "vs": ""},
+            id="whoever pays in the place of another has his amount, as it was found",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(snapshot(cut=False), record()),)), {"vs": "capacity"}, id="what was never stamped says it too"
+        ),
+    ],
+)
+def test_how_each_says_that_it_is_known(cut: Cut, methods: dict[str, str]) -> None:
+    assert {change.bearer.uid: change.by for change in wanted(cut)} == methods
+
+
+def backup(*, stamp: Stamp | None, going: bool = False, settled: bool = True, by: str = "") -> BackupSide:
+    return BackupSide(bearer=bearer(BACKUPS, "b", stamp=stamp, going=going, by=by), plan={"disk": 6}, settled=settled)
 
 
 MEMBER = Cut(pairs=(pair(snapshot(stamp=FREE, backup="b"), record()),), size=10, vms={TEAM: ("db",)})
@@ -227,3 +268,17 @@ MEMBER = Cut(pairs=(pair(snapshot(stamp=FREE, backup="b"), record()),), size=10,
 def test_what_a_backup_takes(found: BackupSide, cuts: list[Cut], stamp: str | None) -> None:
     change = wanted_of_backup(found, cuts)
     assert (None if change is None else str(change.stamp)) == stamp
+
+
+@pytest.mark.parametrize(
+    ("found", "by"),
+    [
+        pytest.param(backup(stamp=stamp_for(6), by="engine-head"), "measured", id="as the worst of its members"),
+        pytest.param(backup(stamp=stamp_for(30, ["db"]), by="capacity"), "measured", id="which is better than a bound"),
+        pytest.param(backup(stamp=stamp_for(30, ["db"]), by="engine-head"), None, id="else it is not worth a write"),
+    ],
+)
+def test_how_a_backup_says_that_it_is_known(found: BackupSide, by: str | None) -> None:
+    cuts = [replace(MEMBER, by=one) for one in ("engine-size", "measured", "engine-size")]
+    change = wanted_of_backup(found, cuts)
+    assert (None if change is None else change.by) == by

@@ -15,6 +15,7 @@ import msgspec
 
 from ullage.kube.objects import Conditions, find_condition, set_condition
 from ullage.ledger.api import Ledger
+from ullage.ledger.charging.methods import UPPER_BOUNDS
 from ullage.ledger.codec import READY as LEDGER_READY
 from ullage.ledger.limits import has_limits
 from ullage.space.accounts import ledger_name, vm_of
@@ -34,7 +35,6 @@ from ullage.space.quota import SNAPSHOTS, SpaceUsage, Usage, faults, limits_of, 
 
 LISTED: Final = 5  # limits that are passed, or faults, which a message spells out
 CONSUMERS: Final = 3  # virtual machines that a message names for taking the most
-UPPER_BOUND: Final = "capacity"  # the way of knowing a size that may say too much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,8 @@ def _fresh(facts: StatusFacts) -> Said:
     if ready.status != "True":
         return Said(False if ready.status == "False" else None, ready.reason or "NotExact", ready.message)
     ways = [
-        f"{count} by {way}{' (an upper bound)' if way == UPPER_BOUND else ''}" for way, count in sorted(facts.estimates.items())
+        f"{count} by {way}{' (an upper bound)' if way in UPPER_BOUNDS else ''}"
+        for way, count in sorted(facts.estimates.items())
     ]
     known = f"; sizes of {', '.join(ways)}" if ways else ""
     return Said(True, "Exact", f"everything is counted{known}")

@@ -15,17 +15,16 @@ import msgspec
 
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell, spell
+from ullage.ledger.charging.methods import weakest
 from ullage.ledger.charging.stamps import STAMP, Stamp, stamp_of
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.model import GO, NO_ROOM, Problem
-from ullage.snapshots.used import ALLOCATED_BLOCKS, CAPACITY, ENGINE_HEAD, MEASURED
 from ullage.vms.controllers.backup.take.members import Member
 
 _PLAN: Final = msgspec.json.Decoder(dict[str, int])
 RESOURCE: Final = "storage"  # bytes
 _OF_MACHINE: Final = "/vm/"
 _SHOWN: Final = 5  # claims in a message
-_WORST_FIRST: Final = (CAPACITY, MEASURED, ALLOCATED_BLOCKS, ENGINE_HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,8 @@ class Release:
 
     @property
     def by(self) -> str:
-        """How the sum was found: it is as good as the worst of what went into it."""
-        found = {one.estimate.by for one in self.members if one.estimate is not None}
-        return next((method for method in _WORST_FIRST if method in found), "")
+        """How the sum was found."""
+        return weakest(one.estimate.by for one in self.members if one.estimate is not None)
 
     def word(self, member: Member) -> str:
         return f"{GO}{member.estimate.at}" if member.estimate is not None else ""

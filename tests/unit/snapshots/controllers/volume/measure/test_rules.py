@@ -9,9 +9,10 @@ from msgspec import convert
 
 from ullage.kube.builtin.core import PersistentVolume
 from ullage.kube.kinds import Meta
+from ullage.ledger.charging.methods import CAPACITY, MEASURED
 from ullage.snapshots.controllers.volume.measure import rules
 from ullage.snapshots.model import Snapshot, State
-from ullage.snapshots.used import CAPACITY, MEASURED, Used
+from ullage.snapshots.used import Used
 
 NOW = datetime(2026, 1, 1, 10, tzinfo=UTC)
 GIB, MIB, KIB = 1024**3, 1024**2, 1024
