@@ -16,7 +16,7 @@ import msgspec
 
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.builtin import BuiltinAdmission
-from ullage.standalone.apiserver.admission.quotas.enforce import Counted, Quotas
+from ullage.standalone.apiserver.admission.quotas.enforce import Quotas
 from ullage.standalone.apiserver.admission.webhooks.dispatch import Webhooks
 from ullage.standalone.apiserver.admission.webhooks.outcome import reread
 from ullage.standalone.apiserver.fields.managers import track_scale, track_update
@@ -47,7 +47,7 @@ from ullage.standalone.apiserver.status import (
     namespace_terminating,
     not_found,
 )
-from ullage.standalone.apiserver.storage.entries import Entry, Key
+from ullage.standalone.apiserver.storage.entries import Entry, Key, Write
 from ullage.standalone.apiserver.storage.store import Stale, Store
 from ullage.times import timestamp
 
@@ -145,12 +145,11 @@ class Writer:
             if self._store.head(resource.storage, meta.get("namespace", ""), meta["name"]) is not None:
                 raise Stale
             return Written(_unstored(stored), created=True)
-        staged = self._store.stage(resource.storage, stored, expect=0)
-        return Written(await self._durable(staged, counted), created=True)
+        return Written(await self._durable(Write(resource.storage, stored, 0), counted), created=True)
 
-    async def _durable(self, staged: asyncio.Future[Entry], counted: Counted) -> Entry:
+    async def _durable(self, write: Write, counted: list[Write]) -> Entry:
         """The object, when it and the quotas that count it are on the disk."""
-        entry, *_ = await asyncio.gather(staged, *self._quotas.write(counted))
+        entry, *_ = await asyncio.gather(*self._store.stage_all([write, *counted]))
         return entry
 
     def _fit_namespace(self, resource: Resource, meta: Json, namespace: str) -> None:
@@ -257,7 +256,7 @@ class Writer:
             gone = await self._store.stage_delete(resource.storage, view(resource).stored(live), expect=entry.rv)
             stored["metadata"]["resourceVersion"] = str(gone.rv)
             return Written(Entry(gone.key, gone.rv, msgspec.json.encode(stored)), deleted=True)
-        return Written(await self._durable(self._store.stage(resource.storage, stored, expect=entry.rv), counted))
+        return Written(await self._durable(Write(resource.storage, stored, entry.rv), counted))
 
     # --- shared ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -12,6 +13,15 @@ Key = tuple[str, str]  # namespace ("" for cluster-scoped), name
 
 
 EVENT_BYTES = 256  # what an event takes beside its objects
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An object that is to be stored if its newest version is `expect` (0: it must not exist)."""
+
+    storage: str
+    obj: Json
+    expect: int
 
 
 class StoredObject(Protocol):

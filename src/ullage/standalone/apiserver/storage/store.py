@@ -16,7 +16,7 @@ import asyncio
 import logging
 import sys
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from sys import intern
@@ -29,9 +29,9 @@ from ullage.standalone.apiserver.settings import Limits
 from ullage.standalone.apiserver.storage.commits import CommitQueue, Staged
 from ullage.standalone.apiserver.storage.compaction import Compaction
 from ullage.standalone.apiserver.storage.database import Change, Database, Revision
-from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
+from ullage.standalone.apiserver.storage.entries import Entry, Event, Key, Write
 from ullage.standalone.apiserver.storage.history import History
-from ullage.standalone.apiserver.storage.sizes import OBJECT_BYTES, check_size
+from ullage.standalone.apiserver.storage.sizes import OBJECT_BYTES, check_size, growth
 from ullage.standalone.apiserver.storage.watch_cache import TAKEN, TAKEN_BYTES, WatchCache, WatchCaches
 
 logger = logging.getLogger(__name__)
@@ -195,15 +195,23 @@ class Store:
 
         The object's `metadata.resourceVersion` is set here. Raises `Stale` at once where the version is another.
         """
-        meta = obj["metadata"]
-        key = (intern(meta.get("namespace", "")), meta["name"])
-        before = self.head(storage, *key)
-        if (before.rv if before else 0) != expect:
-            raise Stale
-        rv, data = self._numbered(obj)
-        event = Event("MODIFIED" if before else "ADDED", key, rv, data, before.data if before else None)
-        check_size(event, obj, used=self.size, limits=self._limits)
-        return self._commits.add(storage, event, prev=before.rv if before else 0)
+        return self.stage_all([Write(storage, obj, expect)])[0]
+
+    def stage_all(self, writes: Sequence[Write]) -> list[asyncio.Future[Entry]]:
+        """Several objects, each of another key: where one of them cannot be stored, none is."""
+        used, events = self.size, []
+        for number, write in enumerate(writes, 1):
+            meta = write.obj["metadata"]
+            key = (intern(meta.get("namespace", "")), meta["name"])
+            before = self.head(write.storage, *key)
+            if (before.rv if before else 0) != write.expect:
+                raise Stale
+            rv, data = self._numbered(write.obj, number)
+            event = Event("MODIFIED" if before else "ADDED", key, rv, data, before.data if before else None)
+            check_size(event, write.obj, used=used, limits=self._limits)
+            used += growth(event)
+            events.append(event)
+        return [self._commits.add(one.storage, event, prev=one.expect) for one, event in zip(writes, events, strict=True)]
 
     def stage_delete(self, storage: str, obj: Json, *, expect: int) -> asyncio.Future[Entry]:
         """Removes the object; `obj` is its last state, which watchers receive at the revision of the delete."""
@@ -215,8 +223,8 @@ class Store:
         rv, data = self._numbered(obj)
         return self._commits.add(storage, Event("DELETED", key, rv, data, before.data), prev=before.rv)
 
-    def _numbered(self, obj: Json) -> tuple[int, bytes]:
-        rv = self._commits.newest + 1
+    def _numbered(self, obj: Json, number: int = 1) -> tuple[int, bytes]:
+        rv = self._commits.newest + number
         obj["metadata"]["resourceVersion"] = str(rv)
         return rv, _encode(obj)
 

@@ -55,9 +55,13 @@ def fit(asked: Growth, quotas: Iterable[Json], now: datetime) -> Fits | str:
     return Fits(tuple(written))
 
 
+def is_about(quota: Json, resource: Resource) -> bool:
+    """Whether it limits anything that objects of a kind count under."""
+    return any(concerns(resource, name) for name in part(quota, "spec", "hard"))
+
+
 def _counts(quota: Json, asked: Growth) -> bool:
-    about = any(concerns(asked.resource, name) for name in hard_of(quota))
-    return about and in_scope(quota, asked.resource.group_resource, asked.new)
+    return is_about(quota, asked.resource) and in_scope(quota, asked.resource.group_resource, asked.new)
 
 
 def _growth(asked: Growth, now: datetime) -> Amounts:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from ullage.clock import Clock
@@ -18,6 +17,7 @@ from ullage.standalone.apiserver.admission.quotas.check import (
     Growth,
     fit,
     hard_of,
+    is_about,
     is_counted,
     recount,
     status_of,
@@ -26,22 +26,12 @@ from ullage.standalone.apiserver.admission.quotas.usage import CLAIMS, COUNT, PO
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import forbidden
-from ullage.standalone.apiserver.storage.entries import Entry
+from ullage.standalone.apiserver.storage.entries import Entry, Write
 from ullage.standalone.apiserver.storage.store import Store
 
 QUOTAS: Final = "resourcequotas"
 RESIZE: Final = "resize"
 _CORE: Final = (PODS, CLAIMS, SERVICES, "configmaps", "secrets", "replicationcontrollers", QUOTAS)
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Quotas as they are to be written along with what they count."""
-
-    quotas: tuple[tuple[Entry, Json], ...] = ()
-
-
-NOTHING: Final = Counted()
 
 
 class Quotas:
@@ -50,30 +40,27 @@ class Quotas:
         self._registry = registry
         self._clock = clock
 
-    def check(self, attrs: Attributes) -> Counted:
-        """Raises where the object does not fit. To be called right before it is stored, with nothing awaited in between."""
+    def check(self, attrs: Attributes) -> list[Write]:
+        """The quotas that count the object, to be stored along with it. Raises where it does not fit. To be called right before
+        it is stored, with nothing awaited in between."""
         asked = _asked(attrs)
         if asked is None:
-            return NOTHING
-        entries = self._quotas(attrs.namespace)
-        if not entries:
-            return NOTHING
-        quotas = [self._up_to_date(entry.obj(), attrs.namespace) for entry in entries]
+            return []
+        entries = {entry.key[1]: entry for entry in self._newest(QUOTAS, attrs.namespace)}
+        concerned = [quota for quota in (entry.obj() for entry in entries.values()) if is_about(quota, asked.resource)]
+        if not concerned:
+            return []
+        quotas = [self._up_to_date(quota, attrs.namespace) for quota in concerned]
         found = fit(asked, quotas, self._clock.now())
         if isinstance(found, str):
             name = attrs.name or (attrs.object or {}).get("metadata", {}).get("generateName", "")
             raise forbidden(asked.resource.group, asked.resource.plural, name, found)
-        by_name = {entry.key[1]: entry for entry in entries}
-        return Counted(tuple((by_name[quota["metadata"]["name"]], _with(quota, used)) for quota, used in found.used))
-
-    def write(self, counted: Counted) -> list[asyncio.Future[Entry]]:
-        """To be called in the same moment as `check`."""
-        return [self._store.stage(QUOTAS, quota, expect=entry.rv) for entry, quota in counted.quotas]
+        return [Write(QUOTAS, _with(quota, used), entries[quota["metadata"]["name"]].rv) for quota, used in found.used]
 
     def settle(self, namespace: str) -> list[asyncio.Future[Entry]]:
         """Counts the quotas of a namespace anew, and writes those that said something else."""
         written = []
-        for entry in self._quotas(namespace):
+        for entry in list(self._newest(QUOTAS, namespace)):
             quota = entry.obj()
             status = status_of(quota, self._recounted(quota, namespace))
             if status != (quota.get("status") or {}):
@@ -84,9 +71,6 @@ class Quotas:
     def limits(self, namespace: str) -> bool:
         """Whether a namespace has any quota."""
         return bool(self._store.items(QUOTAS, namespace))
-
-    def _quotas(self, namespace: str) -> list[Entry]:
-        return list(self._newest(QUOTAS, namespace))
 
     def _newest(self, storage: str, namespace: str) -> Iterator[Entry]:
         """What is stored or about to be."""
