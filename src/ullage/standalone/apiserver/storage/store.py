@@ -191,14 +191,13 @@ class Store:
             await asyncio.shield(staged.future)
 
     def stage(self, storage: str, obj: Json, *, expect: int) -> asyncio.Future[Entry]:
-        """Writes the object if its newest version is `expect` (0: it must not exist); await the result for durability.
-
-        The object's `metadata.resourceVersion` is set here. Raises `Stale` at once where the version is another.
-        """
         return self.stage_all([Write(storage, obj, expect)])[0]
 
     def stage_all(self, writes: Sequence[Write]) -> list[asyncio.Future[Entry]]:
-        """Several objects, each of another key: where one of them cannot be stored, none is."""
+        """Writes objects of different keys, or none where one cannot be written; await the results for durability.
+
+        `metadata.resourceVersion` is set here. Raises `Stale` at once where the newest version is not the expected one.
+        """
         used, events = self.size, []
         for number, write in enumerate(writes, 1):
             meta = write.obj["metadata"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.standalone.apiserver.server_kit import Kit, running_kit
-from ullage.standalone.apiserver.admission.quotas import enforce
+from ullage.standalone.apiserver.admission.quotas import check, enforce
 from ullage.standalone.apiserver.settings import Limits
 from ullage.standalone.apiserver.status import ApiError
 
@@ -41,11 +41,10 @@ def used(kit: Kit, name: str = "q") -> Json:
 def counts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The quotas for which the whole namespace was counted, one after the other."""
     counted: list[str] = []
-    real = enforce.recount
 
     def recount(quota: Json, objects: Iterable[Any], now: Any) -> Any:
         counted.append(quota["metadata"]["name"])
-        return real(quota, objects, now)
+        return check.recount(quota, objects, now)
 
     monkeypatch.setattr(enforce, "recount", recount)
     return counted
