@@ -19,7 +19,9 @@ import msgspec
 
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import controller_of
+from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.booking import payer
+from ullage.ledger.charging.stamps import BadStamp
 from ullage.snapshots.model import BOOKED, CUT, ESTIMATE, GO, HOLD, NO
 from ullage.times import micro_timestamp, read_time
 
@@ -113,8 +115,16 @@ class Gate:
 
 def gate_of(snapshot: Meta, record: Meta, *, books: bool) -> Gate | None:
     """The gate that a snapshot waits at; None: it has none. `books`: this process may book what the snapshot takes."""
-    word, pays = snapshot.annotations.get(CUT, ""), payer(snapshot) is not None
+    word, pays = snapshot.annotations.get(CUT, ""), _pays(snapshot)
     held = word.startswith((HOLD, GO)) and (not pays or controller_of(snapshot) is not None)
     if not held and (books or not pays):
         return None
     return Gate(group=held, word=word, estimate=estimate_of(record))
+
+
+def _pays(snapshot: Meta) -> bool:
+    """One whose stamp cannot be read does: whoever is to book it finds that out, and says so."""
+    try:
+        return payer(snapshot) is not None
+    except (BadStamp, BadAmount):
+        return True

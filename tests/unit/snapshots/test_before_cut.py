@@ -184,6 +184,16 @@ async def test_a_refusal_that_has_no_numbers_is_shown_and_tried_again() -> None:
     assert takes(cluster) == 2 * MIB
 
 
+async def test_a_stamp_that_cannot_be_read_is_a_problem_of_the_snapshot() -> None:
+    """Somebody wrote there while no webhook was asked, and after the record was made."""
+    cluster = charged()
+    cluster.driver.measured = fails(Uncertain("the engine does not answer"), times=10_000)
+    await cluster.live(lambda: "the engine does not answer" in cluster.problem())
+    cluster.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"annotations": {STAMP: "nonsense"}}})
+    await cluster.live(lambda: "metadata.annotations[ullage.io/takes]" in cluster.problem())
+    assert asked(cluster) == 0
+
+
 async def test_while_it_cannot_be_measured_the_driver_is_not_asked_and_nothing_is_marked() -> None:
     cluster = charged()
     cluster.driver.head = 2 * MIB

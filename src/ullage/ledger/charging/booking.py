@@ -13,9 +13,9 @@ from ullage.kube.client.interface import Finder, Patcher
 from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
-from ullage.ledger.amounts import spell
+from ullage.ledger.amounts import BadAmount, spell
 from ullage.ledger.charging.raising import NoRoom, resized, restamp
-from ullage.ledger.charging.stamps import STAMP, Stamp, stamp_of
+from ullage.ledger.charging.stamps import STAMP, BadStamp, Stamp, stamp_of
 from ullage.quantity import Quantity
 
 T = TypeVar("T", bound=Object)
@@ -80,10 +80,7 @@ async def book(
             return await restamp(client, kind, found.metadata, wanted, also={**(also or {}), **(told or {})})
         except NoRoom as error:
             raise refusal(amount, str(error)) from error
-        except (
-            Forbidden,
-            Invalid,
-        ) as error:  # shown, and tried again: a right may be missing
+        except (Forbidden, Invalid) as error:  # shown, and tried again: a right may be missing
             raise NotNow(f"what it takes cannot be booked: {error}") from error
         except NotFound:
             return None
@@ -92,3 +89,12 @@ async def book(
                 raise
         found = await client.find(kind, seen.metadata.name, seen.metadata.namespace)
     return None
+
+
+async def give_back(client: Writer, kind: Kind[T], seen: T) -> T:
+    """The object, as it is when nothing was made of what it was to pay for: it takes nothing, and keeps its accounts, so that
+    it can be booked again. One whose stamp cannot be read stays as it is: whoever counts it puts that right."""
+    try:
+        return await book(client, kind, seen, 0, lower=True) or seen
+    except (BadStamp, BadAmount):
+        return seen

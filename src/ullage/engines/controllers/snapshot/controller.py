@@ -38,7 +38,7 @@ from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, merge_patch, without_finalizer
-from ullage.ledger.charging.booking import book, payer
+from ullage.ledger.charging.booking import book, give_back, payer
 from ullage.ledger.charging.methods import ENGINE_HEAD
 from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY
@@ -173,19 +173,14 @@ class SnapshotController:
     async def _pay(self, snapshot: Snapshot, step: Step) -> Snapshot | None:
         """Brings the stamp of one that pays to what its volume would put into it now, as the engine itself says; NoRoom where
         that does not fit. Once the engine may have been asked for it, the stamp does not fall: it may have it in a moment."""
-        name, volume = snapshot.metadata.name, snapshot.spec.volume
-        if payer(snapshot.metadata) is None or (step is Step.CREATE and await self._engines.of(volume).has(name)):
+        if payer(snapshot.metadata) is None:
             return snapshot
-        listed, whole = await self._engines.of(volume).list(), self._lookup.facts(snapshot).volume
+        listed, whole = await self._engines.of(snapshot.spec.volume).list(), self._lookup.facts(snapshot).volume
+        if step is Step.CREATE and snapshot.metadata.name in listed:
+            return snapshot
         amount = model.next_size(listed, volume_size=to_bytes(whole.spec.size) if whole is not None else 0)
         also = {ESTIMATED_BY: ENGINE_HEAD}
         return await book(self._client, SNAPSHOTS, snapshot, amount, lower=step is Step.INTEND, also=also)
-
-    async def _give_back(self, snapshot: Snapshot) -> Snapshot:
-        """Nothing was made, and it is not tried again."""
-        if payer(snapshot.metadata) is None:
-            return snapshot
-        return await book(self._client, SNAPSHOTS, snapshot, 0, lower=True) or snapshot
 
     def _settling(self, uid: str, now: float) -> float:
         """Seconds for which the engine need not be asked about a snapshot that it is known to have."""
@@ -201,8 +196,8 @@ class SnapshotController:
         final = isinstance(error, Terminal) or reason in LIMITS
         if final or tries >= self._settings.tries:
             problem = str(error) if final else f"{error} (after {tries} tries)"
-            if not isinstance(error, Uncertain):
-                snapshot = await self._give_back(snapshot)  # first: of one that has failed nobody asks any more
+            if not isinstance(error, Uncertain):  # first: of one that has failed nobody asks any more
+                snapshot = await give_back(self._client, SNAPSHOTS, snapshot)
             await self._write_status(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
             return None
         await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)

@@ -78,6 +78,35 @@ async def test_one_that_somebody_else_pays_for_is_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
+    "unreadable",
+    [
+        pytest.param("nonsense", id="no JSON"),
+        pytest.param('{"snapshots/namespace":{"storage":"-1"}}', id="less than nothing"),
+    ],
+)
+async def test_one_whose_stamp_cannot_be_read_fails_and_says_so(unreadable: str) -> None:
+    """Somebody wrote there while no webhook was asked. Nobody knows which accounts it would be booked on."""
+    world, engine = charged(stamped=unreadable)
+    await world.live(lambda: bool(world.condition("Failed")))
+    assert "metadata.annotations[ullage.io/takes]" in world.error()
+    assert "create" not in engine.calls
+    assert world.api.stamps == []  # type: ignore[attr-defined]
+
+
+async def test_an_engine_is_asked_once_whether_it_has_a_snapshot_for_each_time_it_is_to_take_it() -> None:
+    world, engine = charged()
+    busy = iter([NotNow("busy"), NotNow("busy")])
+
+    def refuse(call: str) -> None:
+        if call == "create" and (error := next(busy, None)) is not None:
+            raise error
+
+    engine.before = refuse
+    await world.live(world.ready)
+    assert (engine.calls.count("create"), engine.calls.count("has")) == (3, 3)
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         pytest.param(TooManyRequests("the ledger is busy", code=429), id="told to try again"),
@@ -131,7 +160,7 @@ async def test_what_was_taken_is_not_refused_for_what_the_volume_has_written_sin
         lost(call)
 
     def unseen(call: str) -> None:
-        if call == "limits" and engine.calls.count("has") < 6:  # a part of every look: its Engine does not show it yet
+        if call == "limits" and engine.calls.count("has") < 3:  # a part of every look: its Engine does not show it yet
             raise Uncertain("nobody sees what it has")
 
     engine.before, engine.after = unseen, after

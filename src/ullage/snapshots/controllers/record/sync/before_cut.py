@@ -15,7 +15,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Meta
-from ullage.ledger.charging.booking import book, payer
+from ullage.ledger.charging.booking import book, give_back, payer
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.snapshots.backends.base import Backend, VolumeHandle
@@ -89,11 +89,10 @@ class BeforeCut:
         return obj, Requeue(wait)
 
     async def give_back(self, lookup: SnapshotLookup, record: Record) -> None:
-        """Nothing was made, and only an edit can help: until then it takes nothing. The accounts stay on the stamp, so that it
-        can be booked again."""
+        """Nothing was made, and only an edit can help: until then it takes nothing."""
         seen = await self._client.find(lookup.dialect.snapshots, record.ref.name, record.ref.namespace)
-        if self.books and seen is not None and seen.metadata.uid == record.ref.uid and payer(seen.metadata) is not None:
-            await book(self._client, lookup.dialect.snapshots, seen, 0, lower=True)
+        if self.books and seen is not None and seen.metadata.uid == record.ref.uid:
+            await give_back(self._client, lookup.dialect.snapshots, seen)
 
     async def _told(self, lookup: SnapshotLookup, obj: Any, gate: Gate, backend: Backend) -> bool:
         """The word has come; but the estimate that it is about may be too old by now."""
