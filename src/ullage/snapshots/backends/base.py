@@ -98,6 +98,10 @@ class InProgress(Uncertain):
     """It is being made, and takes its time. The text says how far it is; ask again under the same name."""
 
 
+class TakesTooLong(NotNow):
+    """What was asked is too much work to be done in one go. It may be less one day: ask again, and seldom."""
+
+
 class Held(NotNow):
     """A volume stays, since somebody's snapshots are in it. It may go when they have."""
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ullage.clock import Clock
-from ullage.errors import NotNow
-from ullage.snapshots.backends.base import InProgress
+from ullage.snapshots.backends.base import InProgress, TakesTooLong
 from ullage.snapshots.backends.hostpath.copies import Turns
 from ullage.snapshots.backends.hostpath.errors import bytes_text, printable
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers
@@ -78,7 +77,7 @@ class Walks:
                 seen, _ = stop.progress
                 what, took = f"volume {printable(key.volume)}", f"{self._longest:g} s"
                 message = f"{what} cannot be measured: after {took} only {bytes_text(seen)} of it were looked at"
-                raise NotNow(message) from None
+                raise TakesTooLong(message) from None
 
     def _note_end(self, key: WalkKey, task: asyncio.Task[int]) -> None:
         with suppress(asyncio.CancelledError):

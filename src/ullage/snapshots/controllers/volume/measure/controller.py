@@ -21,7 +21,7 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.slices import Write
-from ullage.snapshots.backends.base import Backend, InProgress
+from ullage.snapshots.backends.base import Backend, InProgress, TakesTooLong
 from ullage.snapshots.controllers.volume.measure import rules
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.model import Snapshot
@@ -43,6 +43,7 @@ class _Schedule:
     uid: str
     due: float
     last: datetime
+    failures: int = 0  # looks in a row that took too long
 
 
 class VolumeMeasurer:
@@ -95,25 +96,35 @@ class VolumeMeasurer:
             return None
         schedule, cut, now = self._schedule(key, volume), self._last_cut(volume), self._clock.monotonic()
         taken_since = cut is not None and schedule.last.replace(microsecond=0) <= cut  # a status has whole seconds
-        if schedule.due > now and not taken_since:
+        if schedule.due > now and (schedule.failures or not taken_since):
             return Requeue(schedule.due - now)
         begun = self._clock.now()
         try:
             found = await self._backends[source.driver].estimate(source.volume)
         except InProgress:
             return Requeue(_AGAIN)
-        except (
-            Terminal
-        ) as error:  # it lies where nothing is looked at, or is gone: no fault, and nothing to tell anybody every hour
+        except TakesTooLong as error:
+            return self._put_off(key, schedule, error)
+        except Terminal as error:
+            # It lies where nothing is looked at, or is gone: no fault, and nothing to tell anybody every hour.
             logger.debug("a volume cannot be measured", extra={"volume": key.name, "error": str(error)})
             return Requeue(self._interval * rules.SELDOM)
         if found is None:
             return None  # nobody can tell: the capacity is the only bound
-        schedule.last, schedule.due = begun, self._clock.monotonic() + self._wait(volume)
+        schedule.last, schedule.failures, schedule.due = begun, 0, self._clock.monotonic() + self._wait(volume)
         by = estimated_by(source.driver, found)
         if rules.is_news(read_used(volume.metadata), found, by=by, now=begun, cut=cut):
             await self._write(volume, Used(bytes=found, at=begun, by=by))
         return Requeue(schedule.due - self._clock.monotonic())
+
+    def _put_off(self, key: Key, schedule: _Schedule, error: TakesTooLong) -> Requeue:
+        """Later and later: whoever takes a snapshot has it measured anyway, and until then the capacity counts, or what was
+        found last."""
+        schedule.failures += 1
+        wait = rules.wait_after(self._interval, failures=schedule.failures)
+        schedule.due = self._clock.monotonic() + wait
+        logger.warning("a volume takes too long to measure", extra={"volume": key.name, "error": str(error), "again_in": wait})
+        return Requeue(wait)
 
     def _is_ours(self, source: SourceVolume) -> bool:
         backend = self._backends.get(source.driver)

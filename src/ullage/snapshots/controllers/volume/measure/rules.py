@@ -13,6 +13,8 @@ from ullage.snapshots.model import Snapshot
 from ullage.snapshots.used import Used
 
 SELDOM: Final = 12  # times the interval, for volumes that nobody takes snapshots of
+LONGEST: Final = 86_400.0  # seconds between two looks that take too long, unless the interval is longer
+MOST_DOUBLINGS: Final = 32  # by then that is reached
 PART: Final = 100  # a change by less than a hundredth is no news
 LEAST: Final = 64 * 1024  # bytes: nor is one by less than this
 OLD: Final = timedelta(hours=1)  # after a snapshot, what is older than this is written anew
@@ -34,6 +36,11 @@ def last_cut(snapshots: Iterable[Snapshot]) -> datetime | None:
 def wait(interval: float, *, has_snapshots: bool) -> float:
     """Seconds from one measurement to the next."""
     return interval if has_snapshots else SELDOM * interval
+
+
+def wait_after(interval: float, *, failures: int) -> float:
+    """Seconds after so many looks in a row that took too long: each was as much work as is ever done, for nothing."""
+    return min(interval * SELDOM * 2.0 ** min(failures - 1, MOST_DOUBLINGS), max(LONGEST, interval * SELDOM))
 
 
 def spread(uid: str, seconds: float) -> float:

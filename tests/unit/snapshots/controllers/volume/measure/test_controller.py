@@ -19,7 +19,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Requeue
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.backends.base import Backend, InProgress, VolumeHandle
+from ullage.snapshots.backends.base import Backend, InProgress, TakesTooLong, VolumeHandle
 from ullage.snapshots.controllers.volume.measure.controller import VolumeMeasurer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.used import USED
@@ -267,6 +267,35 @@ async def test_a_volume_whose_files_are_gone_keeps_what_was_last_known() -> None
         with pytest.raises(NotNow):
             await process.look(after=4000)
     assert world.used() == before
+
+
+async def test_a_volume_that_takes_too_long_is_looked_at_later_and_later_and_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.storage.problem = TakesTooLong("volume /volumes/db cannot be measured: after 600 s only 1Gi of it were looked at")
+    waits = []
+    async with world.process() as process:
+        for _ in range(7):
+            requeue = await process.look()
+            assert requeue is not None
+            waits.append(requeue.after)
+            world.clock.seconds += requeue.after
+        assert waits == [3600, 7200, 14400, 28800, 57600, 86400, 86400]
+        assert [one.getMessage() for one in caplog.records] == ["a volume takes too long to measure"] * 7
+        assert caplog.records[0].__dict__["volume"] == "pv"
+        asked = len(world.storage.asked)
+        world.snapshot()
+        assert await process.look() is not None
+        assert len(world.storage.asked) == asked + 1
+        world.snapshot("another")
+        await process.look(after=10)
+        assert len(world.storage.asked) == asked + 1, "nor do snapshots have it looked at any sooner"
+        world.storage.problem = None
+        await process.look(after=86400)
+        assert world.used() is not None
+        world.storage.problem = TakesTooLong("it has grown")
+        assert await process.look(after=4000) == Requeue(3600), "from the beginning"
 
 
 async def test_what_we_write_ourselves_wakes_nobody() -> None:
