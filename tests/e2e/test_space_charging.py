@@ -12,9 +12,10 @@ import pytest
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of
+from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.limits import set_limits
 from ullage.quantity import Quantity
-from ullage.space.accounts import NAMESPACE_CELL, ledger_name, stamp_for, vm_cell
+from ullage.space.accounts import NAMESPACE_CELL, stamp_for, vm_cell
 from ullage.vms.api.machines import MACHINES as VIRTUAL_MACHINES
 
 from .apart import IS_BORROWED

@@ -16,7 +16,8 @@ from ullage.ledger.accounts import accounts
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.codec import book_of
-from ullage.space.accounts import NAMESPACE_CELL, ledger_name, stamp_for
+from ullage.ledger.keys import ledger_name
+from ullage.space.accounts import NAMESPACE_CELL, stamp_for
 from ullage.space.api import NAME as QUOTA
 from ullage.space.api import QUOTAS
 from ullage.times import read_time

@@ -12,7 +12,9 @@ import pytest
 from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind
 from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.api.restores import RESTORES
 
 from .api import Api
@@ -21,7 +23,7 @@ from .conftest import DEFINITIONS, wait_served
 from .kubectl import Kubectl
 
 Json = dict[str, Any]
-KINDS: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, BACKUPS, RESTORES)
+KINDS: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, BACKUPS, RESTORES)
 VM: Json = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}
 
 

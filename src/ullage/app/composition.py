@@ -26,6 +26,7 @@ class Composition:
 def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
     """The slices of the product."""
     from ullage.engines.slice import engines
+    from ullage.headroom.slice import headroom
     from ullage.ledger.slice import LEDGER
     from ullage.snapshots.slice import snapshots
     from ullage.space.slice import space
@@ -38,4 +39,5 @@ def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
         snapshots(drivers.options_of(chosen)),
         vms(machines),
         space(machines),
+        headroom(vm_options.headroom_of(chosen)),
     )

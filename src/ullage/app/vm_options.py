@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from ullage.app.drivers import Chosen
+    from ullage.headroom.settings import Settings as HeadroomSettings
     from ullage.vms.settings import Settings
 
 ManageBackups = Annotated[
@@ -36,3 +37,10 @@ def settings_of(what: Chosen) -> Settings:
         restores="manage" if what.manage_vm_restores else "observe",
         within=frozenset() if what.manage_engines else frozenset({DRIVER}),  # where Longhorn runs nothing holds its volumes
     )
+
+
+def headroom_of(what: Chosen) -> HeadroomSettings:
+    """For what VMs may take of a namespace."""
+    from ullage.headroom.settings import Settings as HeadroomSettings
+
+    return HeadroomSettings(restores="manage" if what.manage_vm_restores else "observe")

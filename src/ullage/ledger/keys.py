@@ -1,6 +1,20 @@
-"""How the objects of a ledger are named, and where each is watched. Pure."""
+"""How ledgers and the objects in them are named, and where each is watched. Pure."""
 
 from __future__ import annotations
+
+from typing import Final
+
+NAMESPACE_PREFIX: Final = "ns-"
+
+
+def ledger_name(namespace: str) -> str:
+    """The ledger of a namespace, which slices share: `ns-team-a`."""
+    return f"{NAMESPACE_PREFIX}{namespace}"
+
+
+def namespace_of(ledger: str) -> str:
+    """The namespace whose ledger this is; empty: it is none of those."""
+    return ledger.removeprefix(NAMESPACE_PREFIX) if ledger.startswith(NAMESPACE_PREFIX) else ""
 
 
 def key_of(kind: str, *, cluster: str = "", namespace: str = "", name: str) -> str:

@@ -17,19 +17,8 @@ from ullage.quantity import Format, Quantity
 RESOURCE: Final = "storage"  # bytes
 NAMESPACE_ACCOUNT: Final = "snapshots/namespace"
 VM_PREFIX: Final = "snapshots/vm/"
-LEDGER_PREFIX: Final = "ns-"
 NAMESPACE_CELL: Final = Cell(NAMESPACE_ACCOUNT, RESOURCE)
 MOST_VMS: Final = 16  # that pay for one claim: so many accounts are on each of its snapshots
-
-
-def ledger_name(namespace: str) -> str:
-    """The ledger of a namespace: `ns-team-a`."""
-    return f"{LEDGER_PREFIX}{namespace}"
-
-
-def namespace_of(ledger: str) -> str:
-    """The namespace whose ledger this is; empty: it is none of those."""
-    return ledger.removeprefix(LEDGER_PREFIX) if ledger.startswith(LEDGER_PREFIX) else ""
 
 
 def vm_account(vm: str) -> str:

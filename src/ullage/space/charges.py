@@ -17,11 +17,11 @@ from ullage.kube.slices import Part, Wiring
 from ullage.ledger.amounts import Takings
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, read_stamp
+from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.views import Evaluator
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
-from ullage.space.accounts import ledger_name
 from ullage.vms.api.backups import BACKUPS
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)

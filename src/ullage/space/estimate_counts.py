@@ -14,7 +14,7 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.kinds import Object
 from ullage.ledger.charging.methods import METHODS
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
-from ullage.space.accounts import namespace_of
+from ullage.ledger.keys import namespace_of
 
 T = TypeVar("T", bound=Object)
 

@@ -6,17 +6,8 @@ import pytest
 
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.stamps import FREE, Stamp
-from ullage.space.accounts import (
-    TooManyMachines,
-    bytes_of,
-    ledger_name,
-    namespace_of,
-    payers,
-    stamp_for,
-    vm_account,
-    vm_of,
-    vms_of,
-)
+from ullage.ledger.keys import ledger_name, namespace_of
+from ullage.space.accounts import TooManyMachines, bytes_of, payers, stamp_for, vm_account, vm_of, vms_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from ullage.kube.kinds import Meta, Object
 from ullage.ledger.charging.methods import METHODS
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
-from ullage.space.accounts import ledger_name
+from ullage.ledger.keys import ledger_name
 from ullage.space.estimate_counts import EstimateCounts, method_of
 
 PAYS = '{"snapshots/namespace":{"storage":"5"}}'

@@ -13,7 +13,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.codec import book_of
-from ullage.space.accounts import NAMESPACE_CELL, ledger_name, namespace_of, vm_of
+from ullage.ledger.keys import ledger_name, namespace_of
+from ullage.space.accounts import NAMESPACE_CELL, vm_of
 from ullage.space.api import NAME, QUOTAS, ResourceQuota
 from ullage.space.quota import SpaceUsage, Usage, limits_of, usage_in
 

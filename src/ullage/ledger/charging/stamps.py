@@ -32,6 +32,8 @@ FIELD: Final = f"metadata.annotations[{STAMP}]"
 CHARGED_NAMESPACE: Final = "ullage.io/charged-namespace"
 # On an object that pays for others: what each of them takes, in bytes.
 PLAN: Final = "ullage.io/plan"
+# On what runs: what it costs, whoever pays for it: `{"cpu":"1","memory":"1222Mi"}`.
+COST: Final = "ullage.io/cost"
 # How what it takes was found.
 ESTIMATED_BY: Final = "ullage.io/estimated-by"
 

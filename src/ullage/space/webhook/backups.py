@@ -15,13 +15,13 @@ from ullage.ledger.book import Charge
 from ullage.ledger.charging.methods import weakest
 from ullage.ledger.charging.registry import Registry
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN, STAMP, Marks, Stamp
-from ullage.ledger.keys import key_of
+from ullage.ledger.keys import key_of, ledger_name
 from ullage.ledger.service.service import decision
 from ullage.names import is_subdomain
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import Snapshot
 from ullage.space import estimates
-from ullage.space.accounts import TooManyMachines, ledger_name
+from ullage.space.accounts import TooManyMachines
 from ullage.space.lookup import SpaceLookup
 from ullage.space.plans import read_plan, shares_of, stamp_of_plan, write_plan
 from ullage.space.webhook.payment import Payment, next_step, pays

@@ -9,7 +9,8 @@ from ullage.kube.kinds import Meta
 from ullage.kube.review import Review
 from ullage.ledger.amounts import BadAmount, Cell
 from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, STAMP, BadStamp, Marks, stamp_of
-from ullage.space.accounts import ledger_name, payers, stamp_for, vm_cell
+from ullage.ledger.keys import ledger_name
+from ullage.space.accounts import payers, stamp_for, vm_cell
 from ullage.space.estimates import Estimate
 from ullage.space.lookup import SpaceLookup
 

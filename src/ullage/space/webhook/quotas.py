@@ -16,8 +16,9 @@ from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Cell
 from ullage.ledger.charging.registry import Registry, registry_of
+from ullage.ledger.keys import ledger_name
 from ullage.quantity import Quantity
-from ullage.space.accounts import NAMESPACE_CELL, ledger_name, vm_of
+from ullage.space.accounts import NAMESPACE_CELL, vm_of
 from ullage.space.api import ALLOW_ZERO, QUOTAS, ResourceQuota
 from ullage.space.quota import (
     NAMESPACE_FIELD,

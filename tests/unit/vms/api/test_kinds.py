@@ -10,10 +10,12 @@ import pytest
 from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind
 from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.api.restores import RESTORES
 
-KINDS = (MACHINES, INSTANCES, BACKUPS, RESTORES)
+KINDS = (MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, BACKUPS, RESTORES)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.plural) for kind in KINDS])
@@ -79,3 +81,24 @@ def test_a_restore_s_names_on_the_wire_are_harvesters() -> None:
     body = {"metadata": {"name": "r"}, "spec": spec, "status": status}
     wire = msgspec.json.decode(msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(body), type=RESTORES.type)))
     assert (wire["spec"], wire["status"]) == (spec, status)
+
+
+def test_how_kubevirt_migrates_is_read_under_its_own_names() -> None:
+    migrations = {
+        "parallelMigrationsPerCluster": 5,
+        "parallelOutboundMigrationsPerNode": 2,
+        "bandwidthPerMigration": "64Mi",
+        "completionTimeoutPerGiB": 150,
+        "progressTimeout": 150,
+        "allowAutoConverge": True,
+        "allowPostCopy": False,
+        "allowWorkloadDisruption": False,
+        "disableTLS": False,
+        "network": "migration",
+        "nodeDrainTaintKey": "kubevirt.io/drain",
+        "unsafeMigrationOverride": False,
+        "matchSELinuxLevelOnMigration": True,
+    }
+    body = {"metadata": {"name": "kubevirt"}, "spec": {"configuration": {"migrations": migrations}}}
+    found = msgspec.json.decode(msgspec.json.encode(body), type=KUBEVIRTS.type)
+    assert msgspec.to_builtins(found)["spec"]["configuration"]["migrations"] == migrations

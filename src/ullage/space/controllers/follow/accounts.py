@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from ullage.kube.cache.indexer import Key
 from ullage.ledger.book import Book
-from ullage.space.accounts import TooManyMachines, ledger_name, payers, vm_cell
+from ullage.ledger.keys import ledger_name
+from ullage.space.accounts import TooManyMachines, payers, vm_cell
 from ullage.space.controllers.follow.facts import Payers
 from ullage.space.controllers.follow.lookup import Lookup
 

@@ -25,9 +25,9 @@ from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Write
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
+from ullage.ledger.keys import ledger_name, namespace_of
 from ullage.ledger.limits import has_limits
 from ullage.ledger.service.limits import set_limits
-from ullage.space.accounts import ledger_name, namespace_of
 from ullage.space.api import NAME, QUOTAS, KnownVM, ResourceQuota
 from ullage.space.controllers.quota.limits.rules import remember, removal_note
 from ullage.space.quota import SNAPSHOTS, limits_of

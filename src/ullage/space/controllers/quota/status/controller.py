@@ -28,7 +28,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.codec import book_of
-from ullage.space.accounts import ledger_name, namespace_of
+from ullage.ledger.keys import ledger_name, namespace_of
 from ullage.space.api import NAME, QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
 from ullage.space.controllers.quota.status.rules import StatusFacts, status_of
 from ullage.space.estimate_counts import EstimateCounts

@@ -17,8 +17,9 @@ from ullage.kube.objects import Conditions, find_condition, set_condition
 from ullage.ledger.api import Ledger
 from ullage.ledger.charging.methods import UPPER_BOUNDS
 from ullage.ledger.codec import READY as LEDGER_READY
+from ullage.ledger.keys import ledger_name
 from ullage.ledger.limits import has_limits
-from ullage.space.accounts import ledger_name, vm_of
+from ullage.space.accounts import vm_of
 from ullage.space.api import (
     MOST_BYTES,
     MOST_SHOWN,

@@ -1,0 +1,97 @@
+"""The kinds that take compute: whose ledger each object is in, and what it takes there. Both stand on the object.
+
+All are in the ledger of their namespace. What they take is stamped on them, and they take it or they do not: a machine that is
+stopped, an instance or a migration that has come to its end and a restore that is done take nothing. So a machine is started by
+a write to its status, where no annotation can be changed, and yet is charged.
+
+An instance whose machine pays has a stamp that is empty, or has what it costs beyond that. Where no machine controls it any
+more, as when that was deleted alone, it takes all that it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from ullage.headroom.accounts import VMS, stamp_for
+from ullage.headroom.cost import read_cost
+from ullage.headroom.counting import counts, is_finished
+from ullage.kube.kinds import Kind, Meta, Object, OwnerReference
+from ullage.kube.objects import controller_of
+from ullage.kube.slices import Part, Wiring
+from ullage.ledger.amounts import NOTHING, Takings
+from ullage.ledger.charging.registry import Charged, registry_of
+from ullage.ledger.charging.stamps import COST, STAMP, read_stamp
+from ullage.ledger.keys import ledger_name
+from ullage.ledger.service.views import Evaluator
+from ullage.vms.api.machines import GROUP, INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
+from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.model import is_unfinished
+
+T = TypeVar("T", bound=Object)
+
+
+def machine_takes(machine: VirtualMachine) -> Takings:
+    return _stamped(machine.metadata) if counts(machine) else NOTHING
+
+
+def instance_takes(instance: VirtualMachineInstance) -> Takings:
+    meta = instance.metadata
+    if is_finished(instance):
+        return NOTHING
+    if machine_owner(meta) is None and COST in meta.annotations:
+        return stamp_for(VMS, read_cost(meta)).takes
+    return _stamped(meta)
+
+
+def migration_takes(migration: VirtualMachineInstanceMigration) -> Takings:
+    return NOTHING if is_finished(migration) else _stamped(migration.metadata)
+
+
+def restore_takes(restore: VirtualMachineRestore) -> Takings:
+    return _stamped(restore.metadata) if is_unfinished(restore) else NOTHING
+
+
+def machine_owner(meta: Meta) -> OwnerReference | None:
+    """The VirtualMachine that controls an instance, if one does: the one of its own name."""
+    owner = controller_of(meta)
+    if owner is None or owner.kind != MACHINES.kind or owner.api_version.partition("/")[0] != GROUP:
+        return None
+    return owner if owner.name == meta.name else None
+
+
+def _stamped(meta: Meta) -> Takings:
+    """What is there from before anybody stamped it takes nothing, until the follower has stamped it."""
+    return read_stamp(meta) if STAMP in meta.annotations else NOTHING
+
+
+def _evaluator(takes: Callable[[T], Takings]) -> Evaluator[T]:
+    return Evaluator(ledger_of=lambda one: ledger_name(one.metadata.namespace), takes=takes)
+
+
+OF_MACHINES: Final = _evaluator(machine_takes)
+OF_INSTANCES: Final = _evaluator(instance_takes)
+OF_MIGRATIONS: Final = _evaluator(migration_takes)
+OF_RESTORES: Final = _evaluator(restore_takes)
+
+
+def charged_kinds(*, restores: bool) -> dict[Kind[Any], Evaluator[Any]]:
+    """`restores`: those of virtual machines are ours, and hold room until their machine is there."""
+    return {
+        MACHINES: OF_MACHINES,
+        INSTANCES: OF_INSTANCES,
+        MIGRATIONS: OF_MIGRATIONS,
+        **({RESTORES: OF_RESTORES} if restores else {}),
+    }
+
+
+def charging(*, restores: bool) -> Part[Any]:
+    """What every process counts."""
+    charged = charged_kinds(restores=restores)
+
+    def register(wiring: Wiring) -> Iterable[Charged[Any]]:
+        registry = registry_of(wiring)
+        return [registry.register(kind, evaluator) for kind, evaluator in charged.items()]
+
+    return Part(make=register, watches=tuple(charged))

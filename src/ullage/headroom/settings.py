@@ -1,0 +1,44 @@
+"""Which table of costs holds, and whose word on the status of a machine is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.errors import BadInput
+from ullage.kube.identities import WORLD, account
+from ullage.kube.review import Review
+from ullage.vms.overhead import TABLES, Overhead
+from ullage.vms.settings import Mode
+
+KUBEVIRT_NAMESPACES: Final = ("kubevirt", "harvester-system")
+KUBEVIRT_ACCOUNTS: Final = ("kubevirt-controller", "kubevirt-apiserver", "kubevirt-handler", "kubevirt-operator")
+
+
+def kubevirt_identities(namespaces: Iterable[str] = KUBEVIRT_NAMESPACES) -> frozenset[str]:
+    """KubeVirt's own service accounts, as users, and whoever plays its part on one machine."""
+    found = (f"system:serviceaccount:{namespace}:{name}" for namespace in namespaces for name in KUBEVIRT_ACCOUNTS)
+    return frozenset((*found, account(WORLD)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`trusted` are users. What they say of a status has happened: it is counted even where it does not fit. They start nothing
+    that does not fit, since they do so for others."""
+
+    trusted: frozenset[str] = kubevirt_identities()
+    kubevirt: str = "seed"  # the version whose table of costs holds
+    restores: Mode = "observe"  # whether restores of VMs are ours
+
+    def __post_init__(self) -> None:
+        if self.kubevirt not in TABLES:
+            raise BadInput("kubevirt", self.kubevirt, f"one of {', '.join(TABLES)} is allowed")
+
+    @property
+    def table(self) -> Overhead:
+        return TABLES[self.kubevirt]
+
+    def trusts(self, review: Review) -> bool:
+        """Whether KubeVirt asks. In another cluster anybody can claim to."""
+        return not review.cluster and review.user.username in self.trusted

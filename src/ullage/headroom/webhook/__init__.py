@@ -1,0 +1,1 @@
+"""What is admitted of machines, and what of it is booked."""
