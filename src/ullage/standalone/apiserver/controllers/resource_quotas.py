@@ -10,29 +10,33 @@ from typing import Final
 
 from ullage.standalone.apiserver.admission.quotas.enforce import QUOTAS, Quotas
 from ullage.standalone.apiserver.controllers.workqueue import WorkQueue
-from ullage.standalone.apiserver.storage.entries import Event
+from ullage.standalone.apiserver.storage.entries import Event, Key
 from ullage.standalone.apiserver.storage.store import Store
 
-# Counting a namespace anew takes as long as it has objects: what goes in the same moment is counted together.
+# Counting for a quota takes as long as its namespace has objects: what goes in the same moment is counted together.
 PAUSE: Final = 0.05
-_CHANGING: Final = frozenset({QUOTAS, "pods", "services", "persistentvolumeclaims"})
+# Some things nobody tells of: a pod that does not end counts until a certain moment, and a status may be written by hand.
+AGAIN: Final = 300.0
 
 
 class ResourceQuotaController:
     def __init__(self, store: Store, quotas: Quotas) -> None:
+        self._store = store
         self._quotas = quotas
-        self.queue: WorkQueue[str] = WorkQueue(self._process, name="resourcequota-controller")
+        self._again: dict[Key, asyncio.TimerHandle] = {}
+        self.queue: WorkQueue[Key] = WorkQueue(self._process, name="resourcequota-controller")
         store.listeners.append(self._on_event)
         for entry in store.items(QUOTAS):
-            self.queue.add(entry.key[0])
+            self.queue.add(entry.key)
 
     def _on_event(self, storage: str, event: Event) -> None:
-        namespace = event.key[0]
-        goes = event.type == "DELETED" or (event.type == "MODIFIED" and storage in _CHANGING)
-        comes = storage == QUOTAS and event.type == "ADDED"
-        if namespace and (goes or comes) and self._quotas.limits(namespace):
-            self.queue.add(namespace)
+        for key in self._quotas.unsettled(storage, event):
+            self.queue.add_later(key, PAUSE)
 
-    async def _process(self, namespace: str) -> None:
-        await asyncio.sleep(PAUSE)
-        await asyncio.gather(*self._quotas.settle(namespace))
+    async def _process(self, key: Key) -> None:
+        if written := self._quotas.settle(key):
+            await written
+        if timer := self._again.pop(key, None):
+            timer.cancel()
+        if self._store.head(QUOTAS, *key) is not None:
+            self._again[key] = asyncio.get_running_loop().call_later(AGAIN, self.queue.add, key)

@@ -29,12 +29,13 @@ class WorkQueue(Generic[K]):
         self._waiting: dict[K, None] = {}  # in the order of arrival, each key once
         self._running: set[K] = set()
         self._again: set[K] = set()  # came while they were being worked on
+        self._later: set[K] = set()
         self._failures: dict[K, int] = {}
         self._arrived = asyncio.Event()
 
     @property
     def idle(self) -> bool:
-        return not self._waiting and not self._running and not self._failures
+        return not self._waiting and not self._running and not self._later and not self._failures
 
     def add(self, key: K) -> None:
         if key in self._running:
@@ -42,6 +43,16 @@ class WorkQueue(Generic[K]):
             return
         self._waiting[key] = None
         self._arrived.set()
+
+    def add_later(self, key: K, delay: float) -> None:
+        """Once for all calls of so many seconds, and nobody waits for it meanwhile."""
+        if key not in self._later:
+            self._later.add(key)
+            asyncio.get_running_loop().call_later(delay, self._come, key)
+
+    def _come(self, key: K) -> None:
+        self._later.discard(key)
+        self.add(key)
 
     async def run(self) -> None:
         """Works until it is cancelled."""

@@ -121,3 +121,20 @@ async def test_delays_double_up_to_a_limit_and_never_overflow(monkeypatch: pytes
         await eventually(lambda: task.done() or queue.idle)
     assert delays[:4] == [0.05, 0.1, 0.2, 0.4]
     assert (max(delays), len(delays)) == (workqueue.LAST_RETRY, 1500)
+
+
+async def test_a_key_for_later_is_worked_on_once_and_holds_up_nobody() -> None:
+    done: list[str] = []
+
+    async def process(key: str) -> None:
+        done.append(key)
+
+    queue = WorkQueue(process, name="test")
+    async with working(queue):
+        queue.add_later("a", 0.1)
+        queue.add_later("a", 0.0)
+        queue.add("b")
+        await eventually(lambda: done == ["b"])
+        assert not queue.idle, "one is still to come"
+        await eventually(lambda: queue.idle)
+    assert done == ["b", "a"]

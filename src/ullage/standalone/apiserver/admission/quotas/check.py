@@ -109,6 +109,11 @@ def recount(quota: Json, objects: Iterable[tuple[Resource, Iterable[Json]]], now
     return found
 
 
+def counts_as(quota: Json, resource: Resource, obj: Json, now: datetime) -> Amounts:
+    """What one object takes of what a quota limits."""
+    return recount(quota, [(resource, [obj])], now)
+
+
 def status_of(quota: Json, used: Amounts) -> Json:
     hard = part(quota, "spec").get("hard") or {}
     return {"hard": dict(hard), "used": {name: str(used[name]) for name in sorted(used)}}

@@ -10,11 +10,14 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from ullage.clock import Clock
 from ullage.pods.resources import Amounts
 from ullage.standalone.apiserver.admission.attributes import Attributes
 from ullage.standalone.apiserver.admission.quotas.check import (
     Growth,
+    counts_as,
     fit,
     hard_of,
     is_about,
@@ -26,12 +29,13 @@ from ullage.standalone.apiserver.admission.quotas.usage import CLAIMS, COUNT, PO
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import forbidden
-from ullage.standalone.apiserver.storage.entries import Entry, Write
+from ullage.standalone.apiserver.storage.entries import Entry, Event, Key, Write
 from ullage.standalone.apiserver.storage.store import Store
 
 QUOTAS: Final = "resourcequotas"
 RESIZE: Final = "resize"
 _CORE: Final = (PODS, CLAIMS, SERVICES, "configmaps", "secrets", "replicationcontrollers", QUOTAS)
+_CHANGING: Final = (PODS, CLAIMS, SERVICES)  # others count as one for as long as they are there
 
 
 class Quotas:
@@ -57,20 +61,36 @@ class Quotas:
             raise forbidden(asked.resource.group, asked.resource.plural, name, found)
         return [Write(QUOTAS, _with(quota, used), entries[quota["metadata"]["name"]].rv) for quota, used in found.used]
 
-    def settle(self, namespace: str) -> list[asyncio.Future[Entry]]:
-        """Counts the quotas of a namespace anew, and writes those that said something else."""
-        written = []
-        for entry in list(self._newest(QUOTAS, namespace)):
-            quota = entry.obj()
-            status = status_of(quota, self._recounted(quota, namespace))
-            if status != (quota.get("status") or {}):
-                quota["status"] = status
-                written.append(self._store.stage(QUOTAS, quota, expect=entry.rv))
-        return written
+    def settle(self, key: Key) -> asyncio.Future[Entry] | None:
+        """Counts for a quota anew, and writes it where it said something else."""
+        entry = self._store.head(QUOTAS, *key)
+        if entry is None:
+            return None
+        quota = entry.obj()
+        settled = _with(quota, self._recounted(quota, key[0]))
+        return None if settled == quota else self._store.stage(QUOTAS, settled, expect=entry.rv)
 
-    def limits(self, namespace: str) -> bool:
-        """Whether a namespace has any quota."""
-        return bool(self._store.items(QUOTAS, namespace))
+    def unsettled(self, storage: str, event: Event) -> list[Key]:
+        """The quotas of which a change may make untrue what they say is used: `check` has seen what comes, or grows."""
+        namespace = event.key[0]
+        if not namespace or (event.type == "ADDED" and storage != QUOTAS):
+            return []
+        return [entry.key for entry in self._store.items(QUOTAS, namespace) if self._unsettles(storage, event, entry)]
+
+    def _unsettles(self, storage: str, event: Event, entry: Entry) -> bool:
+        quota = entry.obj()
+        before: Json = msgspec.json.decode(event.before) if event.before else {}
+        if storage == QUOTAS and event.key == entry.key:
+            return before.get("spec") != quota.get("spec")
+        counted = next((one for one in self._resources(quota) if one.storage == storage and is_about(quota, one)), None)
+        if counted is None or event.type == "ADDED":
+            return False
+        if event.type == "DELETED":
+            return True
+        if storage not in _CHANGING:
+            return False
+        now, after = self._clock.now(), msgspec.json.decode(event.data)
+        return counts_as(quota, counted, before, now) != counts_as(quota, counted, after, now)
 
     def _newest(self, storage: str, namespace: str) -> Iterator[Entry]:
         """What is stored or about to be."""
