@@ -97,6 +97,13 @@ RESTORE: Json = {"target": VM, "virtualMachineBackupName": "one", "virtualMachin
             'supported values: "delete", "retain"',
             id="another policy",
         ),
+        pytest.param(
+            RESTORES,
+            {**RESTORE, "newVM": False, "start": True},
+            "spec.start",
+            "only a new VM is started: one that is restored in place stays stopped",
+            id="a start in place",
+        ),
     ],
 )
 def test_what_the_kinds_themselves_refuse(

@@ -23,6 +23,11 @@ RESTORE_FINALIZER: Final = "ullage.io/vm-restore"
 # On a claim and on a VM: the uid of the restore that has made it.
 RESTORED_BY: Final = "ullage.io/restored-by"
 
+# On a VM that was to run, and is halted: why. Harvester's name for it.
+NO_ROOM: Final = "harvesterhci.io/insufficient-resource-quota"
+# How the webhook begins that refuses a VM for want of room.
+INSUFFICIENT: Final = "VM available resources are insufficient"
+
 READY: Final = "Ready"
 IN_PROGRESS: Final = "InProgress"
 FAILED: Final = "Failed"
@@ -31,7 +36,11 @@ COMPLETE: Final = "Complete"  # the reason of InProgress once it is over, and al
 _STARTED_BY_HAND: Final = frozenset({MANUAL, RERUN_ON_FAILURE, ONCE})  # of these one that is stopped stays so
 # Of other objects and of the object itself, from before: written anew where the object is.
 _NOT_KEPT: Final = ("kubectl.kubernetes.io/", "ullage.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "cdi.kubevirt.io/")
-_NOT_KEPT_EITHER: Final = ("volume.beta.kubernetes.io/storage-provisioner", "harvesterhci.io/volumeClaimTemplates")
+_NOT_KEPT_EITHER: Final = (
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "harvesterhci.io/volumeClaimTemplates",
+    NO_ROOM,
+)
 
 
 def is_migrating(instance: VirtualMachineInstance | None) -> bool:

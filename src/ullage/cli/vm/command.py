@@ -284,6 +284,9 @@ def restore(
         bool,
         typer.Option("--keep-mac-address", help="A new VM has the MAC addresses of the old one: only one of them may run."),
     ] = False,
+    start: Annotated[
+        bool, typer.Option("--start", help="A new VM runs as soon as it is made, if there is room for it.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is complete, and show how far it is.")] = False,
     timeout: options.Timeout = "5m",
     dry_run: DryRun = False,
@@ -295,17 +298,19 @@ def restore(
     """Make a VM from a backup, or bring the one back that the backup is of.
 
     In place the VM has to be stopped: it gets the volumes and the spec of the backup, and the claims that it had before are
-    deleted unless they are to be kept. Either way it is stopped afterwards.
+    deleted unless they are to be kept. Either way it is stopped afterwards, unless a new one is to be started.
 
     \b
     ullage vm restore shop/before-upgrade --wait
-    ullage vm restore shop/before-upgrade --new-vm db-copy --wait
+    ullage vm restore shop/before-upgrade --new-vm db-copy --start --wait
     """
     at = At(kubeconfig, kube_context, namespace, None)
     target = options.target(backup, namespace=namespace)
     wanted = arguments.name("--new-vm", new_vm) if new_vm is not None else None
     if wanted is None and keep_mac_address:
         raise BadInput("--keep-mac-address", "without --new-vm", "in place the addresses are always kept")
+    if wanted is None and start:
+        raise BadInput("--start", "without --new-vm", "one that is restored in place stays stopped")
     if wanted is not None and keep_volumes:
         raise BadInput(
             "--keep-volumes", f"with --new-vm {wanted}", "a new VM had no volumes before: only one of them is allowed"
@@ -316,7 +321,7 @@ def restore(
     from ullage.cli.vm import backups
 
     make = backups.MakeOptions(name=made, dry_run=dry_run, timeout=seconds if wait else None, output=how)
-    chosen = backups.VmRestoreOptions(new_vm=wanted, keep_volumes=keep_volumes, keep_mac_address=keep_mac_address)
+    chosen = backups.VmRestoreOptions(new_vm=wanted, keep_volumes=keep_volumes, keep_mac_address=keep_mac_address, start=start)
     run(
         at,
         lambda session: backups.restore(session, target, chosen, make=make),

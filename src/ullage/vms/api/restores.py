@@ -29,6 +29,9 @@ class RestoreSpec(Value):
     keep_mac_address: bool = False
     """Whether a new VM has the MAC addresses of the old one. Of two VMs with the same addresses only one may run. In place
     the addresses are always kept."""
+    start: bool = False
+    """Whether a new VM runs as soon as it is made: with the run strategy that it had, or Always where that does not start it by
+    itself. Where the namespace has no room for it any more, it is made Halted."""
 
 
 class VolumeRestore(Value):
@@ -105,6 +108,12 @@ RESTORES: Final = Kind(
             "name the VirtualMachineBackup to restore from",
             path="spec",
             field_path=".virtualMachineBackupName",
+        ),
+        Rule(
+            "!(has(self.start) && self.start) || (has(self.newVM) && self.newVM)",
+            "only a new VM is started: one that is restored in place stays stopped",
+            path="spec",
+            field_path=".start",
         ),
     ),
 )

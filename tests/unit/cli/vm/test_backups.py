@@ -50,6 +50,11 @@ def condition(type: str, status: str, reason: str, message: str) -> Json:
             "--keep-mac-address without --new-vm: in place the addresses are always kept",
             id="addresses in place",
         ),
+        pytest.param(
+            ["restore", "a", "--start"],
+            "--start without --new-vm: one that is restored in place stays stopped",
+            id="start in place",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_any_cluster_is_asked(
@@ -86,6 +91,18 @@ def test_bad_input_is_refused_before_any_cluster_is_asked(
             "VirtualMachineRestore",
             {"target": {**VM, "name": "copy"}, "newVM": True, "deletionPolicy": "delete", "keepMacAddress": True},
             id="a new VM",
+        ),
+        pytest.param(
+            ["restore", "monday", "--new-vm", "copy", "--start"],
+            "VirtualMachineRestore",
+            {
+                "target": {**VM, "name": "copy"},
+                "newVM": True,
+                "deletionPolicy": "delete",
+                "keepMacAddress": False,
+                "start": True,
+            },
+            id="a new VM that runs",
         ),
     ],
 )

@@ -52,6 +52,7 @@ class Cluster:
     broken: dict[str, str] = field(default_factory=dict)  # by claim: what the driver says
     breaks_when_told: dict[str, str] = field(default_factory=dict)  # the same, once it is to be cut
     limit: int | None = None
+    no_vm_runs: str = ""  # why a webhook refuses VMs that are not halted
     hold_claims: bool = False  # nobody fills claims
     within: frozenset[str] = frozenset()
     cuts: list[str] = field(default_factory=list)  # the claims, as they were cut
@@ -261,6 +262,11 @@ class LimitedApi:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster.api, name)
+
+    async def create(self, kind: Any, obj: Any) -> Any:
+        if kind.plural == MACHINES.plural and obj.spec.get("runStrategy") != "Halted" and self._cluster.no_vm_runs:
+            raise Forbidden(self._cluster.no_vm_runs, code=403)
+        return await self._cluster.api.create(kind, obj)
 
     async def patch(self, kind: Any, name: str, namespace: str = "", **wanted: Any) -> Any:
         text = wanted.get("merge", {}).get("metadata", {}).get("annotations", {}).get(STAMP)

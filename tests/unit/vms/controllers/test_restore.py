@@ -79,6 +79,54 @@ async def test_a_new_vm_has_claims_of_its_own_and_is_stopped() -> None:
     assert not found["metadata"].get("finalizers")
 
 
+@pytest.mark.parametrize(
+    ("had", "runs"),
+    [
+        pytest.param({"runStrategy": "RerunOnFailure"}, {"runStrategy": "RerunOnFailure"}, id="with the strategy that it had"),
+        pytest.param({"runStrategy": "Halted"}, {"runStrategy": "Always"}, id="one that was halted runs always"),
+        pytest.param({"runStrategy": "Manual"}, {"runStrategy": "Always"}, id="one that was started by hand, too"),
+        pytest.param({"running": False}, {"running": True}, id="in the old field"),
+    ],
+)
+async def test_a_new_vm_is_started_if_somebody_asks_for_it(had: Json, runs: Json) -> None:
+    cluster = Cluster()
+    found = machine_body(claim_volume("a"))
+    found["spec"] = {**{key: value for key, value in found["spec"].items() if key != "runStrategy"}, **had}
+    cluster.claim("a")
+    cluster.api.put(MACHINES, found)
+    cluster.backup()
+    await cluster.live()
+    cluster.restore(start=True)
+    await cluster.live()
+    spec = machine(cluster, "copy")["spec"]
+    assert {key: spec[key] for key in ("running", "runStrategy") if key in spec} == runs
+    assert said(cluster) == ("True", "Restored", "VM team/copy has 1 volume of backup one; it is started")
+
+
+NO_FIT = "VM available resources are insufficient: cpu: asked 1, used 2, pending 0, share 2. Next: stop one"
+
+
+async def test_where_its_room_is_gone_the_new_vm_is_halted_and_says_why() -> None:
+    cluster = await backed_up()
+    cluster.no_vm_runs = f'admission webhook "vm-charge.webhook.ullage.io" denied the request: {NO_FIT}'
+    cluster.restore(start=True)
+    await cluster.live()
+    made = machine(cluster, "copy")
+    assert made["spec"]["runStrategy"] == "Halted"
+    assert made["metadata"]["annotations"]["harvesterhci.io/insufficient-resource-quota"] == NO_FIT
+    assert cluster.told.reasons == ["RestoreStarted", "InsufficientResourceQuota", "RestoreComplete"]
+    assert said(cluster)[2] == f"VM team/copy has 2 volumes of backup one; it was to run, and is stopped: {NO_FIT}"
+
+
+async def test_one_that_is_refused_for_another_reason_fails_as_ever() -> None:
+    cluster = await backed_up()
+    cluster.no_vm_runs = "no VM may run on Mondays"
+    cluster.restore(start=True)
+    await cluster.live()
+    assert said(cluster, "Failed")[:2] == ("True", "TargetRefused")
+    assert cluster.api.body(MACHINES, "copy", NAMESPACE) is None
+
+
 async def test_nothing_is_made_of_the_vm_before_every_claim_is_filled() -> None:
     cluster = await backed_up()
     cluster.hold_claims = True

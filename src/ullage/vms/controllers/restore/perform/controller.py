@@ -33,7 +33,7 @@ from ullage.snapshots.model import Problem
 from ullage.snapshots.source_volume import source_volume_of
 from ullage.times import read_time
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
-from ullage.vms.api.machines import INSTANCES, WHOLE_MACHINES, VirtualMachine, VirtualMachineInstance, WholeMachine
+from ullage.vms.api.machines import INSTANCES, MACHINES, WHOLE_MACHINES, VirtualMachine, VirtualMachineInstance, WholeMachine
 from ullage.vms.api.restores import RESTORES, RestoreStatus, VirtualMachineRestore, VolumeRestore
 from ullage.vms.claims import claims_of
 from ullage.vms.controllers.restore.perform import machine_spec, new_claim, rules
@@ -47,6 +47,7 @@ STARTED_EVENT: Final = Reason("RestoreStarted")
 COMPLETE_EVENT: Final = Reason("RestoreComplete")
 FAILED_EVENT: Final = Reason("RestoreFailed", type="Warning")
 KEPT_EVENT: Final = Reason("ClaimsKept")
+NO_ROOM_EVENT: Final = Reason("InsufficientResourceQuota", type="Warning")
 
 
 class RestoreFailed(Terminal):
@@ -210,13 +211,26 @@ class RestoreController:
 
     async def _make(self, restore: VirtualMachineRestore, machine: WholeMachine) -> Requeue | None:
         try:
-            await self._client.create(WHOLE_MACHINES, machine)
+            made = await self._create(restore, machine)
         except AlreadyExists:
-            pass  # whose it is the next look tells
+            return Requeue(SOON)  # whose it is the next look tells
         except (Forbidden, Invalid) as error:
             where = f"{restore.metadata.namespace}/{restore.spec.target.name}"
             raise RestoreFailed("TargetRefused", f"VM {where}: {error.message}") from error
+        await self._write(restore, replace(restore.status, target_uid=made.metadata.uid))
         return Requeue(SOON)
+
+    async def _create(self, restore: VirtualMachineRestore, machine: WholeMachine) -> WholeMachine:
+        """Its room may be gone although the restore was admitted: a limit was lowered. Its data is there, and it is made."""
+        try:
+            return await self._client.create(WHOLE_MACHINES, machine)
+        except Forbidden as error:
+            why = rules.want_of_room(error.message) if restore.spec.start else ""
+            if not why:
+                raise
+            made = await self._client.create(WHOLE_MACHINES, machine_spec.halted(machine, why))
+            self._recorder.record(MACHINES, made, NO_ROOM_EVENT, note=f"Made with run strategy Halted: {why}")
+            return made
 
     async def _bring_back(self, restore: VirtualMachineRestore, machine: WholeMachine, change: Json) -> Requeue | None:
         """Only while it is stopped: whoever starts it meanwhile has changed it, and then this write is not done."""
@@ -258,7 +272,7 @@ class RestoreController:
             await self._give_away(restore, name)
         for name in restore.status.deleted_volumes:
             await self._delete_old(restore, name)
-        restore = await self._write(restore, rules.completed(restore, machine.metadata.uid, self._clock.now()))
+        restore = await self._write(restore, rules.completed(restore, machine, self._clock.now()))
         note = f"VM {machine.metadata.name} has the volumes of backup {restore.spec.virtual_machine_backup_name}."
         self._recorder.record(RESTORES, restore, COMPLETE_EVENT, note=note)
         return await self._let_go(restore)

@@ -1,7 +1,7 @@
 """The VM that a restore makes, or brings back: as it was, with the new claims, and stopped. Pure.
 
-It is left stopped: a copy that starts by itself would answer under the name and the addresses of the one that it was copied
-from.
+It is left stopped, unless somebody asks for a new one to be started: a copy that starts by itself would answer under the name
+and the addresses of the one that it was copied from.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json, merge_patch
 from ullage.vms.api.common import KeptObject
 from ullage.vms.api.machines import WholeMachine
 from ullage.vms.api.restores import VirtualMachineRestore
-from ullage.vms.lifecycle import HALTED
-from ullage.vms.model import RESTORED_BY
+from ullage.vms.lifecycle import ALWAYS, HALTED, ONCE, RERUN_ON_FAILURE
+from ullage.vms.model import NO_ROOM, RESTORED_BY
 
 # Labels by which others find a VM: a new one must not be taken for the old one.
 _NAMES_MACHINE: Final = ("harvesterhci.io/vmName", "kubevirt.io/domain", "kubevirt.io/vm", "vm.kubevirt.io/name")
+_STARTS: Final = (ALWAYS, RERUN_ON_FAILURE, ONCE)  # by itself, once it is made
 _OLD_CLAIMS: Final = "harvesterhci.io/volumeClaimTemplates"
 
 
@@ -34,11 +37,15 @@ def restored_spec(kept: Mapping[str, Any], claims: Mapping[str, str]) -> Json:
     templates = [one for one in spec.pop("dataVolumeTemplates", None) or () if one.get("metadata", {}).get("name") in used]
     if templates:
         spec["dataVolumeTemplates"] = templates
-    if spec.pop("running", None) is None:
-        spec["runStrategy"] = HALTED
-    else:
-        spec["running"] = False
-    return spec
+    return _running(spec, wanted=False)
+
+
+def _running(spec: Json, *, wanted: bool, strategy: str = ALWAYS) -> Json:
+    """Said in whichever field the VM has."""
+    others = {key: value for key, value in spec.items() if key not in ("running", "runStrategy")}
+    if spec.get("running") is None:
+        return {**others, "runStrategy": strategy if wanted else HALTED}
+    return {**others, "running": wanted}
 
 
 def _volume(volume: Json, claims: Mapping[str, str]) -> Json:
@@ -53,6 +60,9 @@ def _volume(volume: Json, claims: Mapping[str, str]) -> Json:
 def new_machine(restore: VirtualMachineRestore, source: KeptObject, claims: Mapping[str, str]) -> WholeMachine:
     name, old = restore.spec.target.name, source.metadata
     spec = restored_spec(source.spec, claims)
+    if restore.spec.start:
+        had = source.spec.get("runStrategy")
+        spec = _running(spec, wanted=True, strategy=had if had in _STARTS else ALWAYS)
     template = spec.get("template", {})
     if not restore.spec.keep_mac_address:
         for interface in template.get("spec", {}).get("domain", {}).get("devices", {}).get("interfaces") or ():
@@ -69,6 +79,12 @@ def new_machine(restore: VirtualMachineRestore, source: KeptObject, claims: Mapp
         ),
         spec=spec,
     )
+
+
+def halted(machine: WholeMachine, why: str) -> WholeMachine:
+    """The same VM where there is no room for it to run; `why` is on it, for whoever wonders."""
+    meta = replace(machine.metadata, annotations={**machine.metadata.annotations, NO_ROOM: why})
+    return replace(machine, metadata=meta, spec=_running(dict(machine.spec), wanted=False))
 
 
 def _renamed(labels: Mapping[str, str], old: str, new: str) -> dict[str, str]:

@@ -18,8 +18,10 @@ from msgspec.structs import replace
 from ullage.kube.objects import set_condition
 from ullage.snapshots.model import Problem
 from ullage.times import timestamp
+from ullage.vms.api.machines import WholeMachine
 from ullage.vms.api.restores import RestoreStatus, VirtualMachineRestore, VolumeRestore
-from ullage.vms.model import COMPLETE, FAILED, IN_PROGRESS, READY, is_unfinished, percent
+from ullage.vms.lifecycle import HALTED, run_strategy
+from ullage.vms.model import COMPLETE, FAILED, IN_PROGRESS, INSUFFICIENT, NO_ROOM, READY, is_unfinished, percent
 
 RESTORING: Final = "Restoring"
 WAITING: Final = "WaitingForRestore"
@@ -32,6 +34,12 @@ def first_in_turn(restore: VirtualMachineRestore, others: Iterable[VirtualMachin
     """Of all restores of one VM that are not finished, the oldest: the others wait for it."""
     unfinished = [one for one in others if is_unfinished(one) and one.metadata.uid != restore.metadata.uid]
     return min([restore, *unfinished], key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))
+
+
+def want_of_room(refusal: str) -> str:
+    """Why there is no room for the VM to run, in the webhook's own words; empty where it was refused for another reason."""
+    _, mark, numbers = refusal.partition(INSUFFICIENT)
+    return f"{mark}{numbers}"
 
 
 def claims_by_volume(status: RestoreStatus) -> dict[str, str]:
@@ -99,13 +107,13 @@ def failed(restore: VirtualMachineRestore, problem: Problem, now: datetime) -> R
     return replace(status, conditions=conditions, complete=False, progress=0)
 
 
-def completed(restore: VirtualMachineRestore, uid: str, now: datetime) -> RestoreStatus:
+def completed(restore: VirtualMachineRestore, machine: WholeMachine, now: datetime) -> RestoreStatus:
     status, generation = restore.status, restore.metadata.generation
     restores = tuple(replace(one, progress=100) for one in status.restores)
     count = "1 volume" if len(restores) == 1 else f"{len(restores)} volumes"
     target = f"{restore.metadata.namespace}/{restore.spec.target.name}"
     gone = f"; {len(status.deleted_volumes)} old claims were deleted" if status.deleted_volumes else ""
-    message = f"VM {target} has {count} of backup {restore.spec.virtual_machine_backup_name}{gone}; it is stopped"
+    message = f"VM {target} has {count} of backup {restore.spec.virtual_machine_backup_name}{gone}; {_state(machine)}"
     conditions = set_condition(
         status.conditions, IN_PROGRESS, status=False, reason=COMPLETE, message=message, generation=generation, now=now
     )
@@ -117,5 +125,13 @@ def completed(restore: VirtualMachineRestore, uid: str, now: datetime) -> Restor
         complete=True,
         progress=100,
         restore_time=timestamp(now),
-        target_uid=uid,
+        target_uid=machine.metadata.uid,
     )
+
+
+def _state(machine: WholeMachine) -> str:
+    """Whether it runs, as far as the restore has to do with it."""
+    if run_strategy(machine.partly) != HALTED:
+        return "it is started"
+    why = machine.metadata.annotations.get(NO_ROOM)
+    return f"it was to run, and is stopped: {why}" if why else "it is stopped"
