@@ -266,6 +266,7 @@ async def test_a_route_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPa
         pytest.param(NotFound("no such kind", code=404), 500, "its log says why", id="the kind is not installed"),
         pytest.param(Terminal("a secret of ours"), 500, "its log says why", id="an error of ours"),
         pytest.param(ZeroDivisionError("a secret of ours"), 500, "its log says why", id="a bug"),
+        pytest.param(TimeoutError("a secret of ours"), 500, "its log says why", id="a wait inside that is not the request's"),
     ],
 )
 async def test_what_goes_wrong_is_told_as_far_as_it_is_the_callers_business(error: Exception, code: int, message: str) -> None:
