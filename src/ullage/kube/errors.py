@@ -20,14 +20,17 @@ The server's own words are the text of the error. Request headers, bodies and cr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ullage.errors import Retryable, Terminal, UllageError
 
+# How API servers say that no role gives a right. Names stand there as Go quotes them.
+_LACKS_RIGHT: Final = re.compile(r'User "(?:[^"\\]|\\.)*" cannot ')
 TEXT_LIMIT = 200  # of an answer that is no Status: some proxies answer with a whole page
 
 
@@ -102,6 +105,11 @@ class Unauthorized(ApiError, Retryable):
 
 class Forbidden(ApiError, Terminal):
     """We may not, or a quota or webhook refused."""
+
+    @property
+    def lacks_right(self) -> bool:
+        """Whether we may not: a role lacks a rule. Then nobody has come to ask whether the object itself would do."""
+        return _LACKS_RIGHT.search(self.message) is not None
 
 
 class MethodNotAllowed(ApiError, Terminal):

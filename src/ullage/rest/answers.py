@@ -7,7 +7,6 @@ him, and that a role of ours lacks a rule is no 403. What the API server says ab
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,8 +22,6 @@ TEXT: Final = b"text/plain; charset=utf-8"
 LONGEST_WARNING: Final = 512  # characters
 PLAIN: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="ullage"')
-# How an API server says that a role lacks a rule. That one who asks us lacks it we have found out before.
-_NOT_OURS_TO_DO: Final = re.compile(r'User "[^"]*" cannot ')
 
 Header = tuple[bytes, bytes]
 
@@ -84,7 +81,7 @@ def from_api(error: ApiError) -> Declined:
             return Declined(422, "Invalid", error.message, details={"causes": list(error.causes)} if error.causes else None)
         case Conflict() | AlreadyExists():
             return Declined(409, "Conflict", f"others changed it at the same time, again and again; try again: {error.message}")
-        case Forbidden() if not _NOT_OURS_TO_DO.search(error.message):  # a webhook or a policy
+        case Forbidden() if not error.lacks_right:  # a webhook or a policy; that he lacks a right was found out before
             return Declined(403, "Forbidden", error.message)
         case TooManyRequests():
             wait = max(1, math.ceil(error.retry_after or 1))

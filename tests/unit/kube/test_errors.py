@@ -100,3 +100,18 @@ def test_causes_that_cannot_be_read_are_left_out() -> None:
 
 def test_an_unknown_code_is_told_by_its_number() -> None:
     assert str(from_answer(599, b"", what="GET /x")) == "GET /x: the server answered 599"
+
+
+@pytest.mark.parametrize(
+    ("message", "lacks"),
+    [
+        pytest.param(
+            'pods is forbidden: User "jane" cannot list resource "pods" in API group ""', True, id="a role lacks a rule"
+        ),
+        pytest.param(r'pods is forbidden: User "a\"b" cannot list resource "pods"', True, id="of one whose name has quotes"),
+        pytest.param('admission webhook "a" denied the request: no', False, id="a webhook refused"),
+        pytest.param('pods "p" is forbidden: exceeded quota: q', False, id="a quota refused"),
+    ],
+)
+def test_that_we_may_not_is_told_from_that_somebody_refused(message: str, lacks: bool) -> None:
+    assert errors.Forbidden(message, code=403).lacks_right is lacks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,8 +19,6 @@ from ullage.space.quota import spelled
 
 MANAGER: Final = "ullage-check"
 Outcome = Literal["admitted", "refused", "error"]
-# A role that lacks a rule: the server has not come to the question whether the object would be admitted.
-_NO_RIGHT: Final = re.compile(r'User "[^"]*" cannot ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ async def ask(client: Client, document: Document, *, namespace: str) -> Checked:
         kind = await _kind(client, document)
         answer = await _dry_run(client, kind, document, document.namespace or namespace)
     except (Forbidden, Invalid, Conflict) as error:
-        outcome: Outcome = "error" if isinstance(error, Forbidden) and _NO_RIGHT.search(error.message) else "refused"
+        outcome: Outcome = "error" if isinstance(error, Forbidden) and error.lacks_right else "refused"
         return Checked(document, outcome, error.message)
     except ApiError as error:
         return Checked(document, "error", error.message)
