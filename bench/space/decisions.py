@@ -37,7 +37,6 @@ from ullage.vms.api.machines import MACHINES
 
 Json = dict[str, Any]
 CLIENTS: Final = 32  # that fill the large namespace
-IN_TURN: Final = 1  # decisions in one namespace before it is the other's turn: what else the machine does shall hit both alike
 WARM_UP: Final = 100
 SECONDS: Final = 300.0
 GIB: Final = 2**30
@@ -208,11 +207,11 @@ def by_turns(target: Target, webhook: Process, namespaces: list[str], decisions:
     say(f"{decisions} decisions of each kind in each namespace")
     order = [(at, kind) for at in (0, 1) for kind in (ADMITTED, REFUSED)]
     chance = random.Random(1)
-    for _ in range(-(-decisions // IN_TURN)):
-        chance.shuffle(order)
+    for _ in range(decisions):
+        chance.shuffle(order)  # what else the machine does shall hit both namespaces alike
         for at, kind in order:
             before = cpu(webhook)
-            found[at].seconds[kind] += [client.decide(namespaces[at], kind) for _ in range(IN_TURN)]
+            found[at].seconds[kind].append(client.decide(namespaces[at], kind))
             found[at].cpu[kind] += cpu(webhook) - before
     return found
 

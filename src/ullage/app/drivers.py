@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,6 @@ from ullage.errors import BadInput
 if TYPE_CHECKING:
     from ullage.engines.slice import Options as EngineOptions
     from ullage.snapshots.slice import Options
-
-logger = logging.getLogger(__name__)
 
 SIDECAR: Final = "sidecar"
 

@@ -20,7 +20,7 @@ GRACE_SECONDS: Final = 20  # the drain, requests under way, and some
 _NAME: Final = {"app.kubernetes.io/name": "ullage-api"}
 
 
-def api_deployment(image: str = IMAGE) -> list[Json]:
+def api_deployment() -> list[Json]:
     """In the order in which they are applied."""
     return [
         {
@@ -34,7 +34,7 @@ def api_deployment(image: str = IMAGE) -> list[Json]:
                 "replicas": 2,
                 "selector": {"matchLabels": _NAME},
                 "strategy": {"rollingUpdate": {"maxUnavailable": 0}},
-                "template": {"metadata": {"labels": {**LABELS, **_NAME}}, "spec": _pod(image)},
+                "template": {"metadata": {"labels": {**LABELS, **_NAME}}, "spec": _pod()},
             },
         },
     ]
@@ -45,7 +45,7 @@ def _head(version: str, kind: str) -> Json:
     return {"apiVersion": version, "kind": kind, "metadata": metadata}
 
 
-def _pod(image: str) -> Json:
+def _pod() -> Json:
     command = ["ullage", "api", "--bind", "0.0.0.0", "--port", str(PORT), "--service", f"{NAMESPACE}/{API}"]
     return {
         "serviceAccountName": API,
@@ -59,7 +59,7 @@ def _pod(image: str) -> Json:
         "containers": [
             {
                 "name": "api",
-                "image": image,
+                "image": IMAGE,
                 "command": [*command, "--log-format", "json"],
                 "ports": [{"name": "https", "containerPort": PORT}],
                 "readinessProbe": _probe("/readyz", period=5),

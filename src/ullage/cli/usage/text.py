@@ -12,9 +12,6 @@ from ullage.kube.objects import Json
 from ullage.space.quota import spelled
 
 GroupBy = Literal["namespace", "vm", "volume"]
-GROUPS: Final[tuple[GroupBy, ...]] = ("namespace", "vm", "volume")
-
-
 _SHORT: Final = {"vm": "vm", "volume": "pvc"}
 
 
