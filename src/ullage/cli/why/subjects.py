@@ -4,13 +4,13 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import UNSET
 
-from ullage.cli.common.session import Missing, Session
+from ullage.cli.common.session import BOTH, Missing, Session
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
 from ullage.errors import BadInput
@@ -23,13 +23,23 @@ from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
 
 ALLOWED: Final = "volumesnapshot/NAME, vmbackup/NAME, snapshots.longhorn.io/NAME, vm/NAME or ns/NAME is allowed"
-_SNAPSHOTS: Final = ("volumesnapshot", "volumesnapshots", "vs")
-_KINDS: Final[tuple[tuple[tuple[str, ...], Kind[Any], str], ...]] = (
-    (("virtualmachinebackup", "virtualmachinebackups", "vmbackup", "vmb"), BACKUPS, ""),
-    (("snapshots.longhorn.io", "snapshot.longhorn.io", "lhs"), ENGINE_SNAPSHOTS, ENGINES_NAMESPACE),
-    (("virtualmachine", "virtualmachines", "vm"), MACHINES, ""),
-    (("namespace", "namespaces", "ns"), NAMESPACES, "-"),
-)
+
+
+def _words(kind: Kind[Any], *more: str) -> Iterator[str]:
+    """What a kind is called: as kubectl takes it, with its group or without."""
+    for word in (kind.kind.lower(), kind.plural, *kind.short_names, *more):
+        yield word
+        if kind.group:
+            yield f"{word}.{kind.group}"
+
+
+_SNAPSHOTS: Final = {word for dialect in BOTH for word in _words(dialect.snapshots)}
+_KINDS: Final[Mapping[str, Kind[Any]]] = {
+    **{word: kind for kind in (BACKUPS, MACHINES) for word in _words(kind)},
+    **dict.fromkeys(_words(NAMESPACES, "ns"), NAMESPACES),
+    # Without its group a snapshot is anybody's.
+    **{word: ENGINE_SNAPSHOTS for word in _words(ENGINE_SNAPSHOTS) if word not in ("snapshot", "snapshots")},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +53,31 @@ class Subject:
 
     def __str__(self) -> str:
         meta = self.obj.metadata
-        return f"{self.kind.kind.lower()}{f'.{self.kind.group}' if self.kind.group else ''} " + (
-            f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-        )
+        return f"{_called(self.kind)} {f'{meta.namespace}/' if meta.namespace else ''}{meta.name}"
+
+
+def _called(kind: Kind[Any]) -> str:
+    return f"{kind.kind.lower()}{f'.{kind.group}' if kind.group else ''}"
 
 
 def parse(given: str) -> tuple[str, str]:
     """The kind in lower case, and the name."""
     kind, slash, name = given.partition("/")
-    known = (*_SNAPSHOTS, *(word for words, _, _ in _KINDS for word in words))
     word = kind.lower()
-    if not slash or not is_subdomain(name) or not (word in known or word.partition(".")[0] in _SNAPSHOTS):
+    if not slash or not is_subdomain(name) or not (word in _SNAPSHOTS or word in _KINDS):
         raise BadInput("KIND/NAME", given or "(empty)", ALLOWED)
     return word, name
 
 
 async def find(session: Session, word: str, name: str) -> Subject:
     """Raises Missing."""
-    short, _, group = word.partition(".")
-    if short in _SNAPSHOTS:
-        return await _snapshot(session, name, group)
-    kind, place = next((kind, place) for words, kind, place in _KINDS if word in words)
-    namespace = session.namespace if not place else place.strip("-")
+    if word in _SNAPSHOTS:
+        return await _snapshot(session, name, word.partition(".")[2])
+    kind = _KINDS[word]
+    namespace = "" if not kind.namespaced else ENGINES_NAMESPACE if kind is ENGINE_SNAPSHOTS else session.namespace
     obj = await _found(session, kind, name, namespace)
     if obj is None:
-        raise Missing(f"there is no {kind.name} {name}{f' in namespace {namespace}' if namespace else ''}")
+        raise Missing(f"there is no {_called(kind)} {name}{f' in namespace {namespace}' if namespace else ''}")
     return Subject(kind, obj, _state(kind, obj), charged=kind not in (MACHINES, NAMESPACES))
 
 

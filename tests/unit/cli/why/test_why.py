@@ -115,7 +115,38 @@ async def test_who_may_not_read_ledgers_is_told_so(cluster: SpaceCluster) -> Non
     assert lines[-1] == "snapshots/namespace   1Gi     3Gi    -          10Gi    7Gi"
 
 
-@pytest.mark.parametrize("asked", ["", "nightly", "volumesnapshot/", "pods/a", "vs/Not_A_Name", "snapshot/a"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("volumesnapshot", "volumesnapshots", "VolumeSnapshot", "vs", "volumesnapshots.snapshot.storage.k8s.io"),
+        *("vmbackup", "vmbackups", "vmb", "virtualmachinebackup", "virtualmachinebackups.harvesterhci.io"),
+        *("vm", "vms", "virtualmachine", "virtualmachines.kubevirt.io", "ns", "namespace", "namespaces"),
+        *("lhsnap", "snapshot.longhorn.io", "snapshots.longhorn.io", "volumesnapshot.volumesnapshot.external-storage.k8s.io"),
+    ],
+)
+def test_a_kind_is_called_as_kubectl_calls_it(word: str) -> None:
+    assert subjects.parse(f"{word}/db") == (word.lower(), "db")
+
+
+async def test_what_an_object_is_called_in_the_answer_can_be_asked_for(cluster: SpaceCluster) -> None:
+    spec = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
+    cluster.put(BACKUPS, {"metadata": {"name": "db"}, "spec": spec})
+    cluster.put(MACHINES, {"metadata": {"name": "db"}})
+    cluster.taking("db", "disk", 1)
+    cluster.put(SNAPSHOTS, {"metadata": {"name": "db"}, "spec": {"volume": "v"}}, namespace="longhorn-system")
+    for word in ("vmb", "vm", "vs", "lhsnap"):
+        (first, *_) = await said(cluster, f"{word}/db")
+        kind = first.split()[1]
+        assert (await said(cluster, f"{kind}/db"))[0] == first
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("", "nightly", "volumesnapshot/", "pods/a", "vs/Not_A_Name", "snapshot/a"),
+        *("volumesnapshot.example.com/a", "vmbackup.kubevirt.io/a"),
+    ],
+)
 def test_what_cannot_be_asked_about_is_refused_with_what_can(asked: str) -> None:
     with pytest.raises(BadInput, match=r"volumesnapshot/NAME, vmbackup/NAME, snapshots\.longhorn\.io/NAME, vm/NAME or ns/NAME"):
         subjects.parse(asked)
@@ -125,8 +156,8 @@ def test_what_cannot_be_asked_about_is_refused_with_what_can(asked: str) -> None
     ("asked", "text_"),
     [
         ("vs/gone", "there is no volumesnapshot gone in namespace shop"),
-        ("vmb/gone", "there is no virtualmachinebackups.harvesterhci.io gone in namespace shop"),
-        ("ns/gone", "there is no namespaces gone"),
+        ("vmb/gone", "there is no virtualmachinebackup.harvesterhci.io gone in namespace shop"),
+        ("ns/gone", "there is no namespace gone"),
     ],
 )
 async def test_what_is_not_there_is_named(cluster: SpaceCluster, asked: str, text_: str) -> None:
