@@ -89,25 +89,30 @@ async def set_limit(client: QuotaClient, limited: Limited, size: int, *, manager
             if found is None or not error.names(QUOTAS.group, QUOTAS.plural, NAME):
                 raise
             await asyncio.sleep(PAUSE.delay(attempt))  # it was deleted meanwhile
-    raise Conflict(f"{QUOTAS.name} {NAME} in namespace {limited.namespace} did not hold still", code=409, reason="Conflict")
+    raise _overtaken(limited)
 
 
-async def remove_limit(client: QuotaClient, limited: Limited, *, manager: str) -> ResourceQuota | None:
-    """The quota as it is then; None: there is none. A limit that is not there is no error. The key goes: 0 can mean that there
-    may be no snapshots."""
+async def remove_limit(client: QuotaClient, limited: Limited, *, manager: str) -> bool:
+    """Whether it was there: that it is not is no error. The key goes: 0 can mean that there may be no snapshots."""
     for attempt in range(1, TRIES + 1):
         found = await client.find(QUOTAS, NAME, limited.namespace)
         if found is None or limited.limit(found) is None:
-            return found
+            return False
         try:
-            return await client.patch(QUOTAS, NAME, limited.namespace, merge=limited.change(None), field_manager=manager)
+            await client.patch(QUOTAS, NAME, limited.namespace, merge=limited.change(None), field_manager=manager)
+            return True
         except Conflict:
             await asyncio.sleep(PAUSE.delay(attempt))
         except NotFound as error:
             if not error.names(QUOTAS.group, QUOTAS.plural, NAME):
                 raise
-            return None
-    raise Conflict(f"{QUOTAS.name} {NAME} in namespace {limited.namespace} did not hold still", code=409, reason="Conflict")
+            return False
+    raise _overtaken(limited)
+
+
+def _overtaken(limited: Limited) -> Conflict:
+    place = f"{QUOTAS.name} {NAME} in namespace {limited.namespace}"
+    return Conflict(f"{place} was changed by others each of {TRIES} times", code=409, reason="Conflict")
 
 
 def below_usage(quota: ResourceQuota, limited: Limited) -> str | None:

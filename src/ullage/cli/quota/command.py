@@ -111,13 +111,10 @@ def delete(target: Target, dry_run: DryRun = False, kubeconfig: Kubeconfig = Non
     """Remove a limit, and no other. That there is none is no error."""
     limited = targets.limited(target)
     from ullage.cli.quota import text
-    from ullage.space.api import NAME, QUOTAS
     from ullage.space.limit_setting import remove_limit
 
     async def work(session: Session) -> bool:
-        before = await session.client.find(QUOTAS, NAME, limited.namespace)
-        await remove_limit(LimitClient(session.client, dry_run=dry_run), limited, manager=MANAGER)
-        return before is not None and limited.limit(before) is not None
+        return await remove_limit(LimitClient(session.client, dry_run=dry_run), limited, manager=MANAGER)
 
     had = run(At(kubeconfig, kube_context, None, None), work)
     print(text.was_removed(limited, had=had, dry_run=dry_run))

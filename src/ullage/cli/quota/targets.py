@@ -40,16 +40,25 @@ def _namespace(given: str, name: str) -> str:
     return name
 
 
-@asked
-async def names(session: Session) -> list[str]:
-    """For the shell: the namespaces, and the virtual machines of the one that the context names."""
+async def known(session: Session) -> list[str]:
+    """All namespaces and virtual machines; for those who may not list them, the namespace of the context and what is in it."""
     from ullage.kube.builtin.core import NAMESPACES
-    from ullage.kube.errors import ApiError
+    from ullage.kube.errors import Forbidden, NotFound
     from ullage.vms.api.machines import MACHINES
 
-    found = [f"ns/{one.metadata.name}" for one in (await session.client.list(NAMESPACES)).items]
+    client = session.client
     try:
-        machines = (await session.client.list(MACHINES)).items
-    except ApiError:  # no KubeVirt, or no right
+        namespaces = [one.metadata.name for one in (await client.list(NAMESPACES)).items]
+    except Forbidden:
+        namespaces = [session.namespace]
+    try:
+        try:
+            machines = (await client.list(MACHINES)).items
+        except Forbidden:
+            machines = (await client.list(MACHINES, session.namespace)).items
+    except (Forbidden, NotFound):  # not even there, or there is no KubeVirt
         machines = []
-    return found + [f"vm/{one.metadata.namespace}/{one.metadata.name}" for one in machines]
+    return [*(f"ns/{one}" for one in namespaces), *(f"vm/{one.metadata.namespace}/{one.metadata.name}" for one in machines)]
+
+
+names = asked(known)

@@ -59,6 +59,6 @@ def usage(
     for note in found.notes:
         print(f"ullage: {note}", file=sys.stderr)
     if how.is_table and not found.rows:
-        print("ullage: no snapshot takes anything, and nothing is limited", file=sys.stderr)
+        print(f"ullage: {text.nothing(group, complete=not found.notes)}", file=sys.stderr)
     elif found.rows or how.name != "name":
         print(shown(found.rows, text.layout(group), how, now=SystemClock().now()))

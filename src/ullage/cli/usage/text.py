@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -12,6 +13,12 @@ from ullage.kube.objects import Json
 from ullage.space.quota import spelled
 
 GroupBy = Literal["namespace", "vm", "volume"]
+
+_NOTHING: Final[Mapping[GroupBy, str]] = {
+    "namespace": "no snapshot takes anything, and nothing is limited",
+    "vm": "no virtual machine has snapshots that take anything, or a limit",
+    "volume": "no volume has snapshots",
+}
 _SHORT: Final = {"vm": "vm", "volume": "pvc"}
 
 
@@ -29,6 +36,11 @@ class UsageRow:
     @property
     def free(self) -> int | None:
         return None if self.limit is None else self.limit - self.used - (self.reserved or 0)
+
+
+def nothing(group: GroupBy, *, complete: bool) -> str:
+    """What is said where there are no rows. Where not everything could be read, there may be some all the same."""
+    return _NOTHING[group] if complete else "nothing is known besides"
 
 
 def layout(group: GroupBy) -> Table[UsageRow]:

@@ -8,13 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.cli.space_cluster import GIB, NOW
+from tests.unit.cli.space_cluster import GIB, NOW, SpaceCluster
 from ullage.cli.common.listing import shown
 from ullage.cli.common.options import OutputFormat
 from ullage.cli.quota import targets, text
 from ullage.errors import BadInput
+from ullage.kube.builtin.core import NAMESPACES
 from ullage.space.api import ALLOW_ZERO, NAME, ResourceQuota
 from ullage.space.limit_setting import Limited
+from ullage.vms.api.machines import MACHINES
 
 
 @pytest.mark.parametrize(
@@ -83,3 +85,27 @@ def test_what_was_done_is_one_sentence() -> None:
         "snapshots of virtual machine team-a/db are without a limit of their own"
     )
     assert text.was_removed(here, had=False, dry_run=False) == "snapshots of namespace team-a have no limit: nothing to remove"
+
+
+@pytest.fixture
+def cluster() -> SpaceCluster:
+    made = SpaceCluster()
+    for namespace in ("shop", "lab"):
+        made.put(NAMESPACES, {"metadata": {"name": namespace}})
+        made.put(MACHINES, {"metadata": {"name": "db"}}, namespace=namespace)
+    return made
+
+
+async def test_the_shell_is_offered_what_there_is(cluster: SpaceCluster) -> None:
+    assert await targets.known(cluster.session()) == ["ns/shop", "ns/lab", "vm/shop/db", "vm/lab/db"]
+
+
+async def test_who_may_read_his_own_namespace_alone_is_offered_that(cluster: SpaceCluster) -> None:
+    cluster.only_in = "shop"
+    assert await targets.known(cluster.session("shop")) == ["ns/shop", "vm/shop/db"]
+
+
+async def test_without_kubevirt_there_are_namespaces() -> None:
+    cluster = SpaceCluster(MACHINES)
+    cluster.put(NAMESPACES, {"metadata": {"name": "shop"}})
+    assert await targets.known(cluster.session()) == ["ns/shop"]

@@ -27,6 +27,7 @@ class Cluster:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.absent = {kind.name for kind in absent}
         self.hidden: set[str] = set()  # the names of kinds that may not be read
+        self.only_in = ""  # the one namespace that may be read, and nothing of the whole cluster
         self.asked: list[tuple[str, str, str]] = []  # verb, kind, selector or name
         self.before: Callable[[], None] = lambda: None
 
@@ -64,6 +65,8 @@ class Cluster:
 
     async def list(self, kind: Kind[Any], namespace: str = "", *, labels: str = "", fields: str = "") -> Listing[Any]:
         self._ask("list", kind, labels or fields)
+        if self.only_in not in ("", namespace):
+            raise forbidden(kind)
         if kind.name in self.absent:
             raise NotFound("the server could not find the requested resource", code=404)
         found = [

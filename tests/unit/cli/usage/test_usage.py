@@ -11,7 +11,7 @@ from ullage.cli.common.listing import shown
 from ullage.cli.common.options import OutputFormat
 from ullage.cli.usage import text
 from ullage.cli.usage.reading import Reading, read_usage
-from ullage.cli.usage.text import GroupBy
+from ullage.cli.usage.text import GroupBy, nothing
 from ullage.engines.api import SNAPSHOTS
 from ullage.kube.builtin import core
 from ullage.ledger.api import LEDGERS
@@ -126,3 +126,26 @@ async def test_by_volume_what_may_not_be_read_is_told_and_what_is_not_installed_
     found = await read_usage(cluster.session(), "volume", everywhere=False)
     assert [row.used for row in found.rows] == [3 * GIB]
     assert found.notes == ["snapshots.longhorn.io may not be read: what they take is not among this"]
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        pytest.param("namespace", "no snapshot takes anything, and nothing is limited", id="namespaces"),
+        pytest.param("vm", "no virtual machine has snapshots that take anything, or a limit", id="virtual machines"),
+        pytest.param("volume", "no volume has snapshots", id="volumes"),
+    ],
+)
+async def test_where_there_is_nothing_that_is_said_of_what_was_asked_for(group: GroupBy, said: str) -> None:
+    found = await read_usage(SpaceCluster().session(), group, everywhere=False)
+    assert (found.rows, found.notes) == ([], [])
+    assert nothing(group, complete=not found.notes) == said
+
+
+@pytest.mark.parametrize("group", ["namespace", "vm", "volume"])
+async def test_where_something_may_not_be_read_nobody_says_that_there_is_nothing(group: GroupBy) -> None:
+    cluster = SpaceCluster()
+    cluster.hidden |= {LEDGERS.name, SNAPSHOTS.name}
+    found = await read_usage(cluster.session(), group, everywhere=False)
+    assert found.notes
+    assert nothing(group, complete=not found.notes) == "nothing is known besides"
