@@ -76,7 +76,7 @@ class UsageForPeople(Value):
     """The namespace's snapshots in units for people: rounded, not for programs."""
 
     used: str = ""
-    """What they take, with what is reserved: `9.5Gi`, rounded up."""
+    """What they take, with what is reserved: `9.5Gi`, rounded up. `unknown`: nobody has counted yet."""
     reserved: str = ""
     """What of it was admitted and is not taken yet."""
     limit: str = ""
@@ -115,8 +115,8 @@ class ResourceQuotaStatus(Value):
     )
     """The virtual machines that have been seen of those that have a limit: one that is deleted takes its limit along."""
     conditions: Conditions = ()
-    """`Ready`: the limits are in force. `WithinQuota`: nothing is past its limit. `UsageFresh`: everything is counted, and
-    what is shown is exact."""
+    """`Ready`: the limits are in force. `WithinQuota`: nothing is past its limit. `UsageFresh`: everything is
+    counted; how good the sizes are, `estimates` tells."""
 
 
 class ResourceQuota(Object):
@@ -144,7 +144,7 @@ QUOTAS: Final = Kind(
         Column("Limit", ".status.shown.limit", description="What they may take."),
         Column("%", ".status.shown.percent", description="Used, in percent of the limit."),
         Column("Within", _CONDITION % WITHIN_QUOTA, description="Whether no limit is passed."),
-        Column("Fresh", _CONDITION % USAGE_FRESH, description="Whether the usage is exact."),
+        Column("Fresh", _CONDITION % USAGE_FRESH, description="Whether everything is counted."),
         Column("Fullest-VM", ".status.shown.fullestVM", description="The VM that is closest to its own limit."),
         Column("Reserved", ".status.shown.reserved", description="What was admitted and is not taken yet.", priority=1),
         Column("Ready", _CONDITION % READY, description="Whether the limits are in force.", priority=1),

@@ -18,7 +18,6 @@ from ullage.space.accounts import NAMESPACE_CELL, RESOURCE, vm_cell, vm_of
 from ullage.space.api import ALLOW_ZERO, MOST_LIMITED, NAME, ResourceQuota
 
 SNAPSHOTS: Final = "snapshots"  # the account whose limits follow from quotas, and all under it
-MOST_ACCOUNTS: Final = 4000  # a ledger has room for 4,096 accounts with limits
 LIMIT_FIELD: Final = "spec.snapshotLimit"
 NAMESPACE_FIELD: Final = f"{LIMIT_FIELD}.namespaceTotalSnapshotSizeQuota"
 VM_FIELD: Final = f"{LIMIT_FIELD}.vmTotalSnapshotSizeQuota"
@@ -73,8 +72,8 @@ def limits_of(quota: ResourceQuota | None) -> dict[Cell, Quantity]:
     limit = quota.spec.snapshot_limit
     whole = limit.namespace_total_snapshot_size_quota
     found = {NAMESPACE_CELL: _bytes(whole)} if isinstance(whole, int) and whole >= least else {}
-    named = sorted((vm, amount) for vm, amount in limit.vm_total_snapshot_size_quota.items() if _is_name(vm))
-    return found | {vm_cell(vm): _bytes(amount) for vm, amount in named[:MOST_ACCOUNTS] if amount >= least}
+    named = sorted((vm, one) for vm, one in limit.vm_total_snapshot_size_quota.items() if one >= least and _is_name(vm))
+    return found | {vm_cell(vm): _bytes(amount) for vm, amount in named[:MOST_LIMITED]}
 
 
 def allows_zero(quota: ResourceQuota) -> bool:

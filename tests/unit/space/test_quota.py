@@ -42,8 +42,14 @@ def test_the_limits_of_a_quota(found: ResourceQuota | None, limits: dict[str, in
     wanted_within(wanted, about=SNAPSHOTS)
 
 
-def test_there_are_never_more_limits_than_a_ledger_has_room_for() -> None:
-    assert len(limits_of(quota(1, {f"vm-{n}": 1 for n in range(5000)}))) <= 4096
+def test_there_are_as_many_limits_as_are_allowed() -> None:
+    """The status says that what is more is left out."""
+    assert len(limits_of(quota(1, {f"vm-{n}": 1 for n in range(5000)}))) == 1001
+
+
+def test_what_is_no_limit_takes_no_place_among_those_that_are_allowed() -> None:
+    named = {f"vm-{n:04}": 0 if n < 500 else 1 for n in range(1400)}
+    assert len(limits_of(quota(None, named))) == 900
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ class BackupSpec(Value):
     """The VM, in the same namespace."""
     type: Literal["backup", "snapshot"] = "backup"
     """snapshot: the snapshots stay where the volumes are. backup: the same, for those whose storage system copies snapshots to
-    a backup target by itself. Both take the same space here, and are paid for alike."""
+    a backup target by itself. Both take the same space here, and count alike."""
 
 
 class VolumeBackup(Value):
@@ -64,7 +64,8 @@ class BackupStatus(Value):
     ready_to_use: bool | UnsetType = UNSET
     """Whether the VM can be restored from it."""
     error: Failure | UnsetType = UNSET
-    """Why it has failed. A failed backup keeps no snapshots: delete it, and create another."""
+    """Why the VM cannot be restored from it. A failed backup keeps no snapshots: delete it, and create another. One that was
+    ready, and has lost a snapshot, keeps the others."""
     conditions: Conditions = ()
     """`Ready`: whether the VM can be restored from it. `InProgress`: whether it is being made. `Failed`: it was not made, and
     is not tried again."""
@@ -94,7 +95,7 @@ BACKUPS: Final = Kind(
         Column("Progress", ".status.progress", type="integer", description="How far it is, in percent."),
         Column("Cut", ".status.creationTime", type="date", description="The moment whose data it has."),
         AGE,
-        Column("Error", ".status.error.message", description="Why it has failed.", priority=1),
+        Column("Error", ".status.error.message", description="Why the VM cannot be restored from it.", priority=1),
     ),
     rules=(
         Rule("self == oldSelf", "the spec of a backup cannot be changed: delete it, and create another", path="spec"),

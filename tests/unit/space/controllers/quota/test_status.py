@@ -260,6 +260,19 @@ def test_the_numbers(asked: StatusFacts, whole: int, vms: dict[str, int], shown:
     assert found.observed_generation == 1
 
 
+@pytest.mark.parametrize(
+    ("limit", "shown"),
+    [
+        pytest.param(10 * GI, "10Gi", id="the limit that was asked for"),
+        pytest.param(None, "none", id="no limit"),
+    ],
+)
+def test_before_anybody_has_counted_the_columns_are_not_empty(limit: int | None, shown: str) -> None:
+    status = status_of(facts(quota(limit), ledger=None), now=NOW)
+    assert (status.shown.used, status.shown.limit, status.shown.percent) == ("unknown", shown, "")
+    assert status.snapshot_limit_status is None, "programs are told of no number that nobody has counted"
+
+
 def test_of_five_thousand_vms_those_that_matter_are_shown_and_the_rest_is_counted() -> None:
     used = {f"{'v' * 58}{n:05}": n for n in range(1, 5001)}
     small = {f"{'v' * 58}{n:05}": 100 for n in (3, 4, 5)}
@@ -319,6 +332,18 @@ async def test_before_anybody_has_counted_no_usage_is_said(scene: QuotaScene) ->
         await scene.until(lambda: within(scene) == "Unknown")
         await scene.quiet()
         assert usage(scene) is None
+
+
+@simulated
+async def test_the_first_usage_is_said_at_once(scene: QuotaScene) -> None:
+    """Before there was any, a status said nothing that would have to be spared a write."""
+    scene.quota(10)
+    async with scene.running():
+        await scene.until(lambda: scene.limits() is not None)
+        scene.count(takes(4))
+        began = asyncio.get_running_loop().time()
+        await scene.until(lambda: usage(scene) == 4)
+        assert asyncio.get_running_loop().time() - began < 0.5
 
 
 @simulated

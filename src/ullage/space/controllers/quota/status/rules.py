@@ -19,7 +19,7 @@ from ullage.ledger.charging.methods import UPPER_BOUNDS
 from ullage.ledger.codec import READY as LEDGER_READY
 from ullage.ledger.keys import ledger_name
 from ullage.ledger.limits import has_limits
-from ullage.space.accounts import vm_of
+from ullage.space.accounts import NAMESPACE_CELL, vm_of
 from ullage.space.api import (
     MOST_BYTES,
     MOST_SHOWN,
@@ -34,6 +34,7 @@ from ullage.space.api import (
 )
 from ullage.space.quota import SNAPSHOTS, SpaceUsage, Usage, faults, limits_of, over_limit, spelled
 
+UNKNOWN: Final = "unknown"  # what is used, while nobody has counted
 LISTED: Final = 5  # limits that are passed, or faults, which a message spells out
 CONSUMERS: Final = 3  # virtual machines that a message names for taking the most
 
@@ -67,8 +68,10 @@ def status_of(facts: StatusFacts, *, now: datetime) -> ResourceQuotaStatus:
             conditions, type, status=status, reason=reason, message=message, generation=meta.generation, now=now
         )
     new = msgspec.structs.replace(old, observed_generation=meta.generation, conditions=conditions)
-    if facts.usage is None or meta.name != NAME:
+    if meta.name != NAME:
         return new
+    if facts.usage is None:
+        return new if old.snapshot_limit_status is not None else msgspec.structs.replace(new, shown=_uncounted(facts.quota))
     shown, left_out = _vms(facts, facts.usage)
     return msgspec.structs.replace(
         new,
@@ -95,6 +98,12 @@ def _vms(facts: StatusFacts, usage: SpaceUsage) -> tuple[dict[str, Usage], int]:
     there = _there(facts, usage)
     ordered = sorted(there.items(), key=lambda entry: (-entry[1].share, -entry[1].used, entry[0]))
     return dict(ordered[:MOST_SHOWN]), max(0, len(ordered) - MOST_SHOWN)
+
+
+def _uncounted(quota: ResourceQuota) -> UsageForPeople:
+    """For a quota that was made a moment ago: what `kubectl get` shows then."""
+    limit = limits_of(quota).get(NAMESPACE_CELL)
+    return UsageForPeople(used=UNKNOWN, limit="none" if limit is None else spelled(limit.value(), down=True))
 
 
 def _for_people(whole: Usage, vms: Mapping[str, Usage]) -> UsageForPeople:
