@@ -62,6 +62,14 @@ def up(
             show_default="7443, or a free one if that is taken",
         ),
     ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many nodes there are to be. More than that stay as they are: kubectl delete node takes one away.",
+            show_default="1",
+        ),
+    ] = None,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Keep the data in a temporary directory, and remove it at the end.")
     ] = False,
@@ -78,9 +86,11 @@ def up(
     from ullage.app.up.components import system
     from ullage.standalone.up import run, settings
 
-    parsed = settings.parse(data_dir=data_dir, port=port, ephemeral=ephemeral, environ=os.environ)
+    parsed = settings.parse(data_dir=data_dir, port=port, ephemeral=ephemeral, environ=os.environ, nodes=nodes)
     logs.configure("up", format=log_format, level=log_level)
     composition: Composition = context.obj
     passed = ["--log-format", log_format, "--log-level", log_level]
-    beside = system(lambda: composition.slices(drivers.ONE_MACHINE), program=composition.program, options=passed)
+    beside = system(
+        lambda: composition.slices(drivers.ONE_MACHINE), program=composition.program, options=passed, nodes=parsed.nodes
+    )
     sys.exit(run.run(parsed, system=beside))

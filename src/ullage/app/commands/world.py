@@ -14,6 +14,7 @@ from ullage.app.commands import options
 def world(
     volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
     engines: drivers.Engines = None,
+    nodes: Annotated[int, typer.Option(metavar="N", help="How many nodes there are to be.", min=1)] = 1,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     metrics_port: Annotated[
@@ -24,7 +25,7 @@ def world(
     ready_fd: options.ReadyFd = None,
     parent_fd: options.ParentFd = None,
 ) -> None:
-    """Play a cluster's own controllers and its node, as `ullage up` has it: claims bind, pods run, jobs copy."""
+    """Play a cluster's own controllers and its nodes, as `ullage up` has it: claims bind, pods run, jobs copy."""
     import asyncio
 
     from ullage import logs
@@ -43,7 +44,7 @@ def world(
 
     async def run(stop: asyncio.Event, serves: Serves) -> None:
         async with opened(volumes) as directories:
-            part = slice_of(directories, engines=None if engines is None else address_of(engines))
+            part = slice_of(directories, engines=None if engines is None else address_of(engines), nodes=nodes)
             await run_controller((part,), config, settings, stop=stop, serves=serves)
 
     run_until_stopped(run, ready_fd=ready_fd, parent_fd=parent_fd)

@@ -72,8 +72,8 @@ class ClusterSetup:
             await self._identities.keep(warn)
 
 
-def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str]) -> System:
-    """`program` is the command `ullage`; `options` go to every process."""
+def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str], nodes: int = 1) -> System:
+    """`program` is the command `ullage`; `options` go to every process. `nodes` is how many of them the world plays."""
 
     def engine(directory: Path, port: int) -> list[str]:
         own = ["--volumes", str(directory / ENGINES), "--socket", str(directory / ENGINE_SOCKET)]
@@ -109,7 +109,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
         return [*program, "api", *own, "--client-files", str(directory), *options]
 
     def world(directory: Path, port: int) -> list[str]:
-        own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port)]
+        own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port), "--nodes", str(nodes)]
         return [*program, "world", *own, "--volumes", str(directory / VOLUMES), *_engines(directory), *options]
 
     def check(directory: Path) -> None:

@@ -15,6 +15,7 @@ from ullage.errors import BadInput
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7443  # not 6443: that one is where a real cluster, kind or minikube would be
+MOST_NODES = 1000
 PORTS = "a whole number from 0 to 65535 is allowed, 0 takes any free port"
 
 
@@ -23,22 +24,26 @@ class Settings:
     data_dir: Path | None  # None: a temporary one
     port: int
     port_fallback: int | None = None  # the default port, where it was taken and `port` is 0 instead
+    nodes: int = 1
 
     @property
     def ephemeral(self) -> bool:
         return self.data_dir is None
 
 
-def parse(*, data_dir: str | None, port: str | None, ephemeral: bool, environ: Mapping[str, str]) -> Settings:
+def parse(
+    *, data_dir: str | None, port: str | None, ephemeral: bool, environ: Mapping[str, str], nodes: str | None = None
+) -> Settings:
     """The options as they were typed; None where one was left out."""
     if ephemeral and data_dir is not None:
         raise BadInput("--data-dir", data_dir, "not allowed with --ephemeral, which makes and removes a directory of its own")
     where = None if ephemeral else _directory(data_dir, environ)
+    count = 1 if nodes is None else _given_nodes(nodes)
     if port is not None:
-        return Settings(where, _given_port(port))
+        return Settings(where, _given_port(port), nodes=count)
     if _problem_with(DEFAULT_PORT) is None:
-        return Settings(where, DEFAULT_PORT)
-    return Settings(where, 0, port_fallback=DEFAULT_PORT)
+        return Settings(where, DEFAULT_PORT, nodes=count)
+    return Settings(where, 0, port_fallback=DEFAULT_PORT, nodes=count)
 
 
 def _directory(given: str | None, environ: Mapping[str, str]) -> Path:
@@ -57,6 +62,12 @@ def _user_data(environ: Mapping[str, str]) -> Path:
         return Path.home() / ".local" / "share"
     except RuntimeError as error:
         raise BadInput("--data-dir", "(left out)", "this user has no home directory; name a directory") from error
+
+
+def _given_nodes(given: str) -> int:
+    if not (given.isascii() and given.isdigit() and len(given) <= 5 and 1 <= int(given) <= MOST_NODES):
+        raise BadInput("--nodes", given or repr(given), f"a whole number from 1 to {MOST_NODES} is allowed")
+    return int(given)
 
 
 def _given_port(given: str) -> int:

@@ -12,7 +12,6 @@ from ullage.kube.client.codec import collection_path, object_path
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.objects import Json
-from ullage.standalone.world.model import NODE
 
 
 async def create(client: Client, kind: Kind[Any], body: Json) -> bool:
@@ -31,14 +30,14 @@ async def read(client: Client, kind: Kind[Any], name: str, namespace: str = "") 
     return found
 
 
-async def bind_pod(client: Client, pod: Pod) -> None:
-    """Puts a pod onto our node, as a scheduler does."""
+async def bind_pod(client: Client, pod: Pod, node: str) -> None:
+    """Puts a pod onto a node, as a scheduler does."""
     meta = pod.metadata
     body = {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     await client.request("POST", object_path(PODS, meta.name, meta.namespace, "binding"), body=msgspec.json.encode(body))
 

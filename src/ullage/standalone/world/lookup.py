@@ -6,7 +6,16 @@ from collections.abc import Iterable
 
 from ullage.engines import handles
 from ullage.engines.api import ENGINES, VOLUMES, Volume
-from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS, PersistentVolume, PersistentVolumeClaim, Pod
+from ullage.kube.builtin.core import (
+    CLAIMS,
+    NODES,
+    PERSISTENT_VOLUMES,
+    PODS,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
@@ -15,6 +24,7 @@ from ullage.kube.slices import Wiring
 from ullage.standalone.world import longhorn
 from ullage.standalone.world.matching import ClaimFacts, default_of
 from ullage.standalone.world.model import volume_name
+from ullage.standalone.world.nodes import Placement, pick_node
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.lifecycle import is_over
 
@@ -22,8 +32,9 @@ from ullage.vms.lifecycle import is_over
 BY_UID, BY_VOLUME, BY_CLASS = "uid", "volume", "class"
 # How volumes are found: by the claim that they name, and, while they name none, by their class.
 FOR_CLAIM, OF_CLASS = "claim", "class"
-# How pods, and instances of VMs, are found: by the claims that they use, unless they are over. Pods by their controller too.
-BY_CLAIM, BY_CONTROLLER = "claim", "controller"
+# How pods, and instances of VMs, are found: by the claims that they use, unless they are over. Pods by their controller too,
+# and by their node, unless they are over; those that have none yet by an empty one.
+BY_CLAIM, BY_CONTROLLER, BY_NODE = "claim", "controller", "node"
 
 
 class StorageLookup:
@@ -35,6 +46,7 @@ class StorageLookup:
         self.volumes: Cache[PersistentVolume] = wiring.cache(PERSISTENT_VOLUMES)
         self.classes: Cache[StorageClass] = wiring.cache(STORAGE_CLASSES)
         self.pods: Cache[Pod] = wiring.cache(PODS)
+        self.nodes: Cache[Node] = wiring.cache(NODES)
         self.instances: Cache[VirtualMachineInstance] = wiring.cache(INSTANCES)
         self.claims.index(BY_UID, lambda one: (one.metadata.uid,))
         self.claims.index(BY_VOLUME, lambda one: (one.spec.volume_name,) if one.spec.volume_name else ())
@@ -44,6 +56,7 @@ class StorageLookup:
         self.pods.index(BY_CLAIM, lambda one: () if one.is_over else (str(key) for key in one.claims))
         self.instances.index(BY_CLAIM, lambda one: () if is_over(one) else (str(key) for key in instance_claims(one)))
         self.pods.index(BY_CONTROLLER, lambda one: (owner.uid,) if (owner := controller_of(one.metadata)) else ())
+        self.pods.index(BY_NODE, lambda one: () if one.is_over else (one.spec.node_name,))
 
     def facts(self, claim: PersistentVolumeClaim) -> ClaimFacts:
         name = claim.class_name
@@ -55,6 +68,14 @@ class StorageLookup:
             default_class=default_of(self.classes.items()) if name is None else None,
             consumed=bool(self.pods.by(BY_CLAIM, key) or self.instances.by(BY_CLAIM, key)),
         )
+
+    def place(self, pod: Pod) -> Placement:
+        """The node that a pod gets, or why it gets none."""
+        nodes = self.nodes.items()
+        load = {one.metadata.name: len(self.pods.by(BY_NODE, one.metadata.name)) for one in nodes}
+        claims = (self.claims.get(key) for key in pod.claims)
+        found = (self.volumes.get(Key("", one.spec.volume_name)) for one in claims if one is not None and one.spec.volume_name)
+        return pick_node(nodes, pod, volumes=[one for one in found if one is not None], load=load)
 
     def instances_of(self, claim: Key) -> list[VirtualMachineInstance]:
         """Those that use a claim, or would like to."""
@@ -110,10 +131,14 @@ class LonghornLookup:
         if self.volumes.by(BY_SOURCE, name):
             return True
         claims = [claim for found in self.storage.volumes.by(BY_HANDLE, name) for claim in self._claims(found)]
-        return any(self.storage.pods.by(BY_CLAIM, str(key_of(claim))) or self._runs_with(claim) for claim in claims)
+        return any(self._is_mounted(claim) or self._runs_with(claim) for claim in claims)
+
+    def _is_mounted(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a pod has it that has got a node."""
+        return any(one.spec.node_name for one in self.storage.pods.by(BY_CLAIM, str(key_of(claim))))
 
     def _runs_with(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether an instance of a VM has it that has got the node."""
+        """Whether an instance of a VM has it that has got a node."""
         bound = claim.status.phase == "Bound"
         return bound and any(one.status.node_name for one in self.storage.instances_of(key_of(claim)))
 

@@ -13,7 +13,7 @@ INSTANCE_FINALIZER: Final = "kubevirt.io/foregroundDeleteVirtualMachine"
 GENERATION: Final = "kubevirt.io/vm-generation"  # of the VM whose template the instance has
 
 # Conditions of an instance that does not run yet, and their reasons.
-SYNCHRONIZED, NO_CLAIM = "Synchronized", "FailedPvcNotFound"
+SYNCHRONIZED, NO_CLAIM, NOT_CREATED = "Synchronized", "FailedPvcNotFound", "FailedCreate"
 SCHEDULED, UNSCHEDULABLE = "PodScheduled", "Unschedulable"
 PROVISIONING, UNBOUND = "Provisioning", "WaitingForVolumeBinding"
 

@@ -42,6 +42,7 @@ from ullage.standalone.world.controllers.virtual_machine_instance.controller imp
 from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.overhead import SEED, Overhead
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
@@ -69,13 +70,14 @@ GRANTS: Final = (
 )
 
 
-def world(directories: Directories, *, engines: str | None = None) -> Slice:
+def world(directories: Directories, *, engines: str | None = None, nodes: int = 1, table: Overhead = SEED) -> Slice:
     """The slice. The directories are open as long as its controllers run. `engines` is the address of the host of engines;
-    without it nobody plays Longhorn's part."""
+    without it nobody plays Longhorn's part. `nodes` is how many there are to be at least, and `table` what
+    the version of KubeVirt that is played adds to a guest's memory."""
 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
         recorder, storage = wiring.recorder(NAME), StorageLookup(wiring)
-        yield node_controller(wiring)
+        yield node_controller(wiring, count=nodes)
         yield claim_controller(wiring, storage, recorder)
         yield hostpath_controller(wiring, storage, directories=directories, recorder=recorder)
         yield pod_controller(wiring, storage, directories=directories, recorder=recorder)
@@ -84,7 +86,7 @@ def world(directories: Directories, *, engines: str | None = None) -> Slice:
         yield from unsupported_controllers(wiring, recorder)
         yield virtual_machine_controller(wiring, storage.instances, recorder=recorder)
         lookup = LonghornLookup(wiring, storage) if engines is not None else None
-        yield instance_controller(wiring, storage, lookup, recorder=recorder)
+        yield instance_controller(wiring, storage, lookup, table=table, recorder=recorder)
         if engines is not None and lookup is not None:
             connection = HostConnection(engines)
             wiring.hold(connection)

@@ -87,3 +87,15 @@ def test_an_empty_directory_name_is_refused(directory: str) -> None:
 def test_a_directory_that_would_be_removed_must_not_be_the_users() -> None:
     with pytest.raises(BadInput, match=r"--data-dir /x: not allowed with --ephemeral"):
         parse(data_dir="/x", port="0", ephemeral=True, environ={})
+
+
+@pytest.mark.parametrize(("given", "count"), [(None, 1), ("1", 1), ("50", 50), ("1000", 1000)])
+def test_there_is_one_node_unless_more_are_asked_for(given: str | None, count: int) -> None:
+    assert parse(data_dir=None, port="0", ephemeral=True, environ={}, nodes=given).nodes == count
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1001", "2.5", "many", "", "\u0663"])
+def test_a_number_of_nodes_that_is_none_is_refused_with_what_is_allowed(given: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse(data_dir=None, port="0", ephemeral=True, environ={}, nodes=given)
+    assert str(refused.value) == f"--nodes {given or repr(given)}: a whole number from 1 to 1000 is allowed"

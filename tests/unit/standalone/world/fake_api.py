@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Indexer, Key
@@ -20,7 +20,7 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Wiring
 
 Json = dict[str, Any]
-KINDS: tuple[Kind[Any], ...] = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS)
+KINDS: tuple[Kind[Any], ...] = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, NODES)
 
 
 class Killed(BaseException):

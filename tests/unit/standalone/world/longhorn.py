@@ -32,12 +32,14 @@ from ullage.standalone.world.controllers.claim.bind.controller import claim_cont
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
 from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
 from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
+from ullage.standalone.world.controllers.pod.controller import pod_controller
 from ullage.standalone.world.controllers.virtual_machine.controller import virtual_machine_controller
 from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.times import timestamp
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.overhead import SEED
 
 UID = "11111111-2222-3333-4444-555555555555"
 NAME = f"pvc-{UID}"
@@ -55,7 +57,7 @@ KINDS = (
     MACHINES,
     INSTANCES,
 )
-WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES)  # kinds whose bodies are sent and read whole
+WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES, PODS)  # kinds whose bodies are sent and read whole
 
 Answer = TypeVar("Answer")
 
@@ -78,6 +80,9 @@ class WholeApi(MemoryApi):
             await self.delete(kind, name, namespace, uid=given["preconditions"]["uid"])
             return b"{}"
         name = given["metadata"]["name"]
+        if parts[-1] == "binding":
+            await self.patch(PODS, name, namespace, merge={"spec": {"nodeName": given["target"]["name"]}})
+            return b"{}"
 
         def write() -> Json:
             if self.body(kind, name, namespace) is not None:
@@ -251,7 +256,8 @@ class Place:
             longhorn_volume_controller(wiring, lookup, self._fused, recorder=recorder),
             longhorn_controller(wiring, lookup, recorder=recorder),
             virtual_machine_controller(wiring, storage.instances, recorder=recorder),
-            instance_controller(wiring, storage, lookup, recorder=recorder),
+            instance_controller(wiring, storage, lookup, table=SEED, recorder=recorder),
+            pod_controller(wiring, storage, directories=self._directories, recorder=recorder),
             VolumeController(wiring.client, lookup_of(wiring), needs_attachment=needs_attachment).controller(),
         ]
 

@@ -1,9 +1,12 @@
-"""The one node that all pods are on. It is always ready: there is nothing in it that could fail."""
+"""The nodes that pods are on. They are always ready: there is nothing in them that could fail."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from ullage.clock import Clock
 from ullage.kube.builtin.core import NODES, Node
+from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -11,26 +14,32 @@ from ullage.kube.controller.controller import Controller, own
 from ullage.kube.objects import Json
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
-from ullage.standalone.world.model import HOSTNAME, NODE
+from ullage.standalone.world.model import HOSTNAME
+from ullage.standalone.world.nodes import is_played, node_names
 from ullage.times import timestamp
 
-KEY = Key("", NODE)
-NOT_READY = "node.kubernetes.io/not-ready"  # kube-apiserver puts it on every new node
+NOT_READY: Final = "node.kubernetes.io/not-ready"  # kube-apiserver puts it on every new node
 
 
 class NodeController:
-    def __init__(self, client: Client, node: Node | None, *, clock: Clock) -> None:
+    def __init__(self, client: Client, nodes: Cache[Node], *, wanted: frozenset[str], clock: Clock) -> None:
         self._client = client
-        self._node = node
+        self._nodes = nodes
+        self._wanted = wanted
         self._clock = clock
 
-    async def reconcile(self) -> None:
-        node = self._node
-        if node is None:
-            labels = {HOSTNAME: NODE, "kubernetes.io/os": "linux"}
-            await calls.create(
-                self._client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}}
-            )
+    async def reconcile(self, key: Key) -> None:
+        """One that is wanted is made, again where somebody deleted it. Every other one of ours is played while it is there."""
+        node = self._nodes.get(key)
+        if node is not None:
+            await self._keep(node)
+        elif key.name in self._wanted:
+            labels = {HOSTNAME: key.name, "kubernetes.io/os": "linux"}
+            body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "labels": labels}}
+            await calls.create(self._client, NODES, body)
+
+    async def _keep(self, node: Node) -> None:
+        if not is_played(node.metadata.name):
             return
         if not any(one.get("type") == "Ready" and one.get("status") == "True" for one in node.status.conditions):
             change = {"status": {"conditions": [self._ready()]}}
@@ -46,12 +55,11 @@ class NodeController:
         return {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now, **said}
 
 
-def node_controller(wiring: Wiring) -> Controller[Key]:
-    nodes = wiring.cache(NODES, fields=f"metadata.name={NODE}")
-
-    async def reconcile(key: Key) -> None:
-        await NodeController(wiring.client, nodes.get(key), clock=wiring.clock).reconcile()
-
-    made = Controller("node", [own(nodes)], reconcile, workers=1, clock=wiring.clock, metrics=wiring.metrics)
-    made.queue.add(KEY)
+def node_controller(wiring: Wiring, *, count: int) -> Controller[Key]:
+    """At least so many: those of an earlier run that had more stay until somebody deletes them."""
+    nodes, names = wiring.cache(NODES), node_names(count)
+    found = NodeController(wiring.client, nodes, wanted=frozenset(names), clock=wiring.clock)
+    made = Controller("node", [own(nodes)], found.reconcile, workers=1, clock=wiring.clock, metrics=wiring.metrics)
+    for name in names:
+        made.queue.add(Key("", name))
     return made

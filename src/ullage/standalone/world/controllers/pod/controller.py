@@ -1,4 +1,4 @@
-"""Pods: put onto the node, said to run once their claims are bound, brought to their end if they are a job's."""
+"""Pods: put onto a node, said to run once their claims are bound, brought to their end if they are a job's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import Retryable, Terminal
-from ullage.kube.builtin.core import PODS, Pod
+from ullage.kube.builtin.core import PODS, Node, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -23,8 +23,7 @@ from ullage.standalone.world.controllers.pod.copying import CopyFailed
 from ullage.standalone.world.controllers.pod.rules import Remove, Run, Schedule, Start, Unschedulable, plan_pod
 from ullage.standalone.world.controllers.pod.runs import Roots, Runs
 from ullage.standalone.world.directories import Directories
-from ullage.standalone.world.lookup import BY_CLAIM, StorageLookup
-from ullage.standalone.world.model import NODE
+from ullage.standalone.world.lookup import BY_CLAIM, BY_NODE, StorageLookup
 
 SCHEDULED = Reason("Scheduled", action="Binding")
 UNSCHEDULED = Reason("FailedScheduling", action="Scheduling", type="Warning")
@@ -55,7 +54,8 @@ class PodController:
         if pod is None:
             self._runs.end(key)
             return
-        plan = plan_pod(pod, bound={claim.name: self._is_bound(claim) for claim in pod.claims})
+        bound = {claim.name: self._is_bound(claim) for claim in pod.claims}
+        plan = plan_pod(pod, bound=bound, nodes=len(self._storage.nodes))
         if not isinstance(plan, Run):
             self._runs.end(key)
         match plan:
@@ -64,13 +64,19 @@ class PodController:
             case Unschedulable(message):
                 await self._write_unschedulable(pod, message)
             case Schedule():
-                await calls.bind_pod(self._client, pod)
-                note = f"Successfully assigned {key} to {NODE}"
-                self._recorder.record(PODS, pod, SCHEDULED, note=note)
+                await self._schedule(pod)
             case Start():
                 await self._write(pod, rules.running(pod, now=self._clock.now()))
             case Run():
                 await self._run(pod)
+
+    async def _schedule(self, pod: Pod) -> None:
+        placed = self._storage.place(pod)
+        if not placed.node:
+            await self._write_unschedulable(pod, placed.message)
+            return
+        await calls.bind_pod(self._client, pod, placed.node)
+        self._recorder.record(PODS, pod, SCHEDULED, note=f"Successfully assigned {key_of(pod)} to {placed.node}")
 
     async def _write_unschedulable(self, pod: Pod, message: str) -> None:
         told = {one.get("type"): one.get("message") for one in pod.status.conditions}
@@ -126,6 +132,13 @@ class PodController:
         await patch_seen(self._client, PODS, pod, {"status": status}, subresource="status")
 
 
+def _may_take_more(old: Node | None, new: Node | None) -> bool:
+    """A node says every so often that it is there; what decides who gets it changes seldom."""
+    if old is None or new is None:
+        return True
+    return (old.spec, old.metadata.labels) != (new.spec, new.metadata.labels)
+
+
 def pod_controller(wiring: Wiring, storage: StorageLookup, *, directories: Directories, recorder: Recorder) -> Controller[Key]:
     runs = Runs()
     wiring.hold(runs)
@@ -133,6 +146,7 @@ def pod_controller(wiring: Wiring, storage: StorageLookup, *, directories: Direc
     sources: list[Source[Any, Key]] = [
         own(storage.pods),
         Source(storage.claims, lambda claim: [key_of(pod) for pod in storage.pods.by(BY_CLAIM, str(key_of(claim)))]),
+        Source(storage.nodes, lambda node: map(key_of, storage.pods.by(BY_NODE, "")), when=_may_take_more),
     ]
     made = Controller("pods", sources, pods.reconcile, clock=wiring.clock, metrics=wiring.metrics)
     pods.wake = made.queue.add

@@ -1,4 +1,4 @@
-"""What becomes of a pod where nothing really runs: it gets the node, runs when its claims are bound, ends if a job made it."""
+"""What becomes of a pod where nothing really runs: it gets a node, runs when its claims are bound, ends if a job made it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from ullage.kube.builtin.batch import JOBS
 from ullage.kube.builtin.core import Container, Pod
 from ullage.kube.objects import Json, controller_of, is_deleting
-from ullage.standalone.world.model import NODE
+from ullage.standalone.world.nodes import is_played
 from ullage.times import timestamp
 
 SCHEDULER: Final = "default-scheduler"
@@ -46,7 +46,7 @@ class Unschedulable:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Onto our node."""
+    """Onto one of our nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,10 @@ class Run:
 PodPlan = Ignore | Remove | Unschedulable | Schedule | Start | Run
 
 
-def plan_pod(pod: Pod, *, bound: Mapping[str, bool | None]) -> PodPlan:
-    """`bound` tells of each claim that the pod names whether it is bound; None: there is no such claim."""
-    if pod.spec.node_name not in ("", NODE):
+def plan_pod(pod: Pod, *, bound: Mapping[str, bool | None], nodes: int = 1) -> PodPlan:
+    """`bound` tells of each claim that the pod names whether it is bound; None: there is no such claim. `nodes` is how many
+    there are."""
+    if pod.spec.node_name and not is_played(pod.spec.node_name):
         return Ignore()
     if is_deleting(pod.metadata):
         return Remove() if pod.spec.node_name else Ignore()  # without a node the API server does it
@@ -73,9 +74,9 @@ def plan_pod(pod: Pod, *, bound: Mapping[str, bool | None]) -> PodPlan:
     if not pod.spec.node_name and (pod.spec.scheduler_name != SCHEDULER or pod.spec.scheduling_gates):
         return Ignore()
     if missing := sorted(name for name, state in bound.items() if state is None):
-        return Unschedulable(f'0/1 nodes are available: persistentvolumeclaim "{missing[0]}" not found.')
+        return Unschedulable(f'0/{nodes} nodes are available: persistentvolumeclaim "{missing[0]}" not found.')
     if not all(bound.values()):
-        return Unschedulable("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.")
+        return Unschedulable(f"0/{nodes} nodes are available: pod has unbound immediate PersistentVolumeClaims.")
     if not pod.spec.node_name:
         return Schedule()
     if pod.status.phase != "Running":

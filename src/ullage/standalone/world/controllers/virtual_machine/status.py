@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ullage.kube.objects import drop_condition, find_condition, is_deleting, is_true, set_condition
+from ullage.kube.objects import Condition, drop_condition, find_condition, is_deleting, is_true, set_condition
 from ullage.standalone.world.controllers.virtual_machine.rules import CannotStart, Plan, Requests, StartInstance
-from ullage.standalone.world.machines import NO_CLAIM, PROVISIONING, SCHEDULED, SYNCHRONIZED, UNSCHEDULABLE
+from ullage.standalone.world.machines import NO_CLAIM, NOT_CREATED, PROVISIONING, SCHEDULED, SYNCHRONIZED, UNSCHEDULABLE
 from ullage.vms.api.machines import MachineStatus, VirtualMachine, VirtualMachineInstance
 from ullage.vms.lifecycle import PAUSED, is_over, is_paused
 
@@ -36,6 +36,12 @@ def printable_status(machine: VirtualMachine, instance: VirtualMachineInstance |
     return "Running" if instance.status.phase == "Running" else _waiting(instance)
 
 
+def refusal_of(instance: VirtualMachineInstance | None) -> Condition | None:
+    """What says that the instance gets no pod, where somebody refuses it one."""
+    found = find_condition(instance.status.conditions, SYNCHRONIZED) if instance is not None else None
+    return found if found is not None and found.status == "False" and found.reason == NOT_CREATED else None
+
+
 def _waiting(instance: VirtualMachineInstance) -> str:
     """What keeps it from running."""
     conditions = instance.status.conditions
@@ -44,6 +50,8 @@ def _waiting(instance: VirtualMachineInstance) -> str:
         return "ErrorPvcNotFound"
     scheduled = find_condition(conditions, SCHEDULED)
     if scheduled is not None and scheduled.status == "False" and scheduled.reason == UNSCHEDULABLE:
+        return "Unschedulable"
+    if refusal_of(instance) is not None:
         return "Unschedulable"
     return "WaitingForVolumeBinding" if is_true(conditions, PROVISIONING) else "Starting"
 
@@ -80,9 +88,10 @@ def status_of(
         )
     else:
         conditions = drop_condition(conditions, PAUSED)
-    if isinstance(plan, CannotStart):
+    failure = plan if isinstance(plan, CannotStart) else refusal_of(instance)
+    if failure is not None:
         conditions = set_condition(
-            conditions, FAILURE, status=True, reason=plan.reason, message=plan.message, generation=generation, now=now
+            conditions, FAILURE, status=True, reason=failure.reason, message=failure.message, generation=generation, now=now
         )
     else:
         conditions = drop_condition(conditions, FAILURE)

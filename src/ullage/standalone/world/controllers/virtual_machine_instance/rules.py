@@ -1,4 +1,5 @@
-"""How far an instance is: it waits for its claims, gets the node, has its volumes attached, and runs until it is to go. Pure.
+"""How far an instance is: it waits for its claims, gets a pod, and with it a node, has its volumes attached, and runs until it
+is to go. Pure.
 
 There is no guest: what runs here is no more than volumes that stay attached.
 """
@@ -12,10 +13,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ullage.kube.builtin.core import Node, PersistentVolumeClaim
+from ullage.kube.builtin.core import PersistentVolumeClaim, Pod
 from ullage.kube.objects import Conditions, drop_condition, set_condition
 from ullage.standalone.world.machines import (
     NO_CLAIM,
+    NOT_CREATED,
     PROVISIONING,
     SCHEDULED,
     SYNCHRONIZED,
@@ -54,7 +56,8 @@ class ClaimState:
 class InstanceFacts:
     instance: VirtualMachineInstance
     claims: Mapping[str, ClaimState]  # by name
-    node: Node | None = None
+    launcher: Pod | None = None
+    refusal: str = ""  # why it has none
 
     @property
     def waits_for(self) -> Sequence[MachineVolume]:
@@ -73,32 +76,34 @@ class Progress:
     blocker: tuple[str, bool, str, str] | None = None
 
 
+def wants_launcher(facts: InstanceFacts) -> bool:
+    """Whether a pod is to be made for it. Also for one that runs without: it began when there were none."""
+    return facts.launcher is None and all(facts.state(one).is_bound for one in facts.waits_for)
+
+
 def progress_of(facts: InstanceFacts) -> Progress:
+    refused = (SYNCHRONIZED, False, NOT_CREATED, facts.refusal) if facts.refusal else None
     if facts.instance.status.phase == "Running":
-        return Progress("Running")
+        return Progress("Running", refused)
     if missing := [one.claim for one in facts.waits_for if facts.state(one).claim is None]:
         return Progress("Pending", (SYNCHRONIZED, False, NO_CLAIM, f"PVC {missing[0]} does not exist"))
     if unbound := [one.claim for one in facts.waits_for if not facts.state(one).is_bound]:
         return Progress("Pending", (PROVISIONING, True, UNBOUND, f"claim {unbound[0]} is not bound yet"))
-    if problem := unsuitable(facts):
-        return Progress("Scheduling", (SCHEDULED, False, UNSCHEDULABLE, f"0/1 nodes are available: 1 {problem}."))
+    if facts.launcher is None:
+        return Progress("Pending", refused)
+    if not facts.launcher.spec.node_name or facts.launcher.status.phase != "Running":
+        return Progress("Scheduling", _unscheduled(facts.launcher))
     if not all(facts.state(one).attached for one in facts.waits_for):
         return Progress("Scheduled")
     return Progress("Running")
 
 
-def unsuitable(facts: InstanceFacts) -> str:
-    """Why it cannot get the node; empty: it can, or has it."""
-    if facts.instance.status.node_name:
-        return ""
-    if facts.node is None:
-        return "node(s) had not been seen yet"
-    if facts.node.spec.unschedulable:
-        return "node(s) were unschedulable"
-    labels = facts.node.metadata.labels
-    if any(labels.get(key) != value for key, value in facts.instance.spec.node_selector.items()):
-        return "node(s) didn't match Pod's node affinity/selector"
-    return ""
+def _unscheduled(launcher: Pod) -> tuple[str, bool, str, str] | None:
+    """What the scheduler said of its pod."""
+    said = next((one for one in launcher.status.conditions if one.get("type") == SCHEDULED), {})
+    if launcher.spec.node_name or said.get("status") != "False":
+        return None
+    return SCHEDULED, False, UNSCHEDULABLE, str(said.get("message") or "")
 
 
 def wants_pause(instance: VirtualMachineInstance) -> bool:
@@ -106,29 +111,34 @@ def wants_pause(instance: VirtualMachineInstance) -> bool:
     return said == "true" if said in ("true", "false") else instance.spec.start_strategy == PAUSED
 
 
-def status_of(facts: InstanceFacts, *, node: str, now: datetime) -> InstanceStatus:
+def status_of(facts: InstanceFacts, *, now: datetime) -> InstanceStatus:
     instance, progress = facts.instance, progress_of(facts)
-    placed = node if progress.phase in ("Scheduled", "Running") else instance.status.node_name
+    node, active = instance.status.node_name, instance.status.active_pods
+    if facts.launcher is not None and progress.phase in ("Scheduled", "Running") and not active:
+        node = facts.launcher.spec.node_name or node
+        active = {facts.launcher.metadata.uid: node}
     return replace(
         instance.status,
         phase=progress.phase,
-        node_name=placed,
+        node_name=node,
+        active_pods=active,
         conditions=_conditions(facts, progress, now=now),
         volume_status=_volume_statuses(facts),
         phase_transition_timestamps=_transitions(instance, progress.phase, now=now),
     )
 
 
-def ended(instance: VirtualMachineInstance, *, now: datetime) -> InstanceStatus:
-    """It was asked to go, and its guest shut down."""
+def ended(instance: VirtualMachineInstance, *, now: datetime, phase: str = "Succeeded") -> InstanceStatus:
+    """It was asked to go, and its guest shut down; or what it ran in is gone, and it has failed."""
     conditions = drop_condition(instance.status.conditions, PAUSED)
     reason, message = NOT_RUNNING
     conditions = _set(conditions, "Ready", status=False, reason=reason, message=message, instance=instance, now=now)
     return replace(
         instance.status,
-        phase="Succeeded",
+        phase=phase,
+        active_pods={},
         conditions=conditions,
-        phase_transition_timestamps=_transitions(instance, "Succeeded", now=now),
+        phase_transition_timestamps=_transitions(instance, phase, now=now),
     )
 
 

@@ -49,6 +49,7 @@ UNBOUND = Unschedulable("0/1 nodes are available: pod has unbound immediate Pers
         pytest.param(pod(going=True, phase="Running"), {}, Remove(), id="one that is to go, goes"),
         pytest.param(pod(going=True, node=""), {}, Ignore(), id="one without a node is the server's to remove"),
         pytest.param(pod(node="elsewhere", going=True), {}, Ignore(), id="one on another node is not ours"),
+        pytest.param(pod(node="ullage-3"), {}, Start(), id="one on any of our nodes starts"),
         pytest.param(pod(node="", scheduler_name="mine"), {}, Ignore(), id="one with a scheduler of its own is not ours"),
         pytest.param(pod(node="", scheduling_gates=({"name": "g"},)), {}, Ignore(), id="one behind a gate waits"),
     ],

@@ -102,7 +102,8 @@ async def test_a_vm_runs_with_its_volume_attached_and_stops(tmp_path: Path) -> N
         assert vm.machine["status"].get("ready", False) is False
         assert vm.machine["spec"]["runStrategy"] == "Halted"
         assert [reason for reason in place.told.reasons if reason in ("SuccessfulCreate", "SuccessfulDelete")] == [
-            "SuccessfulCreate",
+            "SuccessfulCreate",  # the instance
+            "SuccessfulCreate",  # its pod
             "SuccessfulDelete",
         ]
 

@@ -158,6 +158,12 @@ MIGRATING = {"migration_state": MigrationState(start_timestamp="2026-01-01T00:00
             "Unschedulable",
             id="no node",
         ),
+        pytest.param(
+            instance("Pending", condition("Synchronized", holds=False, reason="FailedCreate")),
+            {},
+            "Unschedulable",
+            id="no pod",
+        ),
         pytest.param(instance("Scheduled"), {}, "Starting", id="volumes are being attached"),
         pytest.param(instance(), {}, "Running", id="it runs"),
         pytest.param(instance("Running", condition("Paused")), {}, "Paused", id="it is paused"),

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.standalone.world.builders import claim
+from tests.unit.standalone.world.builders import claim, pod
 from tests.unit.standalone.world.vm_builders import condition, instance, volume
-from ullage.kube.builtin.core import Node, NodeSpec
-from ullage.kube.kinds import Meta
+from ullage.kube.builtin.core import Pod, PodStatus
 from ullage.standalone.world.controllers.virtual_machine_instance.rules import (
     ClaimState,
     InstanceFacts,
@@ -19,22 +19,30 @@ from ullage.standalone.world.controllers.virtual_machine_instance.rules import (
     ended,
     progress_of,
     status_of,
+    wants_launcher,
     wants_pause,
 )
 from ullage.vms.api.machines import InstanceStatus, VirtualMachineInstance
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NODE = Node(metadata=Meta(name="ullage", labels={"zone": "a"}))
 BOUND = ClaimState(claim(phase="Bound"))
 ATTACHED = ClaimState(claim(phase="Bound"), attached=True)
 UNBOUND = ClaimState(claim())
 
 
-def facts(found: VirtualMachineInstance, node: Node | None = NODE, **claims: ClaimState) -> InstanceFacts:
-    return InstanceFacts(instance=found, claims=claims, node=node)
+RUNS = pod(phase="Running", node="ullage-2", uid="uid-of-the-pod")
+NO_CLAIM = ("Synchronized", False, "FailedPvcNotFound", "PVC data does not exist")
 
 
-NO_NODE = ("PodScheduled", False, "Unschedulable")
+def facts(
+    found: VirtualMachineInstance, launcher: Pod | None = RUNS, *, refusal: str = "", **claims: ClaimState
+) -> InstanceFacts:
+    return InstanceFacts(instance=found, claims=claims, launcher=launcher, refusal=refusal)
+
+
+def unscheduled(message: str) -> Pod:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return replace(pod(node=""), status=PodStatus(phase="Pending", conditions=(said,)))
 
 
 @pytest.mark.parametrize(
@@ -50,32 +58,34 @@ NO_NODE = ("PodScheduled", False, "Unschedulable")
             Progress("Pending", ("Provisioning", True, "WaitingForVolumeBinding", "claim data is not bound yet")),
             id="a claim that has no volume yet",
         ),
+        pytest.param(facts(instance(""), None, data=BOUND), Progress("Pending"), id="no pod yet"),
         pytest.param(
-            facts(instance(""), node=None, data=BOUND),
-            Progress("Scheduling", (*NO_NODE, "0/1 nodes are available: 1 node(s) had not been seen yet.")),
-            id="no node yet",
+            facts(instance(""), None, refusal="no room", data=BOUND),
+            Progress("Pending", ("Synchronized", False, "FailedCreate", "no room")),
+            id="a pod that it does not get",
         ),
         pytest.param(
-            facts(instance(""), node=Node(spec=NodeSpec(unschedulable=True)), data=BOUND),
-            Progress("Scheduling", (*NO_NODE, "0/1 nodes are available: 1 node(s) were unschedulable.")),
-            id="a node that is cordoned",
+            facts(instance(""), pod(node=""), data=BOUND), Progress("Scheduling"), id="a pod that nobody has looked at"
         ),
         pytest.param(
-            facts(instance("", node_selector={"zone": "b"}), data=BOUND),
-            Progress("Scheduling", (*NO_NODE, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")),
-            id="a node of another zone",
+            facts(instance(""), unscheduled("0/1 nodes are available: 1 node(s) were unschedulable."), data=BOUND),
+            Progress(
+                "Scheduling",
+                ("PodScheduled", False, "Unschedulable", "0/1 nodes are available: 1 node(s) were unschedulable."),
+            ),
+            id="a pod that gets no node",
         ),
-        pytest.param(
-            facts(instance("", node_selector={"zone": "a"}), data=BOUND), Progress("Scheduled"), id="it gets the node"
-        ),
-        pytest.param(
-            facts(instance("Scheduled", node="ullage"), node=Node(spec=NodeSpec(unschedulable=True)), data=BOUND),
-            Progress("Scheduled"),
-            id="whoever has the node keeps it",
-        ),
+        pytest.param(facts(instance(""), pod(), data=ATTACHED), Progress("Scheduling"), id="a pod that does not run yet"),
+        pytest.param(facts(instance("")), Progress("Pending", NO_CLAIM), id="a pod alone does not help"),
+        pytest.param(facts(instance(""), data=BOUND), Progress("Scheduled"), id="its pod has a node, and runs"),
         pytest.param(facts(instance("Scheduled"), data=ATTACHED), Progress("Running"), id="its volumes are attached"),
         pytest.param(facts(instance("", volumes=())), Progress("Running"), id="it has no volumes"),
-        pytest.param(facts(instance("Running")), Progress("Running"), id="what runs goes on"),
+        pytest.param(facts(instance("Running"), None), Progress("Running"), id="what runs goes on"),
+        pytest.param(
+            facts(instance("Running"), None, refusal="no room"),
+            Progress("Running", ("Synchronized", False, "FailedCreate", "no room")),
+            id="what runs since before there were pods says that it gets none, and goes on",
+        ),
         pytest.param(
             facts(instance("", volumes=(volume(), volume("more", hotpluggable=True))), data=ATTACHED),
             Progress("Running"),
@@ -85,6 +95,25 @@ NO_NODE = ("PodScheduled", False, "Unschedulable")
 )
 def test_how_far_it_is(seen: InstanceFacts, progress: Progress) -> None:
     assert progress_of(seen) == progress
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted"),
+    [
+        pytest.param(facts(instance(""), None, data=UNBOUND), False, id="not before its claims are bound"),
+        pytest.param(facts(instance(""), None, data=BOUND), True, id="when they are"),
+        pytest.param(facts(instance(""), data=BOUND), False, id="not a second one"),
+        pytest.param(facts(instance("Running", volumes=()), None), True, id="for one that runs without"),
+    ],
+)
+def test_when_it_gets_a_pod(seen: InstanceFacts, wanted: bool) -> None:
+    assert wants_launcher(seen) is wanted
+
+
+def test_where_it_runs_is_said_once_and_changed_by_whoever_moves_it() -> None:
+    moved = {"active_pods": {"uid-of-the-target": "ullage-3"}}
+    status = said(facts(instance("Running", node="ullage-3", status=moved), data=ATTACHED))
+    assert (status.node_name, status.active_pods) == ("ullage-3", moved["active_pods"])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +135,7 @@ def test_when_it_is_paused(found: VirtualMachineInstance, paused: bool) -> None:
 
 
 def said(seen: InstanceFacts) -> InstanceStatus:
-    return status_of(seen, node="ullage", now=NOW)
+    return status_of(seen, now=NOW)
 
 
 def shown(status: InstanceStatus) -> dict[str, tuple[str, str]]:
@@ -118,7 +147,8 @@ def test_it_says_what_it_waits_for_and_forgets_that_afterwards() -> None:
     assert (waits.phase, waits.node_name) == ("Pending", "")
     assert shown(waits) == {"Ready": ("False", "GuestNotRunning"), "Provisioning": ("True", "WaitingForVolumeBinding")}
     runs = said(facts(instance("Pending", *waits.conditions), data=ATTACHED))
-    assert (runs.phase, runs.node_name) == ("Running", "ullage")
+    assert (runs.phase, runs.node_name) == ("Running", "ullage-2")
+    assert runs.active_pods == {"uid-of-the-pod": "ullage-2"}
     assert shown(runs) == {"Ready": ("True", "GuestRunning")}
     assert [(one.phase, one.phase_transition_timestamp) for one in runs.phase_transition_timestamps] == [
         ("Running", "2026-01-01T00:00:00Z")
@@ -132,8 +162,9 @@ def test_a_paused_one_is_not_ready() -> None:
 
 
 def test_what_ends_is_neither_ready_nor_paused() -> None:
-    status = ended(instance("Running", condition("Ready"), condition("Paused")), now=NOW)
-    assert status.phase == "Succeeded"
+    active = {"active_pods": {"uid-of-the-pod": "ullage-2"}}
+    status = ended(instance("Running", condition("Ready"), condition("Paused"), status=active), now=NOW)
+    assert (status.phase, status.active_pods) == ("Succeeded", {})
     assert shown(status) == {"Ready": ("False", "GuestNotRunning")}
 
 
@@ -166,7 +197,7 @@ def test_devices_are_named_as_in_a_guest(number: int, name: str) -> None:
 
 def test_a_status_that_says_the_same_is_the_same() -> None:
     first = said(facts(instance(""), data=ATTACHED))
-    again = instance(status=_fields(first))
+    again = instance(node="ullage-2", status=_fields(first))
     assert said(facts(again, data=ATTACHED)) == first
 
 
