@@ -22,8 +22,8 @@ from ullage.cli.common.options import (
     selector,
 )
 from ullage.cli.common.running import run
+from ullage.cli.vm import migration_command, options
 from ullage.cli.vm import names as completed
-from ullage.cli.vm import options
 from ullage.cli.vm.cost_command import cost
 from ullage.errors import BadInput
 
@@ -330,3 +330,4 @@ def restore(
 
 
 app.command()(cost)
+app.add_typer(migration_command.app, name="migration-config")
