@@ -29,6 +29,7 @@ from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
 from ullage.snapshots.controllers.record.sync import controller as record_sync
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.lookup import SnapshotLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import Dialect
@@ -124,6 +125,7 @@ class Driver:
 @dataclass
 class Cluster:
     alone: ClassVar[bool] = True
+    for_others: ClassVar[float] = 0.0  # seconds that another snapshotter has to make a record
     books: ClassVar[bool] = True  # its process may say what snapshots take
     dialect: Dialect[Any, Any]
     api: MemoryApi = field(default_factory=MemoryApi)
@@ -216,7 +218,16 @@ class Cluster:
             lookup.enqueue_records(queues)
         told: Any = self.told
         binders = [
-            Binder(wiring.client, lookup, volumes, settings=settings, queues=queues, recorder=told, metrics=metrics)
+            Binder(
+                wiring.client,
+                lookup,
+                volumes,
+                settings=settings,
+                queues=queues,
+                recorder=told,
+                metrics=metrics,
+                others=OtherSnapshotter(self.for_others),
+            )
             for lookup in lookups
         ]
         backends: Any = {DRIVER: self.driver}
@@ -876,6 +887,37 @@ async def test_an_error_that_another_snapshotter_wrote_is_told_though_it_has_no_
         cluster.driver.ready = True
         await cluster.api.until(cluster.ready)
     assert ("Warning", "SnapshotError", "rpc error: code = Internal") in cluster.told.events
+
+
+async def test_another_snapshotter_may_make_the_record_first(alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "for_others", 3600.0)
+    left, wait = asyncio.Event(), OtherSnapshotter.wait
+
+    def leave(self: OtherSnapshotter, uid: str, now: float) -> float:
+        left.set()
+        return wait(self, uid, now)
+
+    monkeypatch.setattr(OtherSnapshotter, "wait", leave)
+    cluster = Cluster(GA)
+    cluster.ask()
+    async with cluster.running():
+        if not alone:
+            await left.wait()
+            assert cluster.api.bodies(GA.records) == []
+            theirs = made_late(GA)
+            theirs["metadata"]["name"] = "snapcontent-uid-snap"
+            theirs["spec"]["volumeSnapshotClassName"] = "daily"
+            cluster.api.put(GA.records, theirs)
+        await cluster.api.until(cluster.ready)
+    assert cluster.driver.made == 1
+
+
+async def test_where_no_other_snapshotter_makes_a_record_it_is_made_here_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "for_others", 0.05)
+    cluster = Cluster(GA)
+    cluster.ask()
+    async with cluster.running():
+        await cluster.api.until(cluster.ready)
 
 
 async def test_a_class_that_comes_later_starts_what_waited_for_it() -> None:

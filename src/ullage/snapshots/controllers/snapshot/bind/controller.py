@@ -25,10 +25,13 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.ledger.charging.release import seconds_held
+from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
     SnapshotPlan,
+    is_anothers,
     is_orphan,
+    may_be_anothers,
     plan_snapshot,
     wants_other_class,
 )
@@ -66,6 +69,7 @@ class Binder:
         recorder: Recorder,
         metrics: Metrics,
         clock: Clock | None = None,
+        others: OtherSnapshotter | None = None,
     ) -> None:
         self._client = client
         self._lookup = lookup
@@ -78,6 +82,7 @@ class Binder:
         self._clock = clock or SystemClock()
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
         self._rewrites: Rewrites[str] = Rewrites()
+        self._others = others or OtherSnapshotter()
         lookup.snapshots.handle(self._seen)
 
     def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -100,7 +105,10 @@ class Binder:
     # --- who is woken ---
 
     def _of_record(self, obj: Any) -> Iterable[Key]:
-        ref = self._dialect.read_record(obj).ref
+        record = self._dialect.read_record(obj)
+        if is_anothers(record):
+            self._others.was_there()
+        ref = record.ref
         return (Key(ref.namespace, ref.name),) if ref.name else ()
 
     def _of_claim(self, namespace: str, name: str) -> Iterable[Key]:
@@ -130,6 +138,7 @@ class Binder:
         if after is None and before is not None:
             self._stopped.pop(before.meta.uid, None)
             self._rewrites.forget(before.meta.uid)
+            self._others.forget(before.meta.uid)
 
     # --- reconcile ---
 
@@ -140,6 +149,8 @@ class Binder:
             return None
         facts = await self._facts(self._dialect.read_snapshot(obj))
         plan = plan_snapshot(facts)
+        if may_be_anothers(facts, plan) and (wait := self._others.wait(facts.snapshot.meta.uid, self._clock.monotonic())):
+            return Requeue(wait)
         try:
             held = await self._act(obj, facts, plan)
         except (AlreadyExists, NotFound):
@@ -257,6 +268,7 @@ class Binder:
     async def _create_record(self, obj: Any, record: Record) -> None:
         kind = self._dialect.records
         await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
+        self._others.was_not_there(record.ref.uid)
         note = f"Asked {record.driver} for a snapshot of volume {record.volume_name}."
         self._recorder.record(self._dialect.snapshots, obj, CREATING_EVENT, note=note)
 

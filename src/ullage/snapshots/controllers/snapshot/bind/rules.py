@@ -92,6 +92,18 @@ def _beside_others(facts: SnapshotFacts, plan: SnapshotPlan) -> SnapshotPlan:
     return replace(plan, release=plan.release and DRIVER in snapshot.meta.annotations)
 
 
+def may_be_anothers(facts: SnapshotFacts, plan: SnapshotPlan) -> bool:
+    """Whether a record that is to be made is one that the GA snapshotter makes too: it knows its own API and CSI volumes."""
+    volume = facts.context.volume
+    is_csi = volume is not None and volume.spec.csi is not None
+    return plan.create_record is not None and facts.defaults and is_csi and not facts.settings.alone
+
+
+def is_anothers(record: Record) -> bool:
+    """Whether another snapshotter has made it: ours have their source written on them from the first."""
+    return bool(record.ref.uid) and not record.imported and SOURCE not in record.meta.annotations
+
+
 def is_orphan(record: Record, snapshot: Snapshot | None, settings: Settings) -> bool:
     """Whether a record stands for nothing: no data, no call that may have made some, and no snapshot that it could be for. A
     snapshotter that was late makes such ones. `snapshot` has the name that the record gives, and is asked of the API itself

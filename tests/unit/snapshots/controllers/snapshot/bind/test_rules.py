@@ -15,7 +15,9 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
     NOTHING,
     SnapshotFacts,
     SnapshotPlan,
+    is_anothers,
     is_orphan,
+    may_be_anothers,
     plan_snapshot,
 )
 from ullage.snapshots.model import CLAIM_LABEL, CREATING, SOURCE, VOLUME_LABEL, Problem, Record, Ref, Snapshot, State
@@ -33,6 +35,10 @@ BUSY = Problem("WaitingForTurn", "one at a time")
 
 
 def plan(**changed: Any) -> SnapshotPlan:
+    return plan_snapshot(facts_of(**changed))
+
+
+def facts_of(**changed: Any) -> SnapshotFacts:
     given: dict[str, Any] = {
         "snapshot": snapshot(),
         "record_name": "snapcontent-snap-uid",
@@ -40,7 +46,7 @@ def plan(**changed: Any) -> SnapshotPlan:
         "defaults": True,
     }
     given |= {"classes": [snapshot_class()], "settings": MANAGED}
-    return plan_snapshot(SnapshotFacts(**(given | changed)))
+    return SnapshotFacts(**(given | changed))
 
 
 class TestBegin:
@@ -319,3 +325,40 @@ class TestDelete:
     def test_a_claim_that_waits_in_vain_does_not_hold_a_snapshot(self, state: State) -> None:
         made = plan(snapshot=self.GOING, record=record(state=state), waiting_claims=("team/copy",))
         assert made.delete_record
+
+
+class TestOtherSnapshotters:
+    @pytest.mark.parametrize(
+        ("changed", "expected"),
+        [
+            pytest.param({}, True, id="a CSI volume"),
+            pytest.param({"settings": replace(MANAGED, alone=True)}, False, id="there is no other one"),
+            pytest.param({"defaults": False}, False, id="of the prototype, which nobody else knows"),
+            pytest.param({"record": record()}, False, id="its record is there"),
+            pytest.param({"snapshot": snapshot(class_name="none")}, False, id="nothing can be made"),
+        ],
+    )
+    def test_a_record_may_be_anothers_to_make(self, changed: dict[str, Any], expected: bool) -> None:
+        facts = facts_of(**changed)
+        assert may_be_anothers(facts, plan_snapshot(facts)) is expected
+
+    def test_a_volume_that_is_no_csi_volume_is_ours_alone(self) -> None:
+        bare = replace(CONTEXT, volume=volume(csi=None))
+        assert not may_be_anothers(facts_of(context=bare), SnapshotPlan(create_record=record()))
+
+    @pytest.mark.parametrize(
+        ("found", "expected"),
+        [
+            pytest.param(record(), True, id="without the source that ours have"),
+            pytest.param(record(meta={"annotations": {SOURCE: "vol-1"}}), False, id="ours"),
+            pytest.param(record(imported="handle"), False, id="an import, which people make"),
+            pytest.param(record(ref=Ref("team", "snap")), False, id="not bound yet: made by hand"),
+        ],
+    )
+    def test_whose_a_record_is(self, found: Record, expected: bool) -> None:
+        assert is_anothers(found) is expected
+
+    def test_what_we_make_is_never_taken_for_anothers(self) -> None:
+        made = plan().create_record
+        assert made is not None
+        assert not is_anothers(made)
