@@ -424,7 +424,7 @@ def test_a_person_is_shown_what_goes_and_asked(cluster: Run, root: Api, plane: C
     said, code = at_a_terminal([*PROGRAM, "uninstall", "--kubeconfig", str(plane.kubeconfig)], answer="n")
     assert code == 1
     assert said.startswith("This takes Ullage out of https://")
-    assert "  delete      3 serviceaccount: ullage-system/api, ullage-system/controller, ullage-system/webhook" in said
+    assert "  delete      3 serviceaccounts: ullage-system/api, ullage-system/controller, ullage-system/webhook" in said
     assert "  left alone  customresourcedefinition/barrels.app.example.com  (with its objects; --purge deletes both)" in said
     assert "Go on? [y/N]: " in said
     assert "Aborted." in said

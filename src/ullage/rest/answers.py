@@ -80,7 +80,7 @@ def from_api(error: ApiError) -> Declined:
         case Invalid():
             return Declined(422, "Invalid", error.message, details={"causes": list(error.causes)} if error.causes else None)
         case Conflict() | AlreadyExists():
-            return Declined(409, "Conflict", f"others changed it at the same time, again and again; try again: {error.message}")
+            return Declined(409, "Conflict", f"others change it all the time; try again: {error.message}")
         case Forbidden() if not error.lacks_right:  # a webhook or a policy; that he lacks a right was found out before
             return Declined(403, "Forbidden", error.message)
         case TooManyRequests():

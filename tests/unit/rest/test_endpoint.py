@@ -262,7 +262,12 @@ async def test_a_route_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPa
         pytest.param(Unauthorized("who are you", code=401), 500, "its log says why", id="our own token expired"),
         pytest.param(Unavailable("no route to host"), 503, "does not answer now", id="the API server is away"),
         pytest.param(TooManyRequests("slowly", code=429, retry_after=7), 429, "slowly", id="the API server asks for patience"),
-        pytest.param(Conflict("changed", code=409), 409, "again and again", id="others write all the time"),
+        pytest.param(
+            Conflict("changed", code=409),
+            409,
+            "others change it all the time; try again: changed",
+            id="others write all the time",
+        ),
         pytest.param(NotFound("no such kind", code=404), 500, "its log says why", id="the kind is not installed"),
         pytest.param(Terminal("a secret of ours"), 500, "its log says why", id="an error of ours"),
         pytest.param(ZeroDivisionError("a secret of ours"), 500, "its log says why", id="a bug"),

@@ -44,8 +44,14 @@ def plan(outcomes: Iterable[Outcome]) -> list[str]:
             going.setdefault(one.what, []).append(one.name)
     for what, names in going.items():
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        lines.append(f"  delete      {len(names)} {what}: {', '.join(names[:SHOWN])}{more}")
+        lines.append(f"  delete      {_counted(len(names), what)}: {', '.join(names[:SHOWN])}{more}")
     return lines + [f"  {one}" for one in outcomes if one.verb != "deleted"]
+
+
+def _counted(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what[:-1]}ies" if what.endswith("y") else f"{count} {what}{'es' if what.endswith('s') else 's'}"
 
 
 def failed(outcomes: Iterable[Outcome]) -> bool:

@@ -159,7 +159,7 @@ class Uninstaller:
                 return False
             if not told and all(one.meta.deletion_timestamp for one in left):
                 told = True
-                self._note("waiting", left[0], f"{len(left)} to be let go by their finalizers")
+                self._note("waiting", left[0], f"held by finalizers{_others(len(left), 'as')}")
             await asyncio.sleep(self._poll)
 
     async def _ask(self, found: list[FoundObject], asked: set[str]) -> None:
@@ -174,7 +174,7 @@ class Uninstaller:
             held = ", ".join(one.meta.finalizers) or "nothing that it says"
             self._note("problem", one, f"not gone after {self._timeout:.0f} s, held by {held}; {who}")
         if len(left) > SHOWN:
-            self._note("problem", left[SHOWN], f"and {len(left) - SHOWN - 1} more objects")
+            self._note("problem", left[SHOWN], f"not gone either{_others(len(left) - SHOWN, 'nor')}")
 
     async def _metas(self, kind: Kind[Object], ownership: Ownership | None) -> list[Meta]:
         if ownership is None:
@@ -259,3 +259,8 @@ class Uninstaller:
         outcome = Outcome(verb, one.kind.kind.lower(), f"{place}{one.meta.name}", why)
         self._outcomes.append(outcome)
         self._tell(outcome)
+
+
+def _others(count: int, word: str) -> str:
+    """The rest of a line about the first of so many."""
+    return {1: "", 2: f", {word} is one other"}.get(count, f", {word} are {count - 1} others")

@@ -229,7 +229,7 @@ def backup(
         typer.Option(
             "--type",
             metavar="snapshot|backup",
-            help="backup: also for a storage system that copies its snapshots to a backup target by itself.",
+            help="What its spec.type says, for tools that go by it. The same is done for both, and both cost the same.",
             autocompletion=completion.words(*options.TYPES),
         ),
     ] = "snapshot",

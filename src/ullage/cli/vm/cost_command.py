@@ -15,7 +15,8 @@ def cost(
         str,
         typer.Option(
             metavar="VERSION",
-            help="Whose overhead is added: seed, v0.54, v1.1 or v1.4; each holds for the versions up to the next.",
+            help="Whose overhead is added: v0.54, v1.1 or v1.4, each up to the next one; seed is what limits on VMs count with "
+            "unless they are told otherwise.",
             autocompletion=completion.words("seed", "v0.54", "v1.1", "v1.4"),
         ),
     ] = "seed",

@@ -64,9 +64,26 @@ def test_whoever_purges_can_name_a_driver() -> None:
     assert Ownership.of(GA, RECORDS, drivers=["csi.theirs"]).stranger(GA.records, RECORDS[2]) == ""
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        pytest.param(["a"], "1 role", id="one"),
+        pytest.param(["a", "b"], "2 roles", id="two"),
+    ],
+)
+def test_a_plan_counts_in_words(names: list[str], told: str) -> None:
+    assert plan([Outcome("deleted", "role", name) for name in names]) == [f"  delete      {told}: {', '.join(names)}"]
+
+
+def test_a_plan_knows_the_plurals_of_the_kinds_that_have_odd_ones() -> None:
+    kinds = ("validatingadmissionpolicy", "volumesnapshotclass")
+    said = plan([Outcome("deleted", kind, name) for kind in kinds for name in "ab"])
+    assert said == ["  delete      2 validatingadmissionpolicies: a, b", "  delete      2 volumesnapshotclasses: a, b"]
+
+
 def test_a_plan_tells_how_many_go_and_what_stays() -> None:
     going = [Outcome("deleted", "volumesnapshot", f"shop/s{number}") for number in range(7)]
     assert plan([*going, Outcome("left alone", "namespace", "ullage-system", "not ours")]) == [
-        "  delete      7 volumesnapshot: shop/s0, shop/s1, shop/s2, shop/s3, shop/s4 and 2 more",
+        "  delete      7 volumesnapshots: shop/s0, shop/s1, shop/s2, shop/s3, shop/s4 and 2 more",
         "  left alone  namespace/ullage-system  (not ours)",
     ]
