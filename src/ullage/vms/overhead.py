@@ -86,6 +86,12 @@ def cost_of(spec: Mapping[str, Any], table: Overhead = SEED) -> Cost:
     return Cost(cpu=_cpu_limit(domain, vcpus), memory=sum(one.memory for one in listed), parts=listed)
 
 
+def asked_of(spec: Mapping[str, Any]) -> Cost:
+    """What its owner asks for: its limits, without what comes on top. `spec` is as above. Raises BadInput."""
+    domain = _map(spec, "domain")
+    return Cost(cpu=_cpu_limit(domain, vcpus_of(domain)), memory=_memory_limit(domain))
+
+
 def vcpus_of(domain: Mapping[str, Any]) -> int:
     """As KubeVirt counts them: the topology, or else the CPUs that are asked for, rounded up; at least one."""
     cpu = _map(domain, "cpu")

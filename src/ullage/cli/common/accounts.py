@@ -11,6 +11,7 @@ from ullage.clock import SystemClock
 from ullage.errors import UllageError
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
+from ullage.ledger.accounts import Account, accounts
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.codec import book_of
 from ullage.ledger.keys import ledger_name, namespace_of
@@ -28,6 +29,7 @@ class Standing:
     namespace: str
     usage: SpaceUsage
     exact: bool = True
+    accounts: Sequence[Account] = ()  # all of them; none where ledgers may not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,11 @@ async def standings(client: Client, namespace: str) -> Standings:
     found, notes = [], []
     for ledger in ledgers:
         try:
-            usage = usage_in(book_of(ledger, now=SystemClock().now()))
+            book = book_of(ledger, now=SystemClock().now())
         except UllageError as error:
             notes.append(f"ledger {ledger.metadata.name} cannot be read: {error}")
             continue
-        found.append(Standing(namespace_of(ledger.metadata.name), usage))
+        found.append(Standing(namespace_of(ledger.metadata.name), usage_in(book), accounts=accounts(book)))
     return Standings(found, notes)
 
 

@@ -1,1 +1,1 @@
-"""`ullage quota`: limits on the space of snapshots, of a namespace and of its virtual machines."""
+"""`ullage quota`: limits on the space of snapshots, and on the CPUs and memory that the VMs of a namespace share."""

@@ -1,9 +1,8 @@
-"""`ullage quota`: set, get and delete limits on the space of snapshots."""
+"""`ullage quota`: set, get and delete limits on the space of snapshots; set the quota of a namespace that its VMs share."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from ullage.cli.common.session import Session
     from ullage.kube.client.client import Client
     from ullage.kube.kinds import Kind
-    from ullage.space.api import ResourceQuota
 
 MANAGER: Final = "ullage-cli"
 Target = Annotated[
@@ -27,41 +25,78 @@ Target = Annotated[
     typer.Argument(metavar="TARGET", help="ns/NAME or vm/NAMESPACE/NAME.", autocompletion=targets.names),
 ]
 
-app = Application(help="Limit the space that snapshots take, of a namespace or of one virtual machine.")
+app = Application(help="Limit the space that snapshots take, and the CPUs and memory of a namespace's VMs.")
 
 
 @app.command("set")
 def set_(
     target: Target,
     snapshots: Annotated[
-        str, typer.Option("--snapshots", metavar="SIZE", help="What all of its snapshots may take together: 10Gi. 0: no limit.")
-    ],
+        str | None,
+        typer.Option("--snapshots", metavar="SIZE", help="What all of its snapshots may take together: 10Gi. 0: no limit."),
+    ] = None,
+    cpu: Annotated[
+        str | None, typer.Option("--cpu", metavar="AMOUNT", help="The CPUs of a namespace: 4 or 4000m. none: no limit.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="The memory of a namespace: 5Gi. none: no limit.")
+    ] = None,
+    maintenance_cpu: Annotated[
+        str | None,
+        typer.Option("--maintenance-cpu", metavar="PERCENT", help="How much of its CPUs is kept for migrations. 0: nothing."),
+    ] = None,
+    maintenance_memory: Annotated[
+        str | None,
+        typer.Option("--maintenance-memory", metavar="PERCENT", help="How much of its memory is kept for them. 0: nothing."),
+    ] = None,
     dry_run: DryRun = False,
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """Set a limit. Exactly full is allowed; a limit below present use takes nothing away, and refuses what is new.
+    """Set a limit. Exactly full is allowed.
+
+    A limit on snapshots below present use takes nothing away, and refuses what is new. CPUs and memory are the namespace's
+    quota, as Rancher has it; what is kept for maintenance, VMs cannot use, and migrations can.
 
     \b
     ullage quota set ns/team-a --snapshots 100Gi
     ullage quota set vm/team-a/db --snapshots 10Gi
+    ullage quota set ns/team-a --cpu 4 --memory 5Gi --maintenance-cpu 50 --maintenance-memory 50
     """
     limited = targets.limited(target)
-    from ullage.cli.quota import text
+    from ullage.cli.quota import compute, text
+    from ullage.headroom.share_setting import set_shares
     from ullage.space.limit_setting import set_limit
-    from ullage.space.quantities import BadSize, parse_size
     from ullage.space.quota import allows_zero
 
+    change = compute.change_of({"cpu": cpu, "memory": memory}, {"cpu": maintenance_cpu, "memory": maintenance_memory})
+    if change is not None and limited.vm:
+        raise BadInput("TARGET", target, "CPUs and memory are limited for a whole namespace: ns/NAME is allowed")
+    if change is None and snapshots is None:
+        allowed = "--snapshots, --cpu, --memory, --maintenance-cpu or --maintenance-memory is needed"
+        raise BadInput("TARGET", target, f"nothing was said to limit; {allowed}")
+    size = _size(snapshots) if snapshots is not None else None
+
+    async def work(session: Session) -> list[str]:
+        client, said = LimitClient(session.client, dry_run=dry_run), list[str]()
+        if change is not None:
+            written = await set_shares(client, limited.namespace, change, manager=MANAGER)
+            said += compute.was_set(limited.namespace, written.metadata.annotations, dry_run=dry_run)
+        if size is not None:
+            quota = await set_limit(client, limited, size, manager=MANAGER)
+            said.append(text.was_set(limited, size, zero=quota is not None and allows_zero(quota), dry_run=dry_run))
+        return said
+
+    print("\n".join(run(At(kubeconfig, kube_context, None, None), work)))
+
+
+def _size(given: str) -> int:
+    from ullage.space.quantities import BadSize, parse_size
+
     try:
-        size = parse_size(snapshots, field="--snapshots")
+        return parse_size(given, field="--snapshots")
     except BadSize as error:
-        raise BadInput("--snapshots", snapshots or "(empty)", error.problem) from None
-
-    async def work(session: Session) -> ResourceQuota | None:
-        return await set_limit(LimitClient(session.client, dry_run=dry_run), limited, size, manager=MANAGER)
-
-    quota = run(At(kubeconfig, kube_context, None, None), work)
-    print(text.was_set(limited, size, zero=quota is not None and allows_zero(quota), dry_run=dry_run))
+        raise BadInput("--snapshots", given or "(empty)", error.problem) from None
 
 
 @app.listing
@@ -130,10 +165,11 @@ class LimitClient:
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
         return await self._client.find(kind, name, namespace)
 
+    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        return await self._client.get(kind, name, namespace)
+
     async def create(self, kind: Kind[Any], obj: Any) -> Any:
         return await self._client.create(kind, obj, dry_run=self._dry_run)
 
-    async def patch(
-        self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Mapping[str, Any] | None = None, field_manager: str
-    ) -> Any:
-        return await self._client.patch(kind, name, namespace, merge=merge, field_manager=field_manager, dry_run=self._dry_run)
+    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", **given: Any) -> Any:
+        return await self._client.patch(kind, name, namespace, dry_run=self._dry_run, **given)

@@ -1,4 +1,4 @@
-"""`ullage usage`: what snapshots take, of what they may."""
+"""`ullage usage`: what snapshots take, of what they may, and what VMs do."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ def usage(
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """Show the space that snapshots take: used, reserved, limit and what is free.
+    """Show the space that snapshots take, and what VMs take of their namespace's quota: used, reserved, limit, free.
 
     USED is there; RESERVED was admitted and is not there yet; both count. By volume each snapshot is shown as what it was
-    booked with. With -o json or yaml all amounts are bytes.
+    booked with. VMs are shown by namespace: the share for what runs, and the one that is kept for migrations. With -o json or
+    yaml the space of snapshots is in bytes, and what VMs take in quantities.
 
     \b
     ullage usage -A
@@ -48,7 +49,7 @@ def usage(
     if everywhere and namespace:
         raise BadInput("--namespace", namespace, "not allowed with -A")
     from ullage.cli.common.listing import shown
-    from ullage.cli.usage import text
+    from ullage.cli.usage import compute_text, text
     from ullage.cli.usage.reading import read_usage
     from ullage.clock import SystemClock
 
@@ -61,4 +62,10 @@ def usage(
     if how.is_table and not found.rows:
         print(f"ullage: {text.nothing(group, complete=not found.notes)}", file=sys.stderr)
     elif found.rows or how.name != "name":
-        print(shown(found.rows, text.layout(group), how, now=SystemClock().now()))
+        bodies = {one.namespace: compute_text.body(one) for one in found.compute}
+        now = SystemClock().now()
+        print(shown(found.rows, text.layout(group, bodies), how, now=now))
+        if how.is_table and found.compute:
+            print(f"\n{compute_text.shares_table(found.compute)}")
+            for line in (line for one in found.compute for line in compute_text.lines(one, now=now)):
+                print(line)

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.cli.common.accounts import Standing, standings
+from ullage.cli.common.accounts import FROM_QUOTAS, Standing, Standings, standings
 from ullage.cli.common.session import Session
+from ullage.cli.usage.compute import Compute, read_compute, shares_in
 from ullage.cli.usage.text import GroupBy, UsageRow
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
@@ -35,6 +36,7 @@ class Reading:
 
     rows: list[UsageRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    compute: list[Compute] = field(default_factory=list)  # by namespace alone
 
 
 async def read_usage(session: Session, group: GroupBy, *, everywhere: bool) -> Reading:
@@ -43,6 +45,8 @@ async def read_usage(session: Session, group: GroupBy, *, everywhere: bool) -> R
         found = await _by_volume(session, namespace)
     else:
         found = await _by_account(session.client, namespace, group)
+    known = {row.namespace for row in found.rows}
+    found.rows += [UsageRow(namespace=one.namespace) for one in found.compute if one.namespace not in known]
     found.rows.sort(key=lambda row: (row.namespace, row.name))
     return found
 
@@ -56,7 +60,18 @@ async def _by_account(client: Client, namespace: str, group: GroupBy) -> Reading
     for one in standing.found:
         accounts = {"": one.usage.namespace} if group == "namespace" else one.usage.vms
         rows += [_row(one, name, usage) for name, usage in accounts.items()]
-    return Reading(rows, list(standing.notes))
+    notes = list(standing.notes)
+    compute = await _compute(client, namespace, standing, notes) if group == "namespace" else []
+    return Reading(rows, notes, compute)
+
+
+async def _compute(client: Client, namespace: str, standing: Standings, notes: list[str]) -> list[Compute]:
+    """Of one namespace everything; of all, what their ledgers say."""
+    found, hidden = standing.found, FROM_QUOTAS in standing.notes
+    if not namespace:
+        return [shares for one in sorted(found, key=lambda one: one.namespace) if (shares := shares_in(one)) is not None]
+    whole = await read_compute(client, namespace, found[0] if found else None, hidden=hidden, notes=notes)
+    return [whole] if whole is not None else []
 
 
 def _row(standing: Standing, name: str, usage: Usage) -> UsageRow:

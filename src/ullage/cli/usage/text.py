@@ -43,7 +43,10 @@ def nothing(group: GroupBy, *, complete: bool) -> str:
     return _NOTHING[group] if complete else "nothing is known besides"
 
 
-def layout(group: GroupBy) -> Table[UsageRow]:
+def layout(group: GroupBy, compute: Mapping[str, Json] | None = None) -> Table[UsageRow]:
+    """`compute` is what is said of VMs besides, by namespace, for programs."""
+    more = compute or {}
+
     def cells(one: UsageRow, now: datetime) -> tuple[str, ...]:
         if group == "volume":
             return one.namespace, one.name, str(one.snapshots or 0), spelled(one.used)
@@ -62,7 +65,7 @@ def layout(group: GroupBy) -> Table[UsageRow]:
         cells=cells,
         name=lambda one: f"ns/{one.namespace}" if group == "namespace" else f"{_SHORT[group]}/{one.namespace}/{one.name}",
         uid=lambda one: f"{one.namespace}/{one.name}",
-        body=lambda one: _body(one, group),
+        body=lambda one: {**_body(one, group), **({"compute": more[one.namespace]} if one.namespace in more else {})},
         state="USED",
     )
 

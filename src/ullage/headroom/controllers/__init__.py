@@ -1,0 +1,1 @@
+"""What keeps the shares of namespaces true."""

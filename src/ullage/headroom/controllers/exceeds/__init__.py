@@ -1,0 +1,1 @@
+"""Says on a namespace that more runs there than its share, for as long as that is so."""

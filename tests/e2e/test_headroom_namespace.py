@@ -1,0 +1,217 @@
+"""The shares of a namespace on a whole control plane: written in the request that sets them, by nobody else, refused where they
+cannot be, and limits of its ledger afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ullage.headroom.namespaces import EXCEEDS, HEADROOM_LABEL
+from ullage.headroom.shares import MAINTENANCE_AVAILABLE, MAINTENANCE_QUOTA, RESOURCE_QUOTA, VM_AVAILABLE
+
+from .apart import IS_BORROWED
+from .api import Answer, Api
+from .snapshot_scene import Process, Scene, eventually, scene
+
+pytestmark = pytest.mark.skipif(IS_BORROWED, reason="it limits namespaces of a cluster that is somebody else's")
+
+Json = dict[str, Any]
+NAMESPACES = "/api/v1/namespaces"
+LEDGERS = "/apis/ullage.io/v1alpha1/namespaces/ullage-system/ledgers"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+HALVES = {
+    VM_AVAILABLE: '{"limit":{"limitsCpu":2000,"limitsMemory":2684354560}}',
+    MAINTENANCE_AVAILABLE: '{"limit":{"limitsCpu":2000,"limitsMemory":2684354560}}',
+}
+OURS = (VM_AVAILABLE, MAINTENANCE_AVAILABLE, EXCEEDS)
+
+
+class Stage:
+    """A scene whose webhook can be taken away for a while."""
+
+    def __init__(self, found: Scene) -> None:
+        self.scene = found
+        self.webhook = self._start()
+
+    def _start(self) -> Process:
+        return Process(*self.scene.webhook(), log=self.scene.directory / "webhook.log")
+
+    @contextlib.contextmanager
+    def silenced(self) -> Iterator[None]:
+        self.webhook.end()
+        try:
+            yield
+        finally:
+            self.webhook = self._start()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with scene(tmp_path_factory.mktemp("headroom")) as made, made.running(made.controller()):
+        found = Stage(made)
+        yield found
+        found.webhook.end()
+
+
+@pytest.fixture
+def served(stage: Stage) -> Api:
+    return stage.scene.api
+
+
+@pytest.fixture
+def namespace(stage: Stage) -> str:
+    return stage.scene.namespace()
+
+
+def quota(cpu: str = "4000m", memory: str = "5120Mi") -> Json:
+    return {RESOURCE_QUOTA: json.dumps({"limit": {"limitsCpu": cpu, "limitsMemory": memory}})}
+
+
+def kept(cpu: Any = 50, memory: Any = "50") -> Json:
+    return {MAINTENANCE_QUOTA: json.dumps({"limit": {"limitsCPUPercent": cpu, "limitsMemoryPercent": memory}})}
+
+
+def annotate(api: Api, namespace: str, annotations: Json, *, subresource: str = "", labels: Json | None = None) -> Answer:
+    meta = {"annotations": annotations, **({"labels": labels} if labels is not None else {})}
+    path = f"{NAMESPACES}/{namespace}{f'/{subresource}' if subresource else ''}"
+    return api.call("PATCH", path, {"metadata": meta}, headers=MERGE)
+
+
+def told(obj: Json) -> tuple[Json, str]:
+    """What Ullage has written on a Namespace."""
+    meta = obj["metadata"]
+    found = {key: value for key, value in meta.get("annotations", {}).items() if key in OURS}
+    return found, meta.get("labels", {}).get(HEADROOM_LABEL, "")
+
+
+def limits(api: Api, namespace: str) -> Json:
+    found = api.get(f"{LEDGERS}/ns-{namespace}")
+    return found.obj["spec"].get("limits", {}) if found.code == 200 else {}
+
+
+def test_shares_come_with_the_request_and_are_limits_of_the_ledger(served: Api, namespace: str) -> None:
+    answer = annotate(served, namespace, quota() | kept())
+    assert answer.code == 200, answer.raw
+    assert told(answer.obj) == (HALVES, "on")
+    share = {"cpu": "2", "memory": "2560Mi"}
+    eventually("limits", lambda: limits(served, namespace) == {"compute/maintenance": share, "compute/vms": share})
+    answer = annotate(served, namespace, kept(25, 0))
+    assert told(answer.obj) == (
+        {VM_AVAILABLE: '{"limit":{"limitsCpu":3000}}', MAINTENANCE_AVAILABLE: '{"limit":{"limitsCpu":1000}}'},
+        "on",
+    )
+    eventually(
+        "other limits",
+        lambda: limits(served, namespace) == {"compute/maintenance": {"cpu": "1"}, "compute/vms": {"cpu": "3"}},
+    )
+    answer = annotate(served, namespace, {MAINTENANCE_QUOTA: None})
+    assert told(answer.obj) == ({}, "")
+    eventually("no limits", lambda: not limits(served, namespace))
+
+
+def test_a_new_namespace_has_them_too_whatever_its_author_wrote(served: Api, namespace: str) -> None:
+    annotations = quota() | kept() | {VM_AVAILABLE: '{"limit":{"limitsCpu":999000}}', EXCEEDS: "true"}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "headroom-", "annotations": annotations}}
+    made = served.create(NAMESPACES, body)
+    assert told(made) == (HALVES, "on")
+    served.delete(f"{NAMESPACES}/{made['metadata']['name']}")
+
+
+@pytest.mark.parametrize("subresource", ["", "status", "finalize"])
+def test_nobody_else_writes_them(served: Api, namespace: str, subresource: str) -> None:
+    """Through no part of a Namespace that the API server lets annotations be written through."""
+    annotate(served, namespace, quota() | kept())
+    lies = {VM_AVAILABLE: '{"limit":{"limitsCpu":999000}}', MAINTENANCE_AVAILABLE: None, EXCEEDS: "true"}
+    if subresource == "finalize":  # it has no PATCH
+        body = served.get(f"{NAMESPACES}/{namespace}").obj
+        body["metadata"]["annotations"] |= {key: value for key, value in lies.items() if value}
+        body["metadata"]["labels"].pop(HEADROOM_LABEL)
+        answer = served.call("PUT", f"{NAMESPACES}/{namespace}/finalize", body)
+    else:
+        answer = annotate(served, namespace, lies, subresource=subresource, labels={HEADROOM_LABEL: None})
+    assert answer.code == 200, answer.raw
+    assert told(served.get(f"{NAMESPACES}/{namespace}").obj) == (HALVES, "on")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "annotation", "message"),
+    [
+        pytest.param(
+            quota() | kept(101),
+            MAINTENANCE_QUOTA,
+            "limit.limitsCPUPercent is 101; a whole number from 0 to 100 is allowed, and 0 keeps nothing back",
+            id="more than all",
+        ),
+        pytest.param(
+            quota() | kept(50, "-1"),
+            MAINTENANCE_QUOTA,
+            "limit.limitsMemoryPercent is '-1'; a whole number from 0 to 100 is allowed, and 0 keeps nothing back",
+            id="less than none",
+        ),
+        pytest.param(
+            quota() | {MAINTENANCE_QUOTA: "50"},
+            MAINTENANCE_QUOTA,
+            '\'50\' is no JSON object; something like {"limit":{"limitsCpuPercent":50,"limitsMemoryPercent":50}} is allowed',
+            id="no object",
+        ),
+        pytest.param(
+            {RESOURCE_QUOTA: "{"} | kept(),
+            RESOURCE_QUOTA,
+            '\'{\' is not JSON; something like {"limit":{"limitsCpu":"4000m","limitsMemory":"5120Mi"}} is allowed',
+            id="a malformed quota",
+        ),
+        pytest.param(
+            kept(50, 0),
+            MAINTENANCE_QUOTA,
+            "limit.limitsCpuPercent keeps 50 % of a quota that is not there: set limit.limitsCpu in"
+            f" metadata.annotations[{RESOURCE_QUOTA}], or 0 here",
+            id="no quota",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_changes(
+    served: Api, namespace: str, annotations: Json, annotation: str, message: str
+) -> None:
+    before = served.get(f"{NAMESPACES}/{namespace}").obj
+    answer = annotate(served, namespace, annotations)
+    assert (answer.code, answer.reason) == (422, "Invalid"), answer.raw
+    field = f"metadata.annotations[{annotation}]"
+    assert f"{field}: {message}" in answer.message
+    assert [(one["field"], one["message"]) for one in answer.causes] == [(field, message)]
+    assert served.get(f"{NAMESPACES}/{namespace}").obj == before
+
+
+def test_a_quota_cannot_go_while_something_is_kept_of_it(served: Api, namespace: str) -> None:
+    annotate(served, namespace, quota() | kept())
+    answer = annotate(served, namespace, {RESOURCE_QUOTA: None})
+    assert answer.code == 422
+    assert "keeps 50 % of a quota that is not there" in answer.message
+    answer = annotate(served, namespace, {RESOURCE_QUOTA: None, MAINTENANCE_QUOTA: None})
+    assert (answer.code, told(answer.obj)) == (200, ({}, ""))
+
+
+def test_namespaces_are_edited_while_nobody_answers(stage: Stage, served: Api, namespace: str) -> None:
+    """Only what is about shares needs the webhook: a namespace without them never does, nor any edit of another kind."""
+    annotate(served, namespace, quota() | kept())
+    other = stage.scene.namespace()
+    with stage.silenced():
+        for name, change in (
+            (other, {"note": "x"} | quota()),
+            (namespace, {"note": "x"}),
+            ("kube-system", quota() | kept()),
+        ):
+            answer = annotate(served, name, change, labels={"team": "a"})
+            assert answer.code == 200, answer.raw
+        refused = annotate(served, namespace, {EXCEEDS: "true"})
+        assert refused.code == 500, refused.raw
+        made = served.call(
+            "POST", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "plain-"}}
+        )
+        assert made.code == 201, made.raw
+        served.delete(f"{NAMESPACES}/{made.obj['metadata']['name']}")
+    annotate(served, "kube-system", dict.fromkeys((RESOURCE_QUOTA, MAINTENANCE_QUOTA, "note")), labels={"team": None})
+    assert told(served.get(f"{NAMESPACES}/{namespace}").obj) == (HALVES, "on")
