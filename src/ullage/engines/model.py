@@ -109,6 +109,8 @@ def active_engine(engines: Iterable[Engine]) -> Engine | None:
     head: what it has is never counted too low then."""
     found = list(engines)
     candidates = [one for one in found if one.spec.active] or found
+    if len(candidates) == 1:
+        return candidates[0]  # nearly always: to look at all its snapshots would be for nothing
     return max(candidates, key=lambda one: (head_size(one) or 0, one.metadata.name), default=None)
 
 

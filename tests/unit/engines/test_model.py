@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.engines.builders import engine, info
+from ullage.engines import model
 from ullage.engines.api import Engine, EngineSpec
 from ullage.engines.chain import HEAD
+from ullage.engines.merging import merges_of
 from ullage.engines.model import active_engine, head_size
 from ullage.kube.kinds import Meta
 
@@ -35,6 +37,29 @@ def test_the_engine_that_counts(engines: list[Engine], chosen: str | None) -> No
     for order in (engines, engines[::-1]):
         found = active_engine(order)
         assert (found.metadata.name if found else None) == chosen
+
+
+@pytest.mark.parametrize(
+    ("engines", "looks"),
+    [
+        pytest.param([one("a", head="1")], 0, id="one alone"),
+        pytest.param([one("a", head="1", active=True), one("b", head="9")], 0, id="one that says so"),
+        pytest.param([one("a", head="1"), one("b", head="9")], 2, id="two that say nothing"),
+    ],
+)
+def test_heads_are_compared_only_where_nothing_else_tells(
+    engines: list[Engine], looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To know what a head would take means to merge all snapshots of the volume."""
+    merged: list[object] = []
+
+    def merges(entries: object, **more: object) -> object:
+        merged.append(entries)
+        return merges_of(entries, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model, "merges_of", merges)
+    assert active_engine(engines) is not None
+    assert len(merged) == looks
 
 
 @pytest.mark.parametrize(
