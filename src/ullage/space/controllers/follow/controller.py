@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ullage.kube.cache.indexer import Key
@@ -23,7 +24,7 @@ from ullage.space.controllers.follow.facts import Facts, Payers
 from ullage.space.controllers.follow.lookup import Lookup
 from ullage.space.controllers.follow.model import Change, Cut
 from ullage.space.controllers.follow.order import ordered
-from ullage.space.controllers.follow.payers import wanted, wanted_of_backup
+from ullage.space.controllers.follow.payers import ByBackup, payer_of, wanted, wanted_of_backup
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target, Targets
 from ullage.space.plans import read_plan
 from ullage.vms.api.backups import VirtualMachineBackup
@@ -49,7 +50,7 @@ class Follower:
         others = await self._cuts_of_backups(backups, but=target)
         changes = [change for cut in own for change in wanted(cut)]
         elsewhere = [change for cut in others for change in wanted(cut)]
-        changes += [found for one in backups if (found := self._of_backup(one, [*own, *others])) is not None]
+        changes += self._of_backups(backups, [*own, *others])
         # What else moves about there is not known here: there, nothing is lowered from here.
         foreign = {one.bearer.uid for one in elsewhere} - {one.bearer.uid for one in changes}
         plan = ordered({one.bearer.uid: one for one in (*elsewhere, *changes)}.values())
@@ -73,28 +74,30 @@ class Follower:
         if target.what == BACKUP:
             asked = self._lookup.backup(Key(target.namespace, target.name))
             found |= {asked.metadata.uid: asked} if asked is not None else {}
-        for cut in cuts:
-            for pair in cut.pairs:
-                if pair.snapshot is not None and pair.snapshot.claim:
-                    claim = Key(pair.snapshot.bearer.namespace, pair.snapshot.claim)
-                    found |= {one.metadata.uid: one for one in self._lookup.backups_planning(claim)}
+        members = [one for cut in cuts for pair in cut.pairs if (one := pair.snapshot) is not None and one.claim]
+        for claim in dict.fromkeys(Key(one.bearer.namespace, one.claim) for one in members):
+            found |= {one.metadata.uid: one for one in self._lookup.backups_planning(claim)}
         return list(found.values())
 
     async def _cuts_of_backups(self, backups: Iterable[VirtualMachineBackup], *, but: Target) -> list[Cut]:
-        targets: dict[Target, None] = {}
-        for backup in backups:
-            targets |= dict.fromkeys(self._targets.of_backup(backup, read_plan(backup.metadata)))
+        targets = dict.fromkeys(self._targets.of_backups(backups))
         return [cut for target in targets if target != but for cut in await self._cuts(target)]
 
-    def _of_backup(self, backup: VirtualMachineBackup, cuts: Sequence[Cut]) -> Change | None:
-        claims = {
-            pair.snapshot.claim
-            for cut in cuts
-            for pair in cut.pairs
-            if pair.snapshot is not None and pair.snapshot.cut and pair.snapshot.backup == backup.metadata.uid
-        }
-        plan = read_plan(backup.metadata)
-        return wanted_of_backup(self._facts.backup_side(backup, all_cut=bool(plan) and claims >= plan.keys()), cuts)
+    def _of_backups(self, backups: Iterable[VirtualMachineBackup], cuts: Iterable[Cut]) -> Iterator[Change]:
+        """Each cut is looked at once, however many backups there are: each of them pays for a few."""
+        claims: defaultdict[str, set[str]] = defaultdict(set)
+        paid: defaultdict[str, list[Cut]] = defaultdict(list)
+        for cut in cuts:
+            for pair in cut.pairs:
+                if pair.snapshot is not None and pair.snapshot.cut:
+                    claims[pair.snapshot.backup].add(pair.snapshot.claim)
+            if isinstance(payer := payer_of(cut), ByBackup):
+                paid[payer.uid].append(cut)
+        for backup in backups:
+            uid, plan = backup.metadata.uid, read_plan(backup.metadata)
+            side = self._facts.backup_side(backup, all_cut=bool(plan) and claims[uid] >= plan.keys())
+            if (change := wanted_of_backup(side, paid[uid])) is not None:
+                yield change
 
     # --- writing ---
 

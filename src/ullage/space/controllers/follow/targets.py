@@ -21,6 +21,7 @@ from ullage.kube.controller.controller import Source
 from ullage.snapshots.model import Snapshot
 from ullage.space.controllers.follow.facts import Facts
 from ullage.space.controllers.follow.lookup import Lookup, Side, engine_volumes, entry_of, owner_of
+from ullage.space.plans import read_plan
 from ullage.vms.api.backups import VirtualMachineBackup
 from ullage.vms.api.machines import VirtualMachine
 from ullage.vms.claims import claims_of
@@ -61,13 +62,17 @@ class Targets:
         for name in engine_volumes(volume) if volume is not None else ():
             yield Target(VOLUME, "", name)
 
-    def of_backup(self, backup: VirtualMachineBackup, claims: Iterable[str]) -> Iterator[Target]:
-        """Whatever may pay for something instead of a backup, or did before."""
-        for side in self._lookup.sides:
-            for snapshot in side.of_backup(backup.metadata.uid):
-                yield self.of_snapshot(side, snapshot)
+    def of_backups(self, backups: Iterable[VirtualMachineBackup]) -> Iterator[Target]:
+        """Whatever may pay for something instead of a backup, or did before. Most backups of a VM are of the same claims, and
+        each of these has a snapshot for every backup."""
+        claims: dict[Key, None] = {}
+        for backup in backups:
+            for side in self._lookup.sides:
+                for snapshot in side.of_backup(backup.metadata.uid):
+                    yield self.of_snapshot(side, snapshot)
+            claims |= dict.fromkeys(Key(backup.metadata.namespace, claim) for claim in read_plan(backup.metadata))
         for claim in claims:
-            yield from self.of_claim(Key(backup.metadata.namespace, claim))
+            yield from self.of_claim(claim)
 
     # --- what wakes them ---
 

@@ -161,5 +161,5 @@ class FollowCluster(EngineCluster):
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
         lookup = make_lookup(wiring, backups=True)
-        follower = Follower(wiring.client, lookup, payers_by(lookup, lambda ledger: None))
+        follower = Follower(wiring.client, lookup, payers_by(lookup, lambda ledger, cell: False))
         return [*super()._controllers(wiring), follower.controller()]

@@ -53,7 +53,7 @@ async def following(api: MemoryApi) -> AsyncIterator[Controller[Any]]:
 
     def make(given: Wiring) -> list[Controller[Any]]:
         lookup = make_lookup(given, backups=False)
-        return [Follower(given.client, lookup, payers_by(lookup, lambda ledger: None)).controller()]
+        return [Follower(given.client, lookup, payers_by(lookup, lambda ledger, cell: False)).controller()]
 
     [controller] = wiring.made(Part(make=make, watches=watches(backups=False)))
     tasks = [asyncio.create_task(one.run()) for one in wiring.caches]
