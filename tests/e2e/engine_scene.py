@@ -43,6 +43,7 @@ class EngineScene:
         self.socket = base.directory / "engines.sock"
         self.data = base.directory / "engines"
         self.kubectl = Kubectl(base.plane, namespace=NAMESPACE, home=base.directory)
+        self.world_options: tuple[str, ...] = ()  # from its next start on
         self._processes: dict[str, Process] = {}
 
     # --- processes ---
@@ -53,7 +54,7 @@ class EngineScene:
             "engine": ["engine", "--volumes", str(self.data), "--socket", str(self.socket)],
             "webhook": [*self.base.webhook(), "--manage-engines", *VMS],
             "controller": [*self.base.controller(), *self.controller_options(), *VMS],
-            "world": [*self.base.world(), *own],
+            "world": [*self.base.world(), *own, *self.world_options],
         }
         return commands[name]
 

@@ -15,7 +15,7 @@ from ullage.engines.client.connection import HostConnection
 from ullage.engines.handles import NAMESPACE
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.batch import JOBS
-from ullage.kube.builtin.core import CLAIMS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.core import CLAIMS, CORE_QUOTAS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
@@ -28,6 +28,7 @@ from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
 from ullage.standalone.world.controllers.job.controller import job_controller
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
+from ullage.standalone.world.controllers.namespace.controller import namespace_controller
 from ullage.standalone.world.controllers.node.controller import node_controller
 from ullage.standalone.world.controllers.persistent_volume.hostpath import rules as hostpath
 from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
@@ -78,6 +79,7 @@ def world(directories: Directories, *, engines: str | None = None, nodes: int = 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
         recorder, storage = wiring.recorder(NAME), StorageLookup(wiring)
         yield node_controller(wiring, count=nodes)
+        yield namespace_controller(wiring, recorder)
         yield claim_controller(wiring, storage, recorder)
         yield hostpath_controller(wiring, storage, directories=directories, recorder=recorder)
         yield pod_controller(wiring, storage, directories=directories, recorder=recorder)
@@ -104,6 +106,8 @@ def world(directories: Directories, *, engines: str | None = None, nodes: int = 
                 STORAGE_CLASSES,
                 PODS,
                 NODES,
+                NAMESPACES,
+                CORE_QUOTAS,
                 JOBS,
                 STATEFUL_SETS,
                 MACHINES,
@@ -121,6 +125,7 @@ def world(directories: Directories, *, engines: str | None = None, nodes: int = 
                 Write(PODS, ("patch",), ("status",)),
                 Write(NODES, ("create", "patch")),
                 Write(NODES, ("patch",), ("status",)),
+                Write(CORE_QUOTAS, ("create", "patch", "delete")),
                 Write(JOBS, ("patch",), ("status",)),
                 Write(STATEFUL_SETS, ("patch",), ("status",)),
                 Write(MACHINES, ("patch",), ("", "status")),

@@ -22,7 +22,7 @@ from ullage.engines.controllers.volume.controller import VolumeController
 from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
-from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.core import CLAIMS, CORE_QUOTAS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists, NotFound
@@ -30,6 +30,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
 from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
+from ullage.standalone.world.controllers.namespace.controller import namespace_controller
 from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
 from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
 from ullage.standalone.world.controllers.pod.controller import pod_controller
@@ -51,13 +52,15 @@ KINDS = (
     STORAGE_CLASSES,
     PODS,
     NODES,
+    CORE_QUOTAS,
+    NAMESPACES,
     ENGINE_VOLUMES,
     ENGINES,
     SNAPSHOTS,
     MACHINES,
     INSTANCES,
 )
-WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES, PODS)  # kinds whose bodies are sent and read whole
+WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES, PODS, CORE_QUOTAS)  # kinds whose bodies are sent and read whole
 
 Answer = TypeVar("Answer")
 
@@ -257,6 +260,7 @@ class Place:
             longhorn_controller(wiring, lookup, recorder=recorder),
             virtual_machine_controller(wiring, storage.instances, recorder=recorder),
             instance_controller(wiring, storage, lookup, table=SEED, recorder=recorder),
+            namespace_controller(wiring, recorder),
             pod_controller(wiring, storage, directories=self._directories, recorder=recorder),
             VolumeController(wiring.client, lookup_of(wiring), needs_attachment=needs_attachment).controller(),
         ]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ullage.clock import Clock
 from ullage.errors import BadInput
 from ullage.kube.backoff import Backoff
-from ullage.kube.builtin.core import PODS, PersistentVolume, Pod
+from ullage.kube.builtin.core import CORE_QUOTAS, PODS, CoreQuota, PersistentVolume, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen, patch_status
@@ -30,6 +30,7 @@ from ullage.standalone.world.launchers import CREATED_BY, current_launcher, new_
 from ullage.standalone.world.longhorn import handle_of, volume_key
 from ullage.standalone.world.lookup import BY_CONTROLLER, BY_HANDLE, LonghornLookup, StorageLookup
 from ullage.standalone.world.machines import INSTANCE_FINALIZER
+from ullage.standalone.world.quotas import has_more_room
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.lifecycle import is_over
 from ullage.vms.overhead import Overhead
@@ -108,6 +109,13 @@ class InstanceController:
         if written is not None and status.phase == "Running" != instance.status.phase:
             self._recorder.record(INSTANCES, instance, STARTED, note="VirtualMachineInstance started.")
         return Requeue(max(0.0, refusal.until - self._clock.monotonic())) if refusal is not None else None
+
+    def ask_again(self, quota: CoreQuota) -> list[Key]:
+        """Those of a namespace that were refused a pod: a quota there has more room, so nobody waits any longer."""
+        keys = [key for key in self._refusals if key.namespace == quota.metadata.namespace]
+        for key in keys:
+            self._refusals[key] = replace(self._refusals[key], until=0.0)
+        return keys
 
     # --- its pod ---
 
@@ -203,6 +211,7 @@ def instance_controller(
         Source(storage.claims, lambda claim: [key_of(one) for one in storage.instances_of(key_of(claim))]),
         Source(storage.volumes, of_volume),
         owned(storage.pods, by=INSTANCES),
+        Source(wiring.cache(CORE_QUOTAS), made.ask_again, when=has_more_room),
     ]
     if longhorn is not None:
         sources.append(

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.standalone.world.controllers.virtual_machine.test_controller import Machines
 from tests.unit.standalone.world.longhorn import Place, place_in
 from ullage.kube.backoff import Backoff
-from ullage.kube.builtin.core import NODES, PODS
+from ullage.kube.builtin.core import CORE_QUOTAS, NODES, PODS
 from ullage.kube.errors import Forbidden
 from ullage.standalone.world.controllers.virtual_machine_instance import controller
 from ullage.vms.api.machines import INSTANCES
@@ -95,6 +95,22 @@ async def test_a_refused_pod_is_asked_for_later_and_later(tmp_path: Path) -> Non
                 place.api.edit(INSTANCES, "db", "default", merge={"metadata": {"annotations": {"n": str(number)}}})
             await settles(lambda: "(2)" in vm.condition("Failure"))
         assert len(asked) == 2
+
+
+async def test_a_quota_with_more_room_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "AFTER_REFUSAL", Backoff(first=600.0, cap=600.0))
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
+    async with place_in(tmp_path) as place:
+        vm = Machines(place)
+        place.claim()
+        place.api.put(CORE_QUOTAS, quota)
+        place.api.refuse = refuses_pods
+        vm.create()
+        async with place.living() as settles:
+            await settles(vm.says("Unschedulable"))
+            place.api.refuse = lambda what: None
+            place.api.edit(CORE_QUOTAS, "q", "default", merge={"status": {"used": {"pods": "0"}}})
+            await settles(vm.says("Running"))
 
 
 async def test_a_spec_whose_cost_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Namespaces: each has the ResourceQuota that Rancher would keep there."""
