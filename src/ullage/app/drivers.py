@@ -132,6 +132,7 @@ class Chosen:
     measure_interval: float = MEASURE_SECONDS
     manage_vm_backups: bool = False  # backups of VMs are ours, since Harvester does not run here
     manage_vm_restores: bool = False  # and restores
+    migration: str = "reserve"  # where the room for live migrations comes from
 
 
 NOTHING_CHOSEN: Final = Chosen()
@@ -154,6 +155,7 @@ def chosen(
     manage_engines: bool = False,
     manage_vm_backups: bool = False,
     manage_vm_restores: bool = False,
+    migration: str = "reserve",
 ) -> Chosen:
     sockets = _sockets(drivers or ())
     connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
@@ -175,6 +177,7 @@ def chosen(
         manage_engines=manage_engines or engines is not None,
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
+        migration=migration,
     )
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ullage.errors import BadInput
+
 if TYPE_CHECKING:
     from ullage.app.drivers import Chosen
     from ullage.headroom.settings import Settings as HeadroomSettings
@@ -26,6 +28,16 @@ ManageRestores = Annotated[
     ),
 ]
 
+MigrationMode = Annotated[
+    str,
+    typer.Option(
+        "--migration",
+        metavar="MODE",
+        help="Where the room for live migrations comes from: the `reserve` of the namespace's quota, or `scale-quota`: the core"
+        " ResourceQuota that Rancher made is raised while instances migrate.",
+    ),
+]
+
 
 def settings_of(what: Chosen) -> Settings:
     """For the slice of VMs. Where Harvester runs both kinds are its own."""
@@ -41,6 +53,10 @@ def settings_of(what: Chosen) -> Settings:
 
 def headroom_of(what: Chosen) -> HeadroomSettings:
     """For what VMs may take of a namespace."""
+    from ullage.headroom.settings import MIGRATION_MODES
     from ullage.headroom.settings import Settings as HeadroomSettings
 
-    return HeadroomSettings(restores="manage" if what.manage_vm_restores else "observe")
+    mode = next((one for one in MIGRATION_MODES if one == what.migration), None)
+    if mode is None:
+        raise BadInput("--migration", what.migration, f"{' or '.join(MIGRATION_MODES)} is allowed")
+    return HeadroomSettings(restores="manage" if what.manage_vm_restores else "observe", migration=mode)

@@ -33,7 +33,7 @@ T = TypeVar("T", bound=Object)
 
 
 def machine_takes(machine: VirtualMachine) -> Takings:
-    return _stamped(machine.metadata) if counts(machine) else NOTHING
+    return read_stamp(machine.metadata) if counts(machine) else NOTHING
 
 
 def instance_takes(instance: VirtualMachineInstance) -> Takings:
@@ -42,15 +42,18 @@ def instance_takes(instance: VirtualMachineInstance) -> Takings:
         return NOTHING
     if machine_owner(meta) is None and COST in meta.annotations:
         return stamp_for(VMS, read_cost(meta)).takes
-    return _stamped(meta)
+    return read_stamp(meta)
 
 
 def migration_takes(migration: VirtualMachineInstanceMigration) -> Takings:
-    return NOTHING if is_finished(migration) else _stamped(migration.metadata)
+    return NOTHING if is_finished(migration) else read_stamp(migration.metadata)
 
 
 def restore_takes(restore: VirtualMachineRestore) -> Takings:
-    return _stamped(restore.metadata) if is_unfinished(restore) else NOTHING
+    """One that was there before anybody stamped it takes nothing: its machine will, soon."""
+    if STAMP not in restore.metadata.annotations or not is_unfinished(restore):
+        return NOTHING
+    return read_stamp(restore.metadata)
 
 
 def machine_owner(meta: Meta) -> OwnerReference | None:
@@ -59,11 +62,6 @@ def machine_owner(meta: Meta) -> OwnerReference | None:
     if owner is None or owner.kind != MACHINES.kind or owner.api_version.partition("/")[0] != GROUP:
         return None
     return owner if owner.name == meta.name else None
-
-
-def _stamped(meta: Meta) -> Takings:
-    """What is there from before anybody stamped it takes nothing, until the follower has stamped it."""
-    return read_stamp(meta) if STAMP in meta.annotations else NOTHING
 
 
 def _evaluator(takes: Callable[[T], Takings]) -> Evaluator[T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 from ullage.errors import BadInput
 from ullage.kube.identities import WORLD, account
@@ -14,6 +14,11 @@ from ullage.vms.settings import Mode
 
 KUBEVIRT_NAMESPACES: Final = ("kubevirt", "harvester-system")
 KUBEVIRT_ACCOUNTS: Final = ("kubevirt-controller", "kubevirt-apiserver", "kubevirt-handler", "kubevirt-operator")
+
+# `reserve`: from the share of the quota that is kept for them. `scale-quota`: besides, from a core ResourceQuota that is raised
+# while they go on.
+Migration = Literal["reserve", "scale-quota"]
+MIGRATION_MODES: Final[tuple[Migration, ...]] = get_args(Migration)
 
 
 def kubevirt_identities(namespaces: Iterable[str] = KUBEVIRT_NAMESPACES) -> frozenset[str]:
@@ -30,8 +35,11 @@ class Settings:
     trusted: frozenset[str] = kubevirt_identities()
     kubevirt: str = "seed"  # the version whose table of costs holds
     restores: Mode = "observe"  # whether restores of VMs are ours
+    migration: Migration = "reserve"  # where the room for migrations comes from
 
     def __post_init__(self) -> None:
+        if self.migration not in MIGRATION_MODES:
+            raise BadInput("migration", self.migration, f"one of {', '.join(MIGRATION_MODES)} is allowed")
         if self.kubevirt not in TABLES:
             raise BadInput("kubevirt", self.kubevirt, f"one of {', '.join(TABLES)} is allowed")
 

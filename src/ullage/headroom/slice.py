@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from ullage.headroom.charges import charging
 from ullage.headroom.controllers.exceeds import controller as exceeds
+from ullage.headroom.controllers.follow import controller as follow
 from ullage.headroom.controllers.limits import controller as limits
+from ullage.headroom.controllers.scale_quota import controller as scale_quota
+from ullage.headroom.controllers.scale_quota.rules import MADE_BY_RANCHER
+from ullage.headroom.lookup import compute_lookup
 from ullage.headroom.metrics import ShareMetrics
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook import namespaces
-from ullage.kube.builtin.core import NAMESPACES
+from ullage.kube.builtin.core import CORE_QUOTAS, NAMESPACES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.review import Hook
 from ullage.kube.slices import Part, Slice, Wiring
@@ -27,7 +32,11 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
     return [*namespaces.make_hooks(wiring)]
 
 
-def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
+def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
+    return [*share_controllers(wiring), *machine_controllers(wiring, settings)]
+
+
+def share_controllers(wiring: Wiring) -> list[Controller[Any]]:
     found, ledgers = wiring.cache(NAMESPACES), wiring.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
     recorder = wiring.recorder("headroom")
     shares = limits.ShareLimits(wiring.client, limits.LimitCaches(namespaces=found, ledgers=ledgers), recorder=recorder)
@@ -41,17 +50,29 @@ def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
     return [shares.controller(metrics=wiring.metrics), exceeded.controller(metrics=wiring.metrics)]
 
 
+def machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
+    lookup, clock, metrics = wiring.shared(compute_lookup), wiring.clock, wiring.metrics
+    made = [follow.Follower(wiring.client, lookup, table=settings.table, clock=clock).controller(metrics=metrics)]
+    if settings.migration == "scale-quota":
+        quotas = wiring.cache(CORE_QUOTAS, labels=MADE_BY_RANCHER)
+        made.append(scale_quota.QuotaScaler(wiring.client, quotas, lookup, clock=clock).controller(metrics=metrics))
+    return made
+
+
 def headroom(settings: Settings | None = None) -> Slice:
     """`settings` say whose word is believed, and whether restores of virtual machines are ours. The kinds are KubeVirt's."""
     chosen = settings or Settings()
+    scales = chosen.migration == "scale-quota"
     return Slice(
         name="headroom",
         served=(MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS),
         shared=charging(restores=chosen.restores == "manage"),
         controllers=Part(
-            make=make_controllers,
-            watches=tuple(dict.fromkeys((*limits.WATCHES, *exceeds.WATCHES))),
-            writes=(*limits.WRITES, *exceeds.WRITES),
+            make=partial(make_controllers, settings=chosen),
+            watches=tuple(
+                dict.fromkeys((*limits.WATCHES, *exceeds.WATCHES, *follow.WATCHES, *(scale_quota.WATCHES if scales else ())))
+            ),
+            writes=(*limits.WRITES, *exceeds.WRITES, *follow.WRITES, *(scale_quota.WRITES if scales else ())),
             events=True,
         ),
         hooks=Part(make=make_hooks, watches=HOOK_WATCHES),

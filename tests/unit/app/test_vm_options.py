@@ -7,6 +7,7 @@ import pytest
 from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
 from ullage.app.installer.manifests import manifests
+from ullage.errors import BadInput
 
 BACKUPS, RESTORES = "virtualmachinebackups.harvesterhci.io", "virtualmachinerestores.harvesterhci.io"
 
@@ -40,3 +41,23 @@ def test_users_get_rights_on_the_kinds_that_are_ours() -> None:
     (view,) = roles["ullage:vms:view"]["rules"]
     assert view["verbs"] == ["get", "list", "watch"]
     assert not [one.name for one in manifests(compose(NOTHING_CHOSEN)) if one.name.startswith("ullage:vms:")]
+
+
+# --- where the room for migrations comes from ------------------------------------------------------------------------
+
+
+def rights_on(resource: str, what: Chosen) -> set[str]:
+    """Verbs that the controller has on a resource of the core group."""
+    found = [one.body.get("rules", ()) for one in manifests(compose(what)) if one.name == "ullage:controller:headroom"]
+    rules = [rule for role in found for rule in role]
+    return {verb for rule in rules if "" in rule["apiGroups"] and resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_core_quotas_are_written_only_where_that_was_chosen() -> None:
+    assert rights_on("resourcequotas", NOTHING_CHOSEN) == set()
+    assert rights_on("resourcequotas", Chosen(migration="scale-quota")) == {"get", "list", "watch", "patch"}
+
+
+def test_another_mode_than_there_is_says_which_there_are() -> None:
+    with pytest.raises(BadInput, match=r"^--migration scale: reserve or scale-quota is allowed$"):
+        compose(Chosen(migration="scale"))

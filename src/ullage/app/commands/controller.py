@@ -34,6 +34,7 @@ def controller(
     manage_engines: drivers.ManageEngines = False,
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
+    migration: vm_options.MigrationMode = "reserve",
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -67,6 +68,7 @@ def controller(
         manage_engines=manage_engines,
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
+        migration=migration,
     )
     slices = composition.slices(what)
     run_until_stopped(

@@ -58,6 +58,7 @@ def install(
     manage_engines: drivers.ManageEngines = False,
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
+    migration: vm_options.MigrationMode = "reserve",
 ) -> None:
     from ullage.app.installer.installer import Installer
     from ullage.app.installer.manifests import ROLE_TEMPLATES, manifests
@@ -69,6 +70,7 @@ def install(
         manage_engines=manage_engines,
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
+        migration=migration,
     )
     wanted = manifests(composition.slices(chosen), all_secrets=all_secrets)
     if output is not None:

@@ -234,6 +234,13 @@ class WholeMachine(Object):
         return VirtualMachine(metadata=self.metadata, spec=msgspec.convert(self.spec, MachineSpec), status=self.status)
 
 
+class WholeInstance(Object):
+    """A VirtualMachineInstance with all that its spec has: to see what it costs."""
+
+    spec: Mapping[str, Any] = {}
+    """Its spec, whatever KubeVirt has in it."""
+
+
 # --- where they live -------------------------------------------------------------------------------------------------
 
 MACHINES: Final = Kind(
@@ -269,5 +276,6 @@ INSTANCES: Final = Kind(
     ),
 )
 
-# The same kind as MACHINES, read whole: never watched.
+# The same kinds as MACHINES and INSTANCES, read whole: never watched.
 WHOLE_MACHINES: Final = Kind(GROUP, VERSION, MACHINES.kind, MACHINES.plural, WholeMachine, whole=False)
+WHOLE_INSTANCES: Final = Kind(GROUP, VERSION, INSTANCES.kind, INSTANCES.plural, WholeInstance, whole=False)
