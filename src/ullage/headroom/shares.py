@@ -80,10 +80,11 @@ class ShareFault:
 
     annotation: str
     problem: str
+    where: str = "annotations"  # or it is a label
 
     @property
     def field(self) -> str:
-        return f"metadata.annotations[{self.annotation}]"
+        return f"metadata.{self.where}[{self.annotation}]"
 
     def __str__(self) -> str:
         return f"{self.field}: {self.problem}"

@@ -116,10 +116,12 @@ def _spell(resource: Resource, units: int) -> str:
 
 def behind(new: Meta, marks: Marks) -> ShareFault | None:
     """What another webhook has changed after ours."""
-    for key, wanted in marks.annotations.items():
-        if (found := new.annotations.get(key)) != wanted:
+    annotations = ((key, wanted, new.annotations.get(key), "annotations") for key, wanted in marks.annotations.items())
+    label = (HEADROOM_LABEL, marks.label, new.labels.get(HEADROOM_LABEL), "labels")
+    for key, wanted, found, where in (*annotations, label):
+        if found != wanted:
             said = f"it is {found or 'missing'}, and Ullage had written {wanted or 'none'}: another webhook changes it"
-            return ShareFault(key, f"{said}; only Ullage may")
+            return ShareFault(key, f"{said}; only Ullage may", where)
     return None
 
 

@@ -25,7 +25,7 @@ from ullage.kube.slices import Part, Wiring
 from ullage.ledger.amounts import Takings
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
-from ullage.ledger.book import Book, Observed
+from ullage.ledger.book import Book, Observed, Over
 from ullage.ledger.codec import book_of, status_of
 
 Json = dict[str, Any]
@@ -46,8 +46,19 @@ class Api(MemoryApi):
         return await super().patch(kind, name, namespace, **given)
 
 
+class Watched(ExceedsQuota):
+    """Notes when a ledger is read."""
+
+    looks: list[str]
+
+    def _over(self, ledger: Ledger) -> tuple[Over, ...] | None:
+        self.looks.append(ledger.metadata.name)
+        return super()._over(ledger)
+
+
 class ShareScene:
     def __init__(self) -> None:
+        self.looks: list[str] = []
         self.api = Api()
         self.clock = VirtualClock()
         self.told = Told()
@@ -122,13 +133,14 @@ class ShareScene:
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
         namespaces, ledgers = wiring.cache(NAMESPACES), wiring.cache(LEDGERS)
-        exceeds = ExceedsQuota(
+        exceeds = Watched(
             wiring.client,
             ExceedsCaches(namespaces=namespaces, ledgers=ledgers),
             recorder=self.told,
             metrics=self.metrics,
             clock=self.clock,
         )
+        exceeds.looks = self.looks
         limits = ShareLimits(wiring.client, LimitCaches(namespaces=namespaces, ledgers=ledgers), recorder=self.told)
         return [limits.controller(), exceeds.controller()]
 

@@ -180,6 +180,22 @@ async def test_what_somebody_wrote_while_no_webhook_was_there_is_put_right(scene
 
 
 @simulated
+async def test_a_ledger_that_is_written_all_the_time_is_read_once_a_second(
+    scene: ShareScene,
+) -> None:
+    scene.namespace(BOTH | HALF)
+    async with scene.running():
+        await scene.until(lambda: scene.limits() == HALVES)
+        await scene.quiet()
+        scene.looks.clear()
+        for number in range(1000):
+            scene.count({VMS: {"cpu": "2", "memory": str(number + 1)}})
+            await scene.quiet(0.01)
+        await scene.quiet()
+    assert 8 <= len(scene.looks) <= 13
+
+
+@simulated
 async def test_metrics_tell_which_namespaces_run_more_than_their_share(scene: ShareScene) -> None:
     scene.namespace(BOTH | HALF)
     scene.namespace(BOTH, name="other")

@@ -174,6 +174,15 @@ async def test_what_another_webhook_writes_behind_ours_is_refused() -> None:
     )
 
 
+async def test_nor_is_the_label_taken_off_behind_us() -> None:
+    decided = await hooks().validate(asked(body(quota() | kept() | HALVES), WAS))
+    assert (decided.code, decided.message) == (
+        422,
+        "metadata.labels[ullage.io/headroom]: it is missing, and Ullage had written on: another webhook changes it; only Ullage"
+        " may",
+    )
+
+
 TWO = {VMS: {"cpu": "2", "memory": "2444Mi"}}
 ONE_MOVES = {MAINTENANCE: {"cpu": "1", "memory": "1222Mi"}}
 

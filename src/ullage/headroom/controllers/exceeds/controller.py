@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ullage.clock import Clock
 from ullage.errors import Terminal
+from ullage.headroom.accounts import VMS
 from ullage.headroom.controllers.exceeds.rules import exceeded_note, passed_shares, within_note
 from ullage.headroom.metrics import ShareMetrics
 from ullage.headroom.namespaces import EXCEEDED, EXCEEDS, NOT_OURS
@@ -38,6 +39,7 @@ from ullage.ledger.keys import ledger_name, namespace_of
 WATCHES: Final = (NAMESPACES, LEDGERS)
 WRITES: Final = (Write(NAMESPACES, ("patch",)),)
 AFTER: Final = 2.0  # seconds that it must be so
+BETWEEN: Final = 1.0  # seconds, at least, between two looks at one ledger: it may be written many times in one of them
 PASSED: Final = Reason("QuotaExceeded", type="Warning")
 WITHIN: Final = Reason("WithinQuota")
 
@@ -59,7 +61,9 @@ class ExceedsQuota:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._since: dict[str, float] = {}  # by name of a namespace: when it was first seen to be over
+        # By name of a namespace:
+        self._since: dict[str, float] = {}  # when it was first seen to be over
+        self._looked: dict[str, float] = {}  # when its ledger was last read
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [own(self._caches.namespaces), Source(self._caches.ledgers, _of_ledger)]
@@ -69,13 +73,17 @@ class ExceedsQuota:
     async def reconcile(self, key: Key) -> Requeue | None:
         namespace = self._caches.namespaces.get(key)
         if namespace is None or namespace.metadata.deletion_timestamp or key.name in NOT_OURS:
-            self._since.pop(key.name, None)
+            self._forget(key.name)
             return None
-        over = self._over(key.name)
+        ledger = self._caches.ledgers.get(Key(LEDGER_NAMESPACE, ledger_name(key.name)))
+        limited = ledger is not None and VMS in ledger.spec.limits
+        if limited and (wait := self._looked.get(key.name, -BETWEEN) + BETWEEN - self._clock.monotonic()) > 0:
+            return Requeue(wait)
+        over = self._over(ledger) if ledger is not None and limited else ()
         if over is None:
             return None
         if not over:
-            self._since.pop(key.name, None)
+            self._since.pop(key.name, None)  # the next time begins anew
         else:
             wait = self._since.setdefault(key.name, self._clock.monotonic()) + AFTER - self._clock.monotonic()
             if wait > 0:
@@ -83,11 +91,13 @@ class ExceedsQuota:
         await self._say(namespace, over)
         return None
 
-    def _over(self, namespace: str) -> tuple[Over, ...] | None:
+    def _forget(self, namespace: str) -> None:
+        self._since.pop(namespace, None)
+        self._looked.pop(namespace, None)
+
+    def _over(self, ledger: Ledger) -> tuple[Over, ...] | None:
         """What is over its share; None: nobody can say."""
-        ledger = self._caches.ledgers.get(Key(LEDGER_NAMESPACE, ledger_name(namespace)))
-        if ledger is None:
-            return ()
+        self._looked[namespace_of(ledger.metadata.name)] = self._clock.monotonic()
         if not is_true(ledger.status.conditions, READY, generation=ledger.metadata.generation):
             return None
         try:
