@@ -20,10 +20,13 @@ from ullage.snapshots.backends.hostpath.threads import Stop, Workers
 
 LONGEST: Final = 600.0  # seconds
 KEPT: Final = 30.0  # seconds for which a result waits for whoever asked: after that he has to have it looked at anew
+RECENT: Final = 60.0  # seconds for which what was found for a snapshot will do for nobody in particular…
+TIMES: Final = 20  # …or so many times as long as it took to find that
 
 
 class WalkKey(NamedTuple):
-    """Who wants to know about which volume."""
+    """Who wants to know about which volume. Without an owner it is nobody in particular, who may be told what was found for
+    others a moment ago. It is told that once."""
 
     owner: str
     volume: str
@@ -36,6 +39,11 @@ class _Walk:
     ended: float = 0.0
 
 
+class _Found(NamedTuple):
+    bytes: int
+    until: float  # on the monotonic clock
+
+
 class Walks:
     def __init__(self, threads: int, *, patience: float, clock: Clock, longest: float = LONGEST) -> None:
         self._workers = Workers(threads, name="hostpath-walk")
@@ -44,11 +52,14 @@ class Walks:
         self._clock = clock
         self._longest = longest
         self._walks: dict[WalkKey, _Walk] = {}
+        self._found: dict[str, _Found] = {}  # by volume: what was found last for somebody
 
     async def run(self, key: WalkKey, work: Callable[[Stop], int]) -> int:
         """What came of the work. InProgress: it goes on, ask again. Whoever is cancelled leaves it to the next one who asks."""
         self._forget_old()
         walk = self._walks.get(key)
+        if walk is None and not key.owner and (known := self._found.pop(key.volume, None)) is not None:
+            return known.bytes  # once: after its interval it wants to know how it is by then
         if walk is None:
             stop = Stop()
             walk = self._walks[key] = _Walk(asyncio.create_task(self._work(key, work, stop)), stop)
@@ -71,13 +82,22 @@ class Walks:
     async def _work(self, key: WalkKey, work: Callable[[Stop], int], stop: Stop) -> int:
         async with self._turns.taken(key.owner):
             try:
+                began = self._clock.monotonic()
                 async with asyncio.timeout(self._longest):
-                    return await self._workers.run(work, stop=stop)
+                    found = await self._workers.run(work, stop=stop)
+                self._remember(key, found, began=began)
+                return found
             except TimeoutError:
                 seen, _ = stop.progress
                 what, took = f"volume {printable(key.volume)}", f"{self._longest:g} s"
                 message = f"{what} cannot be measured: after {took} only {bytes_text(seen)} of it were looked at"
                 raise TakesTooLong(message) from None
+
+    def _remember(self, key: WalkKey, found: int, *, began: float) -> None:
+        """Not what nobody in particular had looked at: he asks again when he wants to know how it is by then."""
+        if key.owner:
+            now = self._clock.monotonic()
+            self._found[key.volume] = _Found(found, now + max(RECENT, TIMES * (now - began)))
 
     def _note_end(self, key: WalkKey, task: asyncio.Task[int]) -> None:
         with suppress(asyncio.CancelledError):
@@ -87,6 +107,8 @@ class Walks:
             walk.ended = self._clock.monotonic()
 
     def _forget_old(self) -> None:
-        old = self._clock.monotonic() - KEPT
-        for key in [key for key, walk in self._walks.items() if walk.task.done() and walk.ended < old]:
+        now = self._clock.monotonic()
+        for key in [key for key, walk in self._walks.items() if walk.task.done() and walk.ended < now - KEPT]:
             del self._walks[key]
+        for volume in [volume for volume, one in self._found.items() if one.until < now]:
+            del self._found[volume]

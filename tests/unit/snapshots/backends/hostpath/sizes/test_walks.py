@@ -11,7 +11,7 @@ import pytest
 from ullage.clock import SystemClock
 from ullage.errors import NotNow
 from ullage.snapshots.backends.base import InProgress
-from ullage.snapshots.backends.hostpath.sizes.walks import KEPT, WalkKey, Walks
+from ullage.snapshots.backends.hostpath.sizes.walks import KEPT, RECENT, WalkKey, Walks
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 MI = 1024**2
@@ -72,6 +72,36 @@ async def test_who_asks_while_somebody_else_looks_gets_a_look_of_his_own() -> No
             await walks.run(key, tree.look)
     tree.open.set()
     assert await found(walks, tree) + await found(walks, tree, WalkKey("", KEY.volume)) == 4, "there were two"
+
+
+async def test_what_was_found_for_a_snapshot_will_do_for_nobody_in_particular() -> None:
+    """A snapshot has its volume looked at, and is followed by a look in the background: all files once more, for nothing."""
+    clock, tree = Clock(), Tree()
+    walks, background = Walks(1, patience=0.02, clock=clock), WalkKey("", KEY.volume)
+    tree.open.set()
+    assert await found(walks, tree) == 1
+    clock.seconds = RECENT - 1
+    assert await found(walks, tree, WalkKey("", "/volumes/another")) == 2
+    assert await found(walks, tree, background) == 1
+    assert await found(walks, tree, background) == 3, "once: when its interval is over it wants to know how it is by then"
+    assert await found(walks, tree, WalkKey("other", KEY.volume)) == 4, "who takes a snapshot wants to know how it is now"
+    clock.seconds += RECENT + 1
+    assert await found(walks, tree, background) == 5, "not for ever"
+    assert not walks._found
+
+
+async def test_what_took_long_will_do_for_longer() -> None:
+    clock, tree = Clock(), Tree()
+    walks = Walks(1, patience=0.02, clock=clock)
+    with pytest.raises(InProgress):
+        await walks.run(KEY, tree.look)
+    clock.seconds = 300
+    tree.open.set()
+    assert await found(walks, tree) == 1
+    clock.seconds += 20 * 300 - 1
+    assert await found(walks, tree, WalkKey("", KEY.volume)) == 1
+    clock.seconds += 2
+    assert await found(walks, tree, WalkKey("", KEY.volume)) == 2
 
 
 async def test_what_was_found_long_ago_is_looked_at_anew() -> None:
