@@ -1,4 +1,4 @@
-"""`ullage vm`: start, stop and pause VMs, fill their disks, back them up and restore them, and tell what they cost."""
+"""`ullage vm`: start, stop, pause and move VMs, fill their disks, back them up and restore them, and tell what they cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ullage.cli.vm import names as completed
 from ullage.cli.vm.cost_command import cost
 from ullage.errors import BadInput
 
-app = Application(help="Start, stop and pause VMs, fill their disks, back them up and restore them.")
+app = Application(help="Start, stop, pause and move VMs, fill their disks, back them up and restore them.")
 
 
 @app.listing
@@ -158,6 +158,35 @@ def unpause(
     ullage vm unpause shop/db
     """
     _act("unpause", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
+
+
+@app.command()
+def migrate(
+    names: options.Names,
+    wait: options.Wait = False,
+    timeout: options.Timeout = "5m",
+    dry_run: DryRun = False,
+    namespace: arguments.Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    kube_context: Context = None,
+) -> None:
+    """Move VMs to other nodes while they run.
+
+    While one moves there are two pods of it: what the second one takes comes out of what the namespace keeps for maintenance.
+
+    \b
+    ullage vm migrate shop/db --wait
+    """
+    at = At(kubeconfig, kube_context, namespace, None)
+    targets = options.targets(names, namespace=namespace)
+    seconds = arguments.seconds("--timeout", timeout)
+    from ullage.cli.vm import migrations
+
+    run(
+        at,
+        lambda session: migrations.migrate(session, targets, dry_run=dry_run, timeout=seconds if wait else None),
+        goes_on="the move goes on: kubectl get vmim",
+    )
 
 
 def _act(action: str, names: list[str], at: At, *, wait: bool, timeout: str, dry_run: bool) -> None:

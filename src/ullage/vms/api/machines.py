@@ -65,6 +65,8 @@ class InstanceSpec(Value):
     """The labels that its node must have."""
     start_strategy: str = ""
     """Paused: it starts, and waits until somebody lets it go on."""
+    eviction_strategy: str = ""
+    """What becomes of it when its node is drained: LiveMigrate, LiveMigrateIfPossible, External or None."""
 
 
 # --- VirtualMachine --------------------------------------------------------------------------------------------------
@@ -143,6 +145,24 @@ class MigrationState(Value):
     """Whether it has ended."""
     failed: bool = False
     """Whether it has failed."""
+    failure_reason: str = ""
+    """Why it has failed."""
+    migration_uid: str = ""
+    """The VirtualMachineInstanceMigration that asked for it."""
+    source_node: str = ""
+    """The node that it leaves."""
+    source_pod: str = ""
+    """The pod there."""
+    target_node: str = ""
+    """The node that it goes to."""
+    target_pod: str = ""
+    """The pod there."""
+    mode: str = ""
+    """PreCopy: it runs on the new node when all is copied. PostCopy: before."""
+    abort_requested: bool = False
+    """Whether somebody wants it to end."""
+    abort_status: str = ""
+    """What became of that."""
 
 
 class PhaseTransition(Value):
@@ -201,6 +221,8 @@ class InstanceStatus(Value):
     """The node that it runs on."""
     active_pods: Mapping[str, str] = {}
     """The pods that it runs in, by uid, each with its node: two while it moves."""
+    evacuation_node_name: str = ""
+    """The node that it is asked to leave."""
     migration_state: MigrationState | None = None
     """A move to another node, the one that goes on or the last one."""
     conditions: Conditions = ()
