@@ -160,35 +160,6 @@ def unpause(
     _act("unpause", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
 
 
-@app.command()
-def migrate(
-    names: options.Names,
-    wait: options.Wait = False,
-    timeout: options.Timeout = "5m",
-    dry_run: DryRun = False,
-    namespace: arguments.Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    kube_context: Context = None,
-) -> None:
-    """Move VMs to other nodes while they run.
-
-    While one moves there are two pods of it: what the second one takes comes out of what the namespace keeps for maintenance.
-
-    \b
-    ullage vm migrate shop/db --wait
-    """
-    at = At(kubeconfig, kube_context, namespace, None)
-    targets = options.targets(names, namespace=namespace)
-    seconds = arguments.seconds("--timeout", timeout)
-    from ullage.cli.vm import migrations
-
-    run(
-        at,
-        lambda session: migrations.migrate(session, targets, dry_run=dry_run, timeout=seconds if wait else None),
-        goes_on="the move goes on: kubectl get vmim",
-    )
-
-
 def _act(action: str, names: list[str], at: At, *, wait: bool, timeout: str, dry_run: bool) -> None:
     targets = options.targets(names, namespace=at.namespace)
     seconds = arguments.seconds("--timeout", timeout)
@@ -359,4 +330,5 @@ def restore(
 
 
 app.command()(cost)
+app.command()(migration_command.migrate)
 app.add_typer(migration_command.app, name="migration-config")

@@ -1,4 +1,4 @@
-"""`ullage vm migration-config get|set`."""
+"""`ullage vm migration-config get|set`, and `ullage vm migrate`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ullage.cli.common.arguments import At
 from ullage.cli.common.commands import Application
 from ullage.cli.common.options import Context, DryRun, Kubeconfig
 from ullage.cli.common.running import run
+from ullage.cli.vm import options
 from ullage.errors import BadInput
 
 FORMATS: Final = ("table", "json", "yaml")
@@ -114,3 +115,31 @@ def set_(
     from ullage.cli.vm import migration_configs
 
     run(At(kubeconfig, kube_context, None, None), lambda session: migration_configs.change(session, wanted, dry_run=dry_run))
+
+
+def migrate(
+    names: options.Names,
+    wait: options.Wait = False,
+    timeout: options.Timeout = "5m",
+    dry_run: DryRun = False,
+    namespace: arguments.Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    kube_context: Context = None,
+) -> None:
+    """Move VMs to other nodes while they run.
+
+    While one moves there are two pods of it: what the second one takes comes out of what the namespace keeps for maintenance.
+
+    \b
+    ullage vm migrate shop/db --wait
+    """
+    at = At(kubeconfig, kube_context, namespace, None)
+    targets = options.targets(names, namespace=namespace)
+    seconds = arguments.seconds("--timeout", timeout)
+    from ullage.cli.vm import migrations
+
+    run(
+        at,
+        lambda session: migrations.migrate(session, targets, dry_run=dry_run, timeout=seconds if wait else None),
+        goes_on="the move goes on: kubectl get vmim",
+    )
