@@ -1,7 +1,8 @@
 """HTTP/1.1 for every port that we listen on: uvicorn's, with bounds that it lacks.
 
-Whoever reaches a port can send it anything, before anybody knows who it is. So the head of a request has a size and a time, and
-what stands behind a body (trailers) is not taken for headers.
+Whoever reaches a port can send it anything, before anybody knows who it is. So what is not complete has a deadline: the head of
+a request, which has a size too; the rest of a body after its answer; an answer that nobody takes. Requests in a row have a
+number, and what stands behind a body (trailers) is not taken for headers.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ullage.errors import Retryable
 
-MOST_HEAD: Final = 256 * 1024  # bytes of a request's line and headers
-HEAD_SECONDS: Final = 32.0  # from the first byte of a request, or from the handshake, to the end of its headers
 MOST_TRAILERS: Final = 100
 
 _TOO_LARGE: Final = (
@@ -28,9 +28,22 @@ _TOO_LARGE: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Of one connection."""
+
+    head_bytes: int = 256 * 1024  # of a request's line and headers
+    head_seconds: float = 32.0  # from the first byte of a request, or from the handshake, to the end of its headers
+    headers: int = 1000
+    pipelined: int = 16  # requests that come before the answer to an earlier one
+    unread_seconds: float = 5.0  # for the rest of a body after its answer: whoever still sends gets to see the answer
+    stalled_seconds: float = 60.0  # in which nothing of an answer is taken
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection. Between two requests uvicorn's own keep-alive time counts, until the first byte of the next."""
 
+    bounds: ClassVar[Bounds] = Bounds()
     _in_head = False
     _complete = True  # the last request, to the end of its body
     _head_bytes = 0
@@ -39,13 +52,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._within("head", self._head_bounds()[1])
+        self._since = self.loop.time()  # of its beginning, or of its last answer
+        self._within("head", self.bounds.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # uvicorn leaves it when a connection breaks, and with it all its buffers
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -55,21 +70,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_head or (self._complete and not in_body and not self._is_answering()):
-            self._within("head", self._head_bounds()[1])
+            self._within("head", self.bounds.head_seconds)
             # The rest of a body, which may have been answered before it was all there, is no head, however much of it comes.
             self._head_bytes += 0 if in_body else len(data)
             self._check_head()
-
-    def _head_bounds(self) -> tuple[int, float]:
-        """The most bytes of a head, and the seconds that it may take."""
-        return MOST_HEAD, HEAD_SECONDS
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _check_head(self) -> None:
         """Called with each part of a head that is not complete."""
-        if self._head_bytes <= self._head_bounds()[0]:
+        if self._head_bytes <= self.bounds.head_bytes:
             return
         if self._is_answering():  # two answers would be mixed up
             self.transport.abort()
@@ -88,21 +99,41 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = self._trailers = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:
-            super().on_header(name, value)
+        """Whatever is raised here: the parser's caller answers 400 and hangs up."""
+        if not self._in_head:
+            self._trailers += 1
+            if self._trailers > MOST_TRAILERS:
+                raise ValueError("too many trailers")
             return
-        self._trailers += 1
-        if self._trailers > MOST_TRAILERS:
-            raise ValueError("too many trailers")  # the parser's caller answers 400 and hangs up
+        if len(self.headers) >= self.bounds.headers:
+            raise ValueError("too many headers")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self.bounds.pipelined:
+            raise ValueError("too many requests at once")
         self._in_head = False
         self._done("head")
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._complete = True
+        self._done("unread")
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._since = self.loop.time()
+        if not self._complete and not self.transport.is_closing():
+            self._within("unread", self.bounds.unread_seconds)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._within("answer", self.bounds.stalled_seconds)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._done("answer")
 
     # --- deadlines ---
 
@@ -143,7 +174,7 @@ class SignalFreeServer(uvicorn.Server):
                 sock=sock,
                 ssl=self.config.ssl,
                 backlog=self.config.backlog,
-                ssl_handshake_timeout=self.handshake_seconds,
+                ssl_handshake_timeout=self.handshake_seconds if self.config.ssl else None,
             )
             for sock in sockets or ()
         ]

@@ -11,9 +11,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from ullage import http1
-from ullage.http1 import MOST_HEAD, BoundedProtocol
+from ullage.http1 import BoundedProtocol, Bounds
 
+MOST_HEAD = Bounds().head_bytes
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -63,7 +63,9 @@ LAST = b"GET / HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n"
             b"GET / HTTP/1.1\r\nX: " + b"v" * (MOST_HEAD - 200) + b"\r\n\r\n" + LAST, b"HTTP/1.1 200", b"host", id="a long head"
         ),
         pytest.param(b"GET / HTTP/1.1\r\nX: " + b"v" * MOST_HEAD, b"HTTP/1.1 431", b"Too Large", id="a head that is too long"),
-        pytest.param(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (MOST_HEAD // 6), b"HTTP/1.1 431", b"Too Large", id="many headers"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 2 * Bounds().headers, b"HTTP/1.1 400", b"received.", id="many headers"
+        ),
         pytest.param(b"\r\n" * (MOST_HEAD // 2 + 1), b"HTTP/1.1 431", b"Too Large", id="blank lines without end"),
         pytest.param(
             b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\nStolen: yes\r\n\r\n",
@@ -95,13 +97,13 @@ async def test_heads(data: bytes, beginning: bytes, end: bytes) -> None:
     ],
 )
 async def test_a_head_has_a_time(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(BoundedProtocol, "bounds", Bounds(head_seconds=0.2))
     async with connected() as stream:
         await say(stream, data)  # times out where nobody hangs up
 
 
 async def test_a_body_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(BoundedProtocol, "bounds", Bounds(head_seconds=0.1))
     async with connected() as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\na")
         await asyncio.sleep(0.3)
@@ -115,8 +117,15 @@ async def test_blank_lines_between_two_requests_have_the_size_and_the_time_of_a_
         writer.write(first)
         await reader.readuntil(b"\r\n\r\nhost")
         assert (await say((reader, writer), b"\r\n" * (MOST_HEAD // 2 + 1))).startswith(b"HTTP/1.1 431")
-    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(BoundedProtocol, "bounds", Bounds(head_seconds=0.2))
     async with connected() as (reader, writer):
         writer.write(first)
         await reader.readuntil(b"\r\n\r\nhost")
         assert await say((reader, writer), b"\r\n") == b""
+
+
+async def test_requests_in_a_row_have_a_number() -> None:
+    async with connected() as stream:
+        held = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"
+        answer = await say(stream, held + b"x" + LAST.replace(b"Connection: close\r\n", b"") * (Bounds().pipelined + 2))
+        assert answer.endswith(b"received.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ullage.serving import connections
 from ullage.serving.connections import PublicConnection
 
 SHORT = 0.2
+BOUNDS = PublicConnection.bounds
 LARGE = 64 * 1024 * 1024
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -74,24 +76,24 @@ async def rest_of(reader: asyncio.StreamReader) -> bytes:
 @pytest.mark.parametrize(
     ("bound", "said"),
     [
-        pytest.param("HEAD_SECONDS", b"", id="nothing is asked"),
-        pytest.param("HEAD_SECONDS", b"GET / HTTP/1.1\r\nHost: x", id="a head that does not end"),
+        pytest.param("head_seconds", b"", id="nothing is asked"),
+        pytest.param("head_seconds", b"GET / HTTP/1.1\r\nHost: x", id="a head that does not end"),
         pytest.param(
-            "UNREAD_SECONDS",
+            "unread_seconds",
             b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
             id="a body that goes on after its answer",
         ),
     ],
 )
 async def test_what_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch, port: Port, bound: str, said: bytes) -> None:
-    monkeypatch.setattr(connections, bound, SHORT)
+    monkeypatch.setattr(PublicConnection, "bounds", replace(BOUNDS, **{bound: SHORT}))  # type: ignore[arg-type]
     async with port.connection() as (reader, writer):
         writer.write(said)
         await rest_of(reader)
 
 
 async def test_an_answer_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch, port: Port) -> None:
-    monkeypatch.setattr(connections, "STALLED_SECONDS", SHORT)
+    monkeypatch.setattr(PublicConnection, "bounds", replace(BOUNDS, stalled_seconds=SHORT))
     async with port.connection() as (reader, writer):
         writer.write(GET.replace(b"/ ", b"/large ", 1))
         async with asyncio.timeout(10):
@@ -103,11 +105,9 @@ async def test_an_answer_that_nobody_takes_is_given_up(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "said",
     [
-        pytest.param(b"GET / HTTP/1.1\r\nX: " + b"v" * connections.MOST_HEAD, id="a head that is too long"),
-        pytest.param(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (connections.MOST_HEADERS + 1) + b"\r\n", id="too many headers"),
-        pytest.param(
-            GET.replace(b"/ ", b"/slow ", 1) + GET * (connections.MOST_PIPELINED + 2), id="too many requests in a row"
-        ),
+        pytest.param(b"GET / HTTP/1.1\r\nX: " + b"v" * BOUNDS.head_bytes, id="a head that is too long"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (BOUNDS.headers + 1) + b"\r\n", id="too many headers"),
+        pytest.param(GET.replace(b"/ ", b"/slow ", 1) + GET * (BOUNDS.pipelined + 2), id="too many requests in a row"),
     ],
 )
 async def test_what_is_too_much_ends_the_connection(port: Port, said: bytes) -> None:
@@ -121,7 +121,7 @@ async def test_of_too_many_connections_the_longest_idle_goes_and_never_one_that_
     monkeypatch: pytest.MonkeyPatch, port: Port
 ) -> None:
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 1000.0)
+    monkeypatch.setattr(PublicConnection, "bounds", replace(BOUNDS, head_seconds=1000.0))
     async with port.connection() as (busy, asking), port.connection() as (idle, _):
         asking.write(GET.replace(b"/ ", b"/slow ", 1))
         await port.app.asked.wait()

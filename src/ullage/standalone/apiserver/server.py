@@ -19,6 +19,7 @@ import uvicorn
 
 from ullage import pki
 from ullage.clock import Clock, SystemClock
+from ullage.http1 import bounded_server
 from ullage.standalone.apiserver.about.discovery import Discovery
 from ullage.standalone.apiserver.about.health import Health
 from ullage.standalone.apiserver.about.openapi.documents import OpenApi
@@ -49,7 +50,7 @@ from ullage.standalone.apiserver.handlers.subresources import Subresources
 from ullage.standalone.apiserver.handlers.watches import Watcher
 from ullage.standalone.apiserver.handlers.writes import Writer
 from ullage.standalone.apiserver.http.app import App
-from ullage.standalone.apiserver.http.connections import KEEP_ALIVE, Connection, HttpServer
+from ullage.standalone.apiserver.http.connections import HANDSHAKE_SECONDS, KEEP_ALIVE, Connection
 from ullage.standalone.apiserver.http.router import Handlers, Router
 from ullage.standalone.apiserver.kinds.builtin import EMPTY_GROUPS, builtin_resources
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
@@ -241,7 +242,7 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
         stack.push_async_callback(server.webhooks.close)
         await server.bootstrap(port)
         pki.write_private(settings.kubeconfig, kubeconfig(credentials, port))
-        http = HttpServer(_http(server.app, credentials, settings))
+        http = _http(server.app, credentials, settings)
         work = asyncio.create_task(server.work())
         stack.push_async_callback(_end, work)
         # It never ends by itself. Should it, then a server that has stopped is better than one whose controllers do not run.
@@ -253,16 +254,13 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
         yield server, serving
 
 
-def _http(app: App, credentials: Credentials, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
+def _http(app: App, credentials: Credentials, settings: Settings) -> uvicorn.Server:
+    return bounded_server(
         app,
-        http=Connection,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
+        stop_seconds=STOP_SECONDS,
+        protocol=Connection,
+        handshake_seconds=HANDSHAKE_SECONDS,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=credentials.certificate,
         ssl_keyfile=credentials.key,
         ssl_ca_certs=str(settings.pki / "ca.crt"),

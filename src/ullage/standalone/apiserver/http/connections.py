@@ -1,32 +1,21 @@
-"""Connections: uvicorn's HTTP/1.1 with the bounds that a server needs whose clients do not trust each other.
-
-What is not complete has a deadline: the handshake, the head of a request, the rest of a body that nobody wanted, an answer that
-nobody takes. Heads have a size, requests in a row a number, and so have connections on which nobody has shown who they are.
+"""Connections of a server whose clients do not trust each other: beside the bounds that all our ports have (`http1`), those on
+which nobody has shown who they are have a number, and so have the bytes of a body that nobody wanted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import ssl
-from collections.abc import Iterator
 from typing import Final, cast
-
-import uvicorn
 
 from ullage.http1 import BoundedProtocol
 from ullage.standalone.apiserver.limits.memory import Trimmer
 
 KEEP_ALIVE: Final = 180  # seconds; longer than Go's clients keep an idle connection: they close first
 HANDSHAKE_SECONDS: Final = 10.0
-UNREAD_SECONDS: Final = 5.0  # for the rest of a body after its answer: whoever still sends gets to see the answer
-UNREAD_BYTES: Final = 16 * 1024 * 1024
+UNREAD_BYTES: Final = 16 * 1024 * 1024  # of the rest of a body after its answer
 LARGE_LENGTH: Final = 6  # digits of the length of a body that is left on the wire until somebody asks for it
-STALLED_SECONDS: Final = 60.0  # in which nothing of an answer is taken
 LARGE_READ: Final = 64 * 1024  # bytes that TLS hands on at once: its buffers are as large from then on
-MOST_HEADERS: Final = 1000
-MOST_PIPELINED: Final = 16
 # Connections on which nobody has shown a credential. One that has just come may be a client's of many at once, whose request is
 # on its way; so only those that linger are held to the smaller number.
 MOST_ANONYMOUS: Final = 600
@@ -49,14 +38,12 @@ class Connection(BoundedProtocol):
         self._anonymous = True
         self._lost = False
         self._served = False
-        self._since = self.loop.time()  # of its beginning, or of its last answer
         self._unread = 0
         self._large = False  # what it took of memory, or made others take
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()  # uvicorn leaves it when a connection breaks, and with it all its buffers
         self._lost = True
         if self._large:
             self.trimmer.soon()
@@ -75,7 +62,7 @@ class Connection(BoundedProtocol):
 
     def _refuse_head(self) -> None:
         self.send_400_response("Request header fields too large.")
-        self._within("unread", UNREAD_SECONDS)  # TLS would wait for a farewell
+        self._within("unread", self.bounds.unread_seconds)  # TLS would wait for a farewell
 
     # --- one request ---
 
@@ -85,14 +72,7 @@ class Connection(BoundedProtocol):
         self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
         self.scope["known"] = self._known  # type: ignore[typeddict-unknown-key]
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= MOST_HEADERS:
-            raise ValueError("too many headers")  # the parser's caller answers 400 and hangs up
-        super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= MOST_PIPELINED:
-            raise ValueError("too many requests at once")
         path, mark, query = self.url.partition(b"?")
         if not mark or len(self.url) < LONG_URL:
             super().on_headers_complete()
@@ -111,28 +91,17 @@ class Connection(BoundedProtocol):
             return
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        self._done("unread")
-        super().on_message_complete()
-
     def on_response_complete(self) -> None:
         if self._lost:
             return
+        self._served = True
         super().on_response_complete()
-        self._served, self._since = True, self.loop.time()
-        if not self._complete and not self.transport.is_closing():
-            self._within("unread", UNREAD_SECONDS)
 
     # --- bounds ---
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._large = True
-        self._within("answer", STALLED_SECONDS)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._done("answer")
 
     def _known(self) -> None:
         self._anonymous = False
@@ -156,30 +125,3 @@ class Connection(BoundedProtocol):
 
     def _anonymous_ones(self) -> list[Connection]:
         return [one for one in cast("set[Connection]", self.connections) if one._anonymous]
-
-
-class HttpServer(uvicorn.Server):
-    """uvicorn's server. Signals are ours: watches have to be told before uvicorn waits for them."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn does it for given sockets, with a deadline for handshakes."""
-
-        def connection() -> Connection:
-            return Connection(config=self.config, server_state=self.server_state, app_state={})
-
-        loop = asyncio.get_running_loop()
-        self.servers = [
-            await loop.create_server(
-                connection,
-                sock=sock,
-                ssl=self.config.ssl,
-                backlog=self.config.backlog,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS if self.config.ssl else None,
-            )
-            for sock in sockets or ()
-        ]
-        self.started = True

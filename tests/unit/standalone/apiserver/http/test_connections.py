@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from ullage import http1, pki
+from ullage import pki
+from ullage.http1 import bounded_server
 from ullage.standalone.apiserver.http import connections
-from ullage.standalone.apiserver.http.connections import Connection, HttpServer
+from ullage.standalone.apiserver.http.connections import Connection
 
 SHORT = 0.3  # seconds that a deadline is set to
 NEVER = 60.0  # seconds after which there is no deadline
@@ -39,14 +41,14 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 @asynccontextmanager
 async def serving(folder: Path, *, tls: bool = False, servers: list[uvicorn.Server] | None = None) -> AsyncIterator[int]:
-    options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "http": Connection}
+    options: dict[str, Any] = {"protocol": Connection, "handshake_seconds": connections.HANDSHAKE_SECONDS}
     if tls:
         now, day = datetime.now(UTC), timedelta(days=1)
         pair = pki.issue_serving(pki.make_ca("test", now=now, lifetime=day), ["127.0.0.1"], now=now, lifetime=day)
         pki.save(pair, folder / "tls.crt", folder / "tls.key")
         options |= {"ssl_certfile": folder / "tls.crt", "ssl_keyfile": folder / "tls.key"}
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        server = HttpServer(uvicorn.Config(app, **options))
+        server = bounded_server(app, stop_seconds=1, **options)
         if servers is not None:
             servers.append(server)
         task = asyncio.create_task(server.serve(sockets=[sock]))
@@ -75,16 +77,19 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """One deadline is short, the others are as they are."""
-    monkeypatch.setattr(http1 if request.param == "HEAD_SECONDS" else connections, request.param, SHORT)
+    if request.param == "HANDSHAKE_SECONDS":
+        monkeypatch.setattr(connections, request.param, SHORT)
+    else:
+        monkeypatch.setattr(Connection, "bounds", replace(Connection.bounds, **{request.param: SHORT}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("short", "sent", "answered"),
     [
-        pytest.param("HEAD_SECONDS", b"", b"", id="nothing is asked"),
-        pytest.param("HEAD_SECONDS", b"GET / HTTP/1.1\r\nHost: he", b"", id="a head that does not end"),
-        pytest.param("HEAD_SECONDS", GET + b"GET / HT", b"ok", id="a second head that does not end"),
-        pytest.param("UNREAD_SECONDS", POST + b"x", b"ok", id="a body whose rest does not come, after its answer"),
+        pytest.param("head_seconds", b"", b"", id="nothing is asked"),
+        pytest.param("head_seconds", b"GET / HTTP/1.1\r\nHost: he", b"", id="a head that does not end"),
+        pytest.param("head_seconds", GET + b"GET / HT", b"ok", id="a second head that does not end"),
+        pytest.param("unread_seconds", POST + b"x", b"ok", id="a body whose rest does not come, after its answer"),
     ],
     indirect=["short"],
 )
@@ -96,7 +101,7 @@ async def test_what_does_not_come_is_not_waited_for(tmp_path: Path, short: None,
         writer.close()
 
 
-@pytest.mark.parametrize("short", ["HEAD_SECONDS"], indirect=True)
+@pytest.mark.parametrize("short", ["head_seconds"], indirect=True)
 async def test_a_head_that_comes_byte_by_byte_has_one_deadline(tmp_path: Path, short: None) -> None:
     async with serving(tmp_path) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -120,7 +125,7 @@ async def _send_for_ever(client: socket.socket) -> None:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("short", ["STALLED_SECONDS"], indirect=True)
+@pytest.mark.parametrize("short", ["stalled_seconds"], indirect=True)
 async def test_an_answer_that_nobody_takes_ends(tmp_path: Path, short: None) -> None:
     async with serving(tmp_path) as port:
         with socket.create_connection(("127.0.0.1", port)) as client:
@@ -140,7 +145,7 @@ async def test_a_handshake_that_does_not_end(tmp_path: Path, short: None) -> Non
         writer.close()
 
 
-@pytest.mark.parametrize("short", ["HEAD_SECONDS", "HANDSHAKE_SECONDS", "UNREAD_SECONDS"], indirect=True)
+@pytest.mark.parametrize("short", ["head_seconds", "HANDSHAKE_SECONDS", "unread_seconds"], indirect=True)
 async def test_who_has_asked_in_time_may_wait_for_longer(tmp_path: Path, short: None) -> None:
     """Deadlines are of what is begun: a connection on which nothing is under way stays."""
     context = ssl.create_default_context()
@@ -157,7 +162,7 @@ async def test_who_has_asked_in_time_may_wait_for_longer(tmp_path: Path, short: 
 
 async def test_the_rest_of_a_body_that_was_answered_already_is_no_head(tmp_path: Path) -> None:
     """TLS may hand on more at once than a head may have. The next request is answered, and nothing is waited for meanwhile."""
-    size = 2 * http1.MOST_HEAD
+    size = 2 * Connection.bounds.head_bytes
     state: list[uvicorn.Server] = []
     async with serving(tmp_path, servers=state) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -177,6 +182,6 @@ async def test_a_head_behind_the_rest_of_a_body_has_its_bounds(tmp_path: Path) -
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(POST)
         assert await reader.readuntil(b"ok")
-        writer.write(b"x" * 100 + b"GET / HTTP/1.1\r\nX: " + b"v" * 3 * http1.MOST_HEAD)
+        writer.write(b"x" * 100 + b"GET / HTTP/1.1\r\nX: " + b"v" * 3 * Connection.bounds.head_bytes)
         assert b"Request header fields too large" in await ended(reader)
         writer.close()
