@@ -228,7 +228,7 @@ class Pod(Object):
 
     @property
     def is_ready(self) -> bool:
-        return any(one.get("type") == "Ready" and one.get("status") == "True" for one in self.status.conditions)
+        return _is_ready(self.status.conditions)
 
 
 class NodeSpec(Value):
@@ -243,6 +243,14 @@ class NodeStatus(Value):
 class Node(Object):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        return _is_ready(self.status.conditions)
+
+
+def _is_ready(conditions: tuple[Mapping[str, Any], ...]) -> bool:
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 class WorkloadSpec(Value):

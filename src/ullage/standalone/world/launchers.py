@@ -76,13 +76,15 @@ def new_launcher(body: Json, *, table: Overhead = SEED, node: str = "", target_o
 
 
 def current_launcher(instance: VirtualMachineInstance, pods: Iterable[Pod]) -> Pod | None:
-    """The one that the instance runs in, or is to. `pods` are those that it controls."""
+    """The one that the instance runs in, or is to. `pods` are those that it controls: since whoever may make pods may say so of
+    his own, the name counts, too."""
     alive = [one for one in pods if not one.is_over and not is_deleting(one.metadata)]
     active = [one for one in alive if one.metadata.uid in instance.status.active_pods]
     if active:
         node = instance.status.node_name
         return min(active, key=lambda one: (one.spec.node_name != node, one.metadata.name))
-    return next((one for one in alive if MIGRATION not in one.metadata.labels), None)
+    name = launcher_name(instance.metadata.name, instance.metadata.uid)
+    return next((one for one in alive if one.metadata.name == name), None)
 
 
 def targets_of(migration: str, pods: Iterable[Pod]) -> list[Pod]:

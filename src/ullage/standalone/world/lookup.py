@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from ullage.engines import handles
 from ullage.engines.api import ENGINES, VOLUMES, Volume
@@ -19,6 +20,7 @@ from ullage.kube.builtin.core import (
 from ullage.kube.builtin.storage import STORAGE_CLASSES, StorageClass
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.kinds import Meta, Value
 from ullage.kube.objects import controller_of
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import longhorn
@@ -35,6 +37,16 @@ FOR_CLAIM, OF_CLASS = "claim", "class"
 # How pods, and instances of VMs, are found: by the claims that they use, unless they are over. Pods by their controller too,
 # and by their node, unless they are over; those that have none yet by an empty one.
 BY_CLAIM, BY_CONTROLLER, BY_NODE = "claim", "controller", "node"
+
+
+class SpecObject(Protocol):
+    """Any object that has a spec."""
+
+    @property
+    def metadata(self) -> Meta: ...
+
+    @property
+    def spec(self) -> Value: ...
 
 
 class StorageLookup:
@@ -163,6 +175,13 @@ class LonghornLookup:
     def of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
         volume = self.storage.volumes.get(Key("", claim.spec.volume_name)) if claim.spec.volume_name else None
         return of_persistent_volume(volume) if volume is not None else ()
+
+
+def is_edited(old: SpecObject | None, new: SpecObject | None) -> bool:
+    """Whether an object came or went, or somebody changed what is wanted of it. Statuses of some kinds change all the time."""
+    if old is None or new is None:
+        return True
+    return (old.spec, old.metadata.labels) != (new.spec, new.metadata.labels)
 
 
 def instance_claims(instance: VirtualMachineInstance) -> tuple[Key, ...]:

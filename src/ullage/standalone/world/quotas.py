@@ -14,15 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from ullage.errors import BadInput
+from ullage.headroom.shares import RESOURCE_QUOTA
 from ullage.kube.builtin.core import CORE_QUOTAS, CoreQuota
 from ullage.kube.kinds import Meta, Object
 from ullage.kube.objects import Json, is_deleting
 from ullage.quantity import Quantity, QuantityError
 
-ANNOTATION: Final = "field.cattle.io/resourceQuota"
 LABEL: Final = "resourcequota.management.cattle.io/default-resource-quota"
 LONGEST: Final = 16 * 1024  # characters; one with all that is known has not a tenth of it
-FIELD: Final = f"metadata.annotations[{ANNOTATION}]"
+FIELD: Final = f"metadata.annotations[{RESOURCE_QUOTA}]"
 _SHOWN: Final = 60
 
 # Rancher's names, in small letters, and those of the cluster.
@@ -68,7 +68,7 @@ QuotaPlan = MakeQuota | ResetQuota | DeleteQuotas
 
 def wanted_hard(annotations: Mapping[str, str]) -> dict[str, str]:
     """What the quota is to have; empty: there is to be none. Raises BadInput where the annotation cannot be read."""
-    text = annotations.get(ANNOTATION, "")
+    text = annotations.get(RESOURCE_QUOTA, "")
     if not text:
         return {}
     limit = _limit(text)

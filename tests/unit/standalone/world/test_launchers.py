@@ -125,13 +125,15 @@ def test_what_another_product_defines_may_be_anything(nonsense: dict[str, Any]) 
 
 
 def launcher(uid: str, node: str = "ullage", *, target: bool = False, **rest: Any) -> Pod:
-    return pod(name=uid, uid=uid, node=node, labels={"kubevirt.io/migrationJobUID": MIGRATION.uid} if target else {}, **rest)
+    name = launcher_name("db", INSTANCE_UID if uid == "a" else uid)
+    return pod(name=name, uid=uid, node=node, labels={"kubevirt.io/migrationJobUID": MIGRATION.uid} if target else {}, **rest)
 
 
 @pytest.mark.parametrize(
     ("active", "node", "pods", "chosen"),
     [
         pytest.param({}, "", [launcher("b", target=True), launcher("a", "")], "a", id="before it runs it is no target"),
+        pytest.param({}, "", [launcher("own", "")], None, id="one that somebody else made"),
         pytest.param({}, "", [launcher("a", phase="Failed"), launcher("c", going=True)], None, id="neither over nor going"),
         pytest.param(
             {"a": "ullage"}, "ullage", [launcher("a"), launcher("b", "ullage-2", target=True)], "a", id="while it moves"

@@ -23,6 +23,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Object
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
+from ullage.standalone.world.lookup import is_edited
 from ullage.standalone.world.quotas import DeleteQuotas, MakeQuota, QuotaPlan, ResetQuota, new_quota, plan_quota, reset
 
 BY_NAMESPACE: Final = "namespace"
@@ -85,13 +86,6 @@ def namespace_controller(wiring: Wiring, recorder: Recorder) -> Controller[Key]:
     quotas.handle(made.forget)
     sources: list[Source[Any, Key]] = [
         own(namespaces),
-        Source(quotas, lambda one: (Key("", one.metadata.namespace),), when=_is_about_limits),
+        Source(quotas, lambda one: (Key("", one.metadata.namespace),), when=is_edited),
     ]
     return Controller("namespaces", sources, made.reconcile, workers=2, clock=wiring.clock, metrics=wiring.metrics)
-
-
-def _is_about_limits(old: CoreQuota | None, new: CoreQuota | None) -> bool:
-    """What is used of it changes with every pod, and is none of ours."""
-    if old is None or new is None:
-        return True
-    return (old.spec, old.metadata.labels) != (new.spec, new.metadata.labels)

@@ -41,7 +41,7 @@ class NodeController:
     async def _keep(self, node: Node) -> None:
         if not is_played(node.metadata.name):
             return
-        if not any(one.get("type") == "Ready" and one.get("status") == "True" for one in node.status.conditions):
+        if not node.is_ready:
             change = {"status": {"conditions": [self._ready()]}}
             await patch_seen(self._client, NODES, node, change, subresource="status")
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import Retryable, Terminal
-from ullage.kube.builtin.core import PODS, Node, Pod
+from ullage.kube.builtin.core import PODS, Pod
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -23,7 +23,7 @@ from ullage.standalone.world.controllers.pod.copying import CopyFailed
 from ullage.standalone.world.controllers.pod.rules import Remove, Run, Schedule, Start, Unschedulable, plan_pod
 from ullage.standalone.world.controllers.pod.runs import Roots, Runs
 from ullage.standalone.world.directories import Directories
-from ullage.standalone.world.lookup import BY_CLAIM, BY_NODE, StorageLookup
+from ullage.standalone.world.lookup import BY_CLAIM, BY_NODE, StorageLookup, is_edited
 
 SCHEDULED = Reason("Scheduled", action="Binding")
 UNSCHEDULED = Reason("FailedScheduling", action="Scheduling", type="Warning")
@@ -132,13 +132,6 @@ class PodController:
         await patch_seen(self._client, PODS, pod, {"status": status}, subresource="status")
 
 
-def _may_take_more(old: Node | None, new: Node | None) -> bool:
-    """A node says every so often that it is there; what decides who gets it changes seldom."""
-    if old is None or new is None:
-        return True
-    return (old.spec, old.metadata.labels) != (new.spec, new.metadata.labels)
-
-
 def pod_controller(wiring: Wiring, storage: StorageLookup, *, directories: Directories, recorder: Recorder) -> Controller[Key]:
     runs = Runs()
     wiring.hold(runs)
@@ -146,7 +139,7 @@ def pod_controller(wiring: Wiring, storage: StorageLookup, *, directories: Direc
     sources: list[Source[Any, Key]] = [
         own(storage.pods),
         Source(storage.claims, lambda claim: [key_of(pod) for pod in storage.pods.by(BY_CLAIM, str(key_of(claim)))]),
-        Source(storage.nodes, lambda node: map(key_of, storage.pods.by(BY_NODE, "")), when=_may_take_more),
+        Source(storage.nodes, lambda node: map(key_of, storage.pods.by(BY_NODE, "")), when=is_edited),
     ]
     made = Controller("pods", sources, pods.reconcile, clock=wiring.clock, metrics=wiring.metrics)
     pods.wake = made.queue.add

@@ -30,6 +30,7 @@ from ullage.standalone.world.launchers import CREATED_BY, current_launcher, new_
 from ullage.standalone.world.longhorn import handle_of, volume_key
 from ullage.standalone.world.lookup import BY_CONTROLLER, BY_HANDLE, LonghornLookup, StorageLookup
 from ullage.standalone.world.machines import INSTANCE_FINALIZER
+from ullage.standalone.world.pod_owner import CREATED
 from ullage.standalone.world.quotas import has_more_room
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.lifecycle import is_over
@@ -38,7 +39,6 @@ from ullage.vms.overhead import Overhead
 STARTED: Final = Reason("Started", action="Starting")
 STOPPED: Final = Reason("Stopped", action="Stopping")
 LOST: Final = Reason("Stopped", action="Stopping", type="Warning")
-CREATED: Final = Reason("SuccessfulCreate", action="Create")
 REFUSED: Final = Reason("FailedCreate", action="Create", type="Warning")
 AFTER_REFUSAL: Final = Backoff(first=1.0, cap=60.0)
 
