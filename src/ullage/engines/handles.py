@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.kube.builtin.core import PersistentVolume
+
 DRIVER: Final = "driver.longhorn.io"
 NAMESPACE: Final = "longhorn-system"
 ALIGNMENT: Final = 2 * 1024**2  # bytes; the size of a volume is a multiple of it
@@ -33,6 +35,12 @@ class SnapshotHandle:
         """None where it is not of the form. The names are as they were written: the snapshot's may have a '/'."""
         volume, slash, snapshot = text.removeprefix(SNAPSHOT_PREFIX).partition("/")
         return cls(volume, snapshot) if text.startswith(SNAPSHOT_PREFIX) and slash else None
+
+
+def engine_volume(volume: PersistentVolume) -> str:
+    """The name of the engine's volume behind a PersistentVolume; empty: it is none of those."""
+    csi = volume.spec.csi
+    return csi.volume_handle if csi is not None and csi.driver == DRIVER else ""
 
 
 def aligned(size: int) -> int:

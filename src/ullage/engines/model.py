@@ -114,6 +114,11 @@ def active_engine(engines: Iterable[Engine]) -> Engine | None:
     return max(candidates, key=lambda one: (head_size(one) or 0, one.metadata.name), default=None)
 
 
+def is_purging(engine: Engine) -> bool:
+    """Whether removed snapshots are being merged away, as it was last seen to say."""
+    return any(one.is_purging for one in (engine.status.purge_status or {}).values())
+
+
 def is_running(engine: Engine | None) -> bool:
     return engine is not None and engine.status.current_state == RUNNING
 

@@ -159,6 +159,11 @@ class Record:
         return "" if self.handle else self.meta.annotations.get(PROGRESS, "")
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the storage system has it, for all that is known: whoever pays for it pays for what is there."""
+        return bool(self.handle or self.state.cut)
+
+    @property
     def begun(self) -> bool:
         """Whether the storage system may have been asked to create it, and no outcome is known."""
         return not self.handle and self.marked

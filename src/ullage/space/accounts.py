@@ -11,10 +11,10 @@ from typing import Final
 from ullage.errors import Terminal
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell
+from ullage.ledger.charging.booking import RESOURCE
 from ullage.ledger.charging.stamps import Stamp
 from ullage.quantity import Format, Quantity
 
-RESOURCE: Final = "storage"  # bytes
 NAMESPACE_ACCOUNT: Final = "snapshots/namespace"
 VM_PREFIX: Final = "snapshots/vm/"
 NAMESPACE_CELL: Final = Cell(NAMESPACE_ACCOUNT, RESOURCE)

@@ -15,7 +15,7 @@ from ullage.engines.merging import merges_of
 from ullage.engines.model import entries_of, entry_of, head_size
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE, RESTORE_SIZE, UNKNOWN
-from ullage.quantity import Quantity, QuantityError
+from ullage.snapshots.api.common import read_size
 from ullage.snapshots.model import Record
 from ullage.snapshots.used import read_used
 
@@ -91,10 +91,4 @@ def _capacity(facts: VolumeFacts) -> int | None:
 
 def _storage(amounts: Mapping[str, str | int]) -> int | None:
     given = amounts.get("storage")
-    if given is None:
-        return None
-    try:
-        found = Quantity.parse(str(given)).value()
-    except QuantityError:
-        return None
-    return max(0, found)
+    return None if given is None else read_size(given)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 from ullage.engines.api import ENGINES, Engine
-from ullage.engines.handles import DRIVER
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
+from ullage.engines.handles import engine_volume
 from ullage.engines.model import active_engine
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume
 from ullage.kube.cache.cache import Cache
@@ -75,12 +75,6 @@ class SpaceLookup:
 
     async def _find(self, cache: Cache[T], key: Key) -> T | None:
         return cache.get(key) or await self._client.find(cache.kind, key.name, key.namespace)
-
-
-def engine_volume(volume: PersistentVolume) -> str:
-    """The engine's volume behind a PersistentVolume; empty: it is none of those."""
-    csi = volume.spec.csi
-    return csi.volume_handle if csi is not None and csi.driver == DRIVER else ""
 
 
 def _engine_volumes(volume: PersistentVolume) -> Iterable[str]:

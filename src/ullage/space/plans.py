@@ -1,32 +1,12 @@
-"""What a backup pays for: its claims, each with its bytes, in the annotation `ullage.io/plan`; and what stamp follows. Pure."""
+"""What stamp follows from the plan of a backup: who pays for its claims. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable
 
-import msgspec
-
-from ullage.kube.kinds import Meta
-from ullage.ledger.charging.stamps import PLAN, Stamp
+from ullage.ledger.charging.plans import Plan
+from ullage.ledger.charging.stamps import Stamp
 from ullage.space.accounts import NAMESPACE_CELL, quantity, vm_cell
-
-Plan = Mapping[str, int]  # bytes, by claim
-
-_decoder: Final = msgspec.json.Decoder(dict[str, int])
-
-
-def write_plan(plan: Plan) -> str:
-    """Equal plans always give the same text."""
-    return msgspec.json.encode(dict(sorted(plan.items()))).decode()
-
-
-def read_plan(meta: Meta) -> Plan:
-    """What cannot be read names no claim."""
-    try:
-        return _decoder.decode(meta.annotations.get(PLAN, "{}"))
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return {}
 
 
 def shares_of(plan: Plan, payers: Callable[[str], Iterable[str]]) -> dict[str, int]:

@@ -13,8 +13,9 @@ from typing import Final
 
 from ullage.ledger.amounts import Cell, Takings, spell
 from ullage.ledger.book import Book
+from ullage.ledger.charging.booking import RESOURCE
 from ullage.quantity import Format, Quantity
-from ullage.space.accounts import NAMESPACE_CELL, RESOURCE, vm_cell, vm_of
+from ullage.space.accounts import NAMESPACE_CELL, vm_cell, vm_of
 from ullage.space.api import ALLOW_ZERO, MOST_LIMITED, NAME, ResourceQuota
 
 SNAPSHOTS: Final = "snapshots"  # the account whose limits follow from quotas, and all under it

@@ -8,26 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from ullage.cli.common.accounts import FROM_QUOTAS, Standing, Standings, standings
 from ullage.cli.common.session import Session
 from ullage.cli.usage.compute import Compute, read_compute, shares_in
 from ullage.cli.usage.text import GroupBy, UsageRow
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
+from ullage.engines.handles import engine_volume
 from ullage.errors import UllageError
 from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Meta
-from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, PLAN, STAMP, stamp_of
+from ullage.ledger.charging.plans import read_plan
+from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, STAMP, stamp_of
 from ullage.space.accounts import bytes_of
 from ullage.space.quota import Usage
 from ullage.vms.api.backups import BACKUPS
 
 NO_CLAIM: Final = "(no claim)"
-_plans: Final = msgspec.json.Decoder(dict[str, int])
 
 
 @dataclass(slots=True)
@@ -114,7 +113,7 @@ async def _by_volume(session: Session, namespace: str) -> Reading:
             snapshot = dialect.read_snapshot(obj)
             volumes.add_stamped(snapshot.meta.namespace, snapshot.claim, snapshot.meta)
     for backup in await _listed(client, BACKUPS, namespace, notes):
-        for claim, size in _plan(backup.metadata).items():  # its members, which take nothing, were counted as snapshots
+        for claim, size in read_plan(backup.metadata).items():  # its members, which take nothing, were counted as snapshots
             volumes.add(backup.metadata.namespace, claim, size, snapshots=0)
     await _engine_snapshots(client, namespace, volumes, notes)
     if volumes.unreadable:
@@ -133,9 +132,9 @@ async def _engine_snapshots(client: Client, namespace: str, volumes: _Volumes, n
     if not paying:
         return
     claims = {
-        one.spec.csi.volume_handle: one.spec.claim_ref
+        name: one.spec.claim_ref
         for one in await _listed(client, core.PERSISTENT_VOLUMES, "", notes)
-        if one.spec.csi is not None and one.spec.claim_ref is not None
+        if (name := engine_volume(one)) and one.spec.claim_ref is not None
     }
     for one in paying:
         claim = claims.get(one.spec.volume)
@@ -147,13 +146,6 @@ def _pays(meta: Meta, namespace: str) -> bool:
     """Whether it takes anything by itself: behind a VolumeSnapshot, which was counted, it does not."""
     charged = meta.annotations.get(CHARGED_NAMESPACE, "")
     return (charged == namespace if namespace else bool(charged)) and meta.annotations.get(STAMP) != str(FREE)
-
-
-def _plan(meta: Meta) -> dict[str, int]:
-    try:
-        return _plans.decode(meta.annotations.get(PLAN, "{}"))
-    except msgspec.DecodeError:
-        return {}
 
 
 async def _listed(client: Client, kind: Kind[Any], namespace: str, notes: list[str]) -> Sequence[Any]:

@@ -9,7 +9,7 @@ from typing import Final
 from ullage.cli.common.session import Missing, NotInstalled, readable
 from ullage.cli.volume.chain import Entries
 from ullage.engines import api as longhorn
-from ullage.engines.handles import DRIVER, NAMESPACE
+from ullage.engines.handles import DRIVER, NAMESPACE, engine_volume
 from ullage.errors import Terminal
 from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
@@ -98,9 +98,9 @@ async def claims_by_volume(client: Client) -> dict[str, str] | Forbidden:
 
 def claims_of(volumes: Iterable[core.PersistentVolume]) -> dict[str, str]:
     return {
-        one.spec.csi.volume_handle: f"{one.spec.claim_ref.namespace}/{one.spec.claim_ref.name}"
+        name: f"{one.spec.claim_ref.namespace}/{one.spec.claim_ref.name}"
         for one in volumes
-        if one.spec.csi is not None and one.spec.csi.driver == DRIVER and one.spec.claim_ref is not None
+        if (name := engine_volume(one)) and one.spec.claim_ref is not None
     }
 
 

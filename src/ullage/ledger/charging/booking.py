@@ -14,7 +14,7 @@ from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import BadAmount, spell
-from ullage.ledger.charging.raising import NoRoom, resized, restamp
+from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.stamps import STAMP, BadStamp, Stamp, stamp_of
 from ullage.quantity import Quantity
 
@@ -39,7 +39,7 @@ def payer(meta: Meta) -> Stamp | None:
 
 def measured(stamp: Stamp, amount: int, *, lower: bool) -> Stamp:
     """The stamp for so many bytes. Unless it may be lowered, it stays where it is more: the object may have taken that."""
-    wanted = resized(stamp, RESOURCE, amount)
+    wanted = stamp.resized(RESOURCE, amount)
     if lower:
         return wanted
     return Stamp({cell: max(quantity, wanted.cells[cell]) for cell, quantity in stamp.cells.items()})

@@ -46,8 +46,3 @@ async def restamp(
         if not mark:
             raise
         raise NoRoom(f"{NO_FIT}{numbers}") from error
-
-
-def resized(stamp: Stamp, resource: str, amount: int) -> Stamp:
-    """The same accounts, with this much of the resource from each. An object that pays nothing pays nothing afterwards."""
-    return stamp.resized(resource, amount)

@@ -13,6 +13,7 @@ from ullage.kube.objects import controller_of, is_deleting, is_owned_by
 from ullage.kube.review import Decision, Review
 from ullage.ledger.book import Charge
 from ullage.ledger.charging.methods import weakest
+from ullage.ledger.charging.plans import read_plan, write_plan
 from ullage.ledger.charging.registry import Registry
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN, STAMP, Marks, Stamp
 from ullage.ledger.keys import key_of, ledger_name
@@ -23,7 +24,7 @@ from ullage.snapshots.model import Snapshot
 from ullage.space import estimates
 from ullage.space.accounts import TooManyMachines
 from ullage.space.lookup import SpaceLookup
-from ullage.space.plans import read_plan, shares_of, stamp_of_plan, write_plan
+from ullage.space.plans import shares_of, stamp_of_plan
 from ullage.space.webhook.payment import Payment, next_step, pays
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
 from ullage.vms.claims import claims_of
@@ -94,7 +95,7 @@ class Backups:
         member = GA.read_snapshot(found)
         record = await self._client.find(GA.records, GA.record_name(member))
         known = GA.read_record(record) if record is not None else None
-        if known is None or known.ref.uid != found.metadata.uid or not (known.handle or known.state.cut):
+        if known is None or known.ref.uid != found.metadata.uid or not known.is_cut:
             return ""
         return member.claim
 

@@ -59,7 +59,7 @@ class VolumeSnapshots:
         if snapshot.imported_record:
             return True
         record = await self._record(self._dialect.record_name(snapshot))
-        return record is not None and record.ref.uid == old.metadata.uid and bool(record.handle or record.state.cut)
+        return record is not None and record.ref.uid == old.metadata.uid and record.is_cut
 
     def trusts(self, review: Review) -> bool:
         return is_own(review)

@@ -107,6 +107,8 @@ async def test_by_volume_every_snapshot_counts_with_what_it_was_booked_with() ->
         "claimRef": {"namespace": "shop", "name": "disk"},
     }
     cluster.put(core.PERSISTENT_VOLUMES, {"metadata": {"name": "pv-1"}, "spec": volume})
+    theirs = {"csi": {"driver": "csi.example.com", "volumeHandle": "pvc-1"}, "claimRef": {"namespace": "shop", "name": "other"}}
+    cluster.put(core.PERSISTENT_VOLUMES, {"metadata": {"name": "pv-2"}, "spec": theirs})  # handles are each driver's own
 
     found = await read_usage(cluster.session(), "volume", everywhere=False)
     assert table(found, "volume").splitlines() == [

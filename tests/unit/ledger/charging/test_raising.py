@@ -11,7 +11,7 @@ from tests.unit.ledger.simulated import CUPS, Cup, CupSpec
 from ullage.kube.errors import ApiError, Conflict, Forbidden
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.ledger.amounts import Cell
-from ullage.ledger.charging.raising import NoRoom, resized, restamp
+from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.stamps import FREE, STAMP, Stamp, stamp_of
 from ullage.quantity import Quantity
 
@@ -90,7 +90,7 @@ async def test_other_errors_pass_through(error: ApiError) -> None:
     ],
 )
 def test_a_stamp_keeps_its_accounts_when_its_size_changes(before: Stamp, after: Stamp) -> None:
-    assert resized(before, "storage", 9) == after
+    assert before.resized("storage", 9) == after
 
 
 def test_a_stamp_of_nothing_keeps_its_accounts_in_writing() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ullage.clock import Clock
 from ullage.engines.api import Engine
 from ullage.engines.lookup import Lookup
+from ullage.engines.model import is_purging
 from ullage.engines.settings import Settings
 from ullage.kube.cache.indexer import Key, key_of
 
@@ -51,7 +52,7 @@ class PurgeSlots:
         key = key_of(engine)
         self._begun.pop(key, None)
         shown = self._lookup.engines.get(key)
-        if shown is not None and _is_shown(shown):
+        if shown is not None and is_purging(shown):
             self._ended[key] = shown.metadata.resource_version
         following = next(iter(self._waiting.get(engine.spec.node_id, {})), None)
         if following is not None:
@@ -67,8 +68,4 @@ class PurgeSlots:
         key = key_of(engine)
         if key in self._begun:
             return True
-        return _is_shown(engine) and self._ended.get(key) != engine.metadata.resource_version
-
-
-def _is_shown(engine: Engine) -> bool:
-    return any(one.is_purging for one in (engine.status.purge_status or {}).values())
+        return is_purging(engine) and self._ended.get(key) != engine.metadata.resource_version

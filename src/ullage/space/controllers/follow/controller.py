@@ -18,6 +18,7 @@ from ullage.kube.controller.controller import Controller, Requeue
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Meta
 from ullage.kube.metrics import Metrics
+from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.raising import restamp
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, ESTIMATED_BY
 from ullage.space.controllers.follow.facts import Facts, Payers
@@ -26,7 +27,6 @@ from ullage.space.controllers.follow.model import Change, Cut
 from ullage.space.controllers.follow.order import ordered
 from ullage.space.controllers.follow.payers import ByBackup, payer_of, wanted, wanted_of_backup
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target, Targets
-from ullage.space.plans import read_plan
 from ullage.vms.api.backups import VirtualMachineBackup
 
 NAME: Final = "follow"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.api import Snapshot as EngineSnapshot
-from ullage.engines.handles import DRIVER
+from ullage.engines.handles import DRIVER, engine_volume
 from ullage.engines.model import belongs_to, head_size
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.interface import Finder
@@ -19,6 +19,7 @@ from ullage.kube.kinds import Kind, Meta
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE
+from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, BadStamp, Stamp, stamp_of
 from ullage.snapshots.model import Record, Snapshot
 from ullage.space.controllers.follow.lookup import Lookup, Side, claim_of, entry_of, owner_of
@@ -32,11 +33,11 @@ from ullage.space.controllers.follow.model import (
     RecordSide,
     SnapshotSide,
 )
-from ullage.space.controllers.follow.sizes import capacity_of, size_of
+from ullage.space.controllers.follow.sizes import size_of
 from ullage.space.controllers.follow.volumes import Trace, measured, view_of
 from ullage.space.estimates import Estimate
-from ullage.space.plans import read_plan
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
+from ullage.vms.model import size_of as size_of_claim
 
 Payers = Callable[[str, str], tuple[str, ...]]
 """The virtual machines whose accounts the snapshots of a claim are charged to; by namespace and claim."""
@@ -175,8 +176,7 @@ class Facts:
                 return entry.volume if entry is not None else ""
         claim = self._lookup.claims.get(Key(snapshot.meta.namespace, snapshot.claim)) if snapshot.claim else None
         volume = self._lookup.volumes.get(Key("", claim.spec.volume_name)) if claim is not None else None
-        csi = volume.spec.csi if volume is not None else None
-        return csi.volume_handle if csi is not None and csi.driver == DRIVER else ""
+        return engine_volume(volume) if volume is not None else ""
 
     # --- of both ---
 
@@ -192,7 +192,7 @@ class Facts:
         bearer = _bearer(side.dialect.records, record.meta, record.meta.annotations.get(CHARGED_NAMESPACE, ""))
         return Pair(
             snapshot=await self._snapshot_side(side, snapshot, record) if snapshot is not None else None,
-            record=RecordSide(bearer=bearer, policy=record.policy, namespace=record.ref.namespace, cut=_is_cut(record)),
+            record=RecordSide(bearer=bearer, policy=record.policy, namespace=record.ref.namespace, cut=record.is_cut),
             imported=bool(record.imported),
         )
 
@@ -212,7 +212,7 @@ class Facts:
         bearer = _bearer(side.dialect.snapshots, snapshot.meta, snapshot.meta.namespace)
         return SnapshotSide(
             bearer=bearer,
-            cut=record is not None and _is_cut(record),
+            cut=record is not None and record.is_cut,
             claim=snapshot.claim,
             backup=await self._paid_by(snapshot, bearer),
             estimate=self._capacity(snapshot),
@@ -233,7 +233,7 @@ class Facts:
     def _capacity(self, snapshot: Snapshot) -> Estimate:
         """An upper bound for one that nobody has stamped and nobody has cut."""
         claim = self._lookup.claims.get(Key(snapshot.meta.namespace, snapshot.claim)) if snapshot.claim else None
-        return Estimate(capacity_of(claim), CAPACITY) if claim is not None else NOT_KNOWN
+        return Estimate(size_of_claim(claim), CAPACITY) if claim is not None else NOT_KNOWN
 
     def _vms(self, claim: Key | None) -> dict[str, tuple[str, ...]]:
         return {claim.namespace: self._payers(claim.namespace, claim.name)} if claim is not None and claim.name else {}
@@ -253,10 +253,6 @@ class Facts:
 
 def _has_failed(backup: VirtualMachineBackup) -> bool:
     return any(one.type == "Failed" and one.status == "True" for one in backup.status.conditions)
-
-
-def _is_cut(record: Record) -> bool:
-    return bool(record.handle or record.state.cut)
 
 
 def _age(meta: Meta) -> tuple[str, str]:

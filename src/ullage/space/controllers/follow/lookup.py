@@ -13,16 +13,16 @@ from ullage.engines.api import ENGINES, Engine, Volume
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.api import Snapshot as EngineSnapshot
-from ullage.engines.handles import DRIVER, SnapshotHandle
+from ullage.engines.handles import DRIVER, SnapshotHandle, engine_volume
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.kube.builtin import core
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
+from ullage.ledger.charging.plans import read_plan
 from ullage.snapshots.model import Dialect, Record, Snapshot
 from ullage.space.charges import DIALECTS
-from ullage.space.plans import read_plan
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
 from ullage.vms.api.machines import MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
@@ -175,8 +175,7 @@ def _is_engines(obj: EngineSnapshot | Engine) -> bool:
 
 
 def engine_volumes(volume: core.PersistentVolume) -> Iterable[str]:
-    csi = volume.spec.csi
-    return (csi.volume_handle,) if csi is not None and csi.driver == DRIVER else ()
+    return filter(None, (engine_volume(volume),))
 
 
 def _side(dialect: Dialect[Any, Any], snapshots: Cache[Any], records: Cache[Any]) -> Side:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.kube.builtin.core import PersistentVolumeClaim
 from ullage.ledger.charging.methods import ALLOCATED_BLOCKS, MEASURED, RESTORE_SIZE
-from ullage.quantity import Quantity, QuantityError
 from ullage.snapshots.model import SIZE, Record
 from ullage.snapshots.settings import HOSTPATH
 from ullage.space.estimates import Estimate
@@ -21,12 +19,3 @@ def size_of(record: Record) -> Estimate | None:
         return Estimate(int(text), MEASURED if record.driver == HOSTPATH else ALLOCATED_BLOCKS)
     size = record.state.restore_size
     return None if size is None else Estimate(size, RESTORE_SIZE)
-
-
-def capacity_of(claim: PersistentVolumeClaim) -> int:
-    """What a claim has room for: no snapshot of it takes more."""
-    text = claim.status.capacity.get("storage") or claim.spec.resources.requests.get("storage")
-    try:
-        return max(0, Quantity.parse(str(text)).value()) if text is not None else 0
-    except QuantityError:
-        return 0

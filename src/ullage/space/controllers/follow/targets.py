@@ -14,14 +14,14 @@ from ullage.engines.api import Snapshot as EngineSnapshot
 from ullage.engines.chain import HEAD
 from ullage.engines.handles import DRIVER
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
-from ullage.engines.model import comes_or_goes
+from ullage.engines.model import comes_or_goes, is_purging
 from ullage.kube.builtin import core
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.controller.controller import Source
+from ullage.ledger.charging.plans import read_plan
 from ullage.snapshots.model import Snapshot
 from ullage.space.controllers.follow.facts import Facts
 from ullage.space.controllers.follow.lookup import Lookup, Side, engine_volumes, entry_of, owner_of
-from ullage.space.plans import read_plan
 from ullage.vms.api.backups import VirtualMachineBackup
 from ullage.vms.api.machines import VirtualMachine
 from ullage.vms.claims import claims_of
@@ -149,11 +149,7 @@ def _says_something_new(old: Engine | None, new: Engine | None) -> bool:
         return True
     before, after = old.status.snapshots or {}, new.status.snapshots or {}
     changed = any(before.get(name) != after.get(name) for name in before.keys() | after.keys() if name != HEAD)
-    return changed or bool(before) != bool(after) or _purging(old) != _purging(new)
-
-
-def _purging(engine: Engine) -> bool:
-    return any(one.is_purging for one in (engine.status.purge_status or {}).values())
+    return changed or bool(before) != bool(after) or is_purging(old) != is_purging(new)
 
 
 def _binds(old: core.PersistentVolumeClaim | None, new: core.PersistentVolumeClaim | None) -> bool:

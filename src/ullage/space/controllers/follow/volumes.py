@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ullage.engines.api import Engine, Snapshot, to_bytes
 from ullage.engines.chain import HEAD, Entry
 from ullage.engines.merging import Merges, merges_of
-from ullage.engines.model import active_engine, entries_of, has_failed
+from ullage.engines.model import active_engine, entries_of, has_failed, is_purging
 from ullage.kube.objects import is_deleting
 from ullage.ledger.charging.methods import ENGINE_SIZE
 from ullage.names import is_subdomain
@@ -32,8 +32,8 @@ def view_of(engines: Iterable[Engine]) -> View | None:
     if engine is None or not engine.status.snapshots:
         return None
     entries = entries_of(engine)
-    purging = any(one.is_purging for one in (engine.status.purge_status or {}).values())
-    return View(entries, merges_of(entries, volume_size=to_bytes(engine.spec.volume_size), purging=purging))
+    size = to_bytes(engine.spec.volume_size)
+    return View(entries, merges_of(entries, volume_size=size, purging=is_purging(engine)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

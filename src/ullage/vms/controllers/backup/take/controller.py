@@ -27,6 +27,8 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting, is_owned_by, with_finalizer, without_finalizer
+from ullage.ledger.charging.booking import payer
+from ullage.ledger.charging.plans import read_plan, write_plan
 from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN
@@ -154,7 +156,7 @@ class BackupController:
         try:
             backup = await self._replan(backup, plan)
         except NoRoom as error:
-            before = cutting.read_plan(backup.metadata.annotations.get(PLAN))
+            before = read_plan(backup.metadata)
             amounts = planning.replanned(before, plan.volume_backups) or before
             return await self._fail(backup, cutting.refusal(amounts, str(error), before=before))
         self._recorder.record(
@@ -175,7 +177,7 @@ class BackupController:
 
     async def _replan(self, backup: VirtualMachineBackup, plan: BackupStatus) -> VirtualMachineBackup:
         """Claims may have come and gone between the admission and now: what is made is what is paid for."""
-        amounts = planning.replanned(cutting.read_plan(backup.metadata.annotations.get(PLAN)), plan.volume_backups)
+        amounts = planning.replanned(read_plan(backup.metadata), plan.volume_backups)
         return backup if amounts is None else await self._book(backup, amounts)
 
     # --- going on ---
@@ -188,7 +190,7 @@ class BackupController:
             try:
                 backup = await self._book(backup, step.release.amounts, by=step.release.by)
             except NoRoom as error:
-                before = cutting.read_plan(backup.metadata.annotations.get(PLAN))
+                before = read_plan(backup.metadata)
                 failure = cutting.refusal(step.release.amounts, str(error), before=before)
         if failure is not None:
             backup = await self._fail(backup, failure)
@@ -259,10 +261,10 @@ class BackupController:
         return None
 
     async def _book(self, backup: VirtualMachineBackup, amounts: Mapping[str, int], *, by: str = "") -> VirtualMachineBackup:
-        stamp = cutting.payment(backup.metadata)
+        stamp = payer(backup.metadata)
         if stamp is None:
             return backup
-        machine, plan = backup.spec.source.name, cutting.write_plan(amounts)
+        machine, plan = backup.spec.source.name, write_plan(amounts)
         wanted = cutting.booked(stamp, amounts, machine=machine, claims_of=lambda name: self._claims_of(backup, name))
         if wanted == stamp and backup.metadata.annotations.get(PLAN) == plan:
             return backup

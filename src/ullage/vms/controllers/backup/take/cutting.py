@@ -11,18 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
-from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell, spell
+from ullage.ledger.charging.booking import RESOURCE
 from ullage.ledger.charging.methods import weakest
-from ullage.ledger.charging.stamps import STAMP, Stamp, stamp_of
+from ullage.ledger.charging.stamps import Stamp
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.model import GO, NO_ROOM, Problem
 from ullage.vms.controllers.backup.take.members import Member
 
-_PLAN: Final = msgspec.json.Decoder(dict[str, int])
-RESOURCE: Final = "storage"  # bytes
 _OF_MACHINE: Final = "/vm/"
 _SHOWN: Final = 5  # claims in a message
 
@@ -51,26 +47,6 @@ def release_of(members: Sequence[Member], plan: Mapping[str, int]) -> Release | 
         return None
     amounts = {one.claim: plan.get(one.claim, 0) if one.cut or one.estimate is None else one.estimate.bytes for one in members}
     return Release(amounts, tuple(waiting))
-
-
-def read_plan(text: str | None) -> dict[str, int]:
-    """What was booked for each claim."""
-    try:
-        return _PLAN.decode(text or "{}")
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return {}
-
-
-def write_plan(amounts: Mapping[str, int]) -> str:
-    return msgspec.json.encode(dict(sorted(amounts.items()))).decode()
-
-
-def payment(meta: Meta) -> Stamp | None:
-    """What a backup pays; None: nobody is charged for it. Raises BadStamp."""
-    if STAMP not in meta.annotations:
-        return None
-    stamp = stamp_of(meta)
-    return stamp if stamp.cells else None
 
 
 def refusal(amounts: Mapping[str, int], numbers: str, *, before: Mapping[str, int]) -> Problem:

@@ -19,12 +19,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ullage.kube.objects import drop_condition, find_condition, set_condition
-from ullage.ledger.charging.stamps import PLAN
+from ullage.ledger.charging.plans import read_plan
 from ullage.snapshots.model import Problem
 from ullage.times import read_time, timestamp
 from ullage.vms.api.backups import BackupStatus, VirtualMachineBackup, VolumeBackup
 from ullage.vms.api.common import Failure
-from ullage.vms.controllers.backup.take.cutting import Release, read_plan, release_of
+from ullage.vms.controllers.backup.take.cutting import Release, release_of
 from ullage.vms.controllers.backup.take.members import Member
 from ullage.vms.model import COMPLETE, FAILED, IN_PROGRESS, READY, is_failed, percent
 
@@ -61,7 +61,7 @@ def next_step(backup: VirtualMachineBackup, members: Sequence[Member], *, now: d
         return Next(create=missing, status=_progress(backup, members, now, PREPARING, _waits_for(members)))
     if all(one.ready for one in members):
         return Next(status=_completed(backup, members, now))
-    release = release_of(members, read_plan(backup.metadata.annotations.get(PLAN)))
+    release = release_of(members, read_plan(backup.metadata))
     if release is not None:
         return Next(release=release, status=_progress(backup, members, now, CUTTING, "all volumes are ready, and are cut now"))
     return Next(status=_progress(backup, members, now, *_doing(status, members)))
