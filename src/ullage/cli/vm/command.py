@@ -66,110 +66,74 @@ def list_(
     run(at, lambda session: (lists.watch if watch else lists.show)(session, wanted, how))
 
 
-@app.command()
-def start(
-    names: options.Names,
-    wait: options.Wait = False,
-    timeout: options.Timeout = "5m",
-    dry_run: DryRun = False,
-    namespace: arguments.Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    kube_context: Context = None,
-) -> None:
+def _power(action: str, help: str) -> None:
+    """The commands that ask a VM to be in another state differ in words alone."""
+
+    @app.command(action, help=help)
+    def command(
+        names: options.Names,
+        wait: options.Wait = False,
+        timeout: options.Timeout = "5m",
+        dry_run: DryRun = False,
+        namespace: arguments.Namespace = None,
+        kubeconfig: Kubeconfig = None,
+        kube_context: Context = None,
+    ) -> None:
+        targets = options.targets(names, namespace=namespace)
+        seconds = arguments.seconds("--timeout", timeout)
+        from ullage.cli.vm import actions
+
+        run(
+            At(kubeconfig, kube_context, namespace, None),
+            lambda session: actions.act(session, action, targets, dry_run=dry_run, timeout=seconds if wait else None),
+            goes_on="what was asked for happens all the same",
+        )
+
+
+_power(
+    "start",
     """Start VMs.
 
     A halted one is to run from now on (its runStrategy becomes Always); one of Manual or RerunOnFailure is asked to start.
 
     \b
     ullage vm start shop/db --wait
-    """
-    _act("start", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
-
-
-@app.command()
-def stop(
-    names: options.Names,
-    wait: options.Wait = False,
-    timeout: options.Timeout = "5m",
-    dry_run: DryRun = False,
-    namespace: arguments.Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    kube_context: Context = None,
-) -> None:
+    """,
+)
+_power(
+    "stop",
     """Stop VMs.
 
     One that is always to run is halted from now on; one of Manual or RerunOnFailure is asked to stop.
 
     \b
     ullage vm stop db cache -n shop --wait
-    """
-    _act("stop", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
-
-
-@app.command()
-def restart(
-    names: options.Names,
-    wait: options.Wait = False,
-    timeout: options.Timeout = "5m",
-    dry_run: DryRun = False,
-    namespace: arguments.Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    kube_context: Context = None,
-) -> None:
+    """,
+)
+_power(
+    "restart",
     """Stop VMs, and start them again.
 
     \b
     ullage vm restart shop/db --wait
-    """
-    _act("restart", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
-
-
-@app.command()
-def pause(
-    names: options.Names,
-    wait: options.Wait = False,
-    timeout: options.Timeout = "5m",
-    dry_run: DryRun = False,
-    namespace: arguments.Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    kube_context: Context = None,
-) -> None:
+    """,
+)
+_power(
+    "pause",
     """Pause VMs: they keep their memory and their volumes, and do nothing.
 
     \b
     ullage vm pause shop/db
-    """
-    _act("pause", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
-
-
-@app.command()
-def unpause(
-    names: options.Names,
-    wait: options.Wait = False,
-    timeout: options.Timeout = "5m",
-    dry_run: DryRun = False,
-    namespace: arguments.Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    kube_context: Context = None,
-) -> None:
+    """,
+)
+_power(
+    "unpause",
     """Let paused VMs go on.
 
     \b
     ullage vm unpause shop/db
-    """
-    _act("unpause", names, At(kubeconfig, kube_context, namespace, None), wait=wait, timeout=timeout, dry_run=dry_run)
-
-
-def _act(action: str, names: list[str], at: At, *, wait: bool, timeout: str, dry_run: bool) -> None:
-    targets = options.targets(names, namespace=at.namespace)
-    seconds = arguments.seconds("--timeout", timeout)
-    from ullage.cli.vm import actions
-
-    run(
-        at,
-        lambda session: actions.act(session, action, targets, dry_run=dry_run, timeout=seconds if wait else None),
-        goes_on="what was asked for happens all the same",
-    )
+    """,
+)
 
 
 @app.command()
