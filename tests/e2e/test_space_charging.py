@@ -11,7 +11,6 @@ import pytest
 
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.kube.crds.definitions import crd_of
 from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.limits import set_limits
 from ullage.quantity import Quantity
@@ -20,7 +19,6 @@ from ullage.vms.api.machines import MACHINES as VIRTUAL_MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer
-from .conftest import DEFINITIONS, wait_served
 from .snapshot_scene import BOTH, GA, VOLUMES, Dialect, Json, Scene, eventually, scene
 
 KIB = 1024
@@ -31,10 +29,8 @@ both = pytest.mark.parametrize("dialect", BOTH, ids=lambda one: str(one.name))
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Ullage is installed, and KubeVirt's kind. Longhorn is not: what is asked of its kinds has to do without."""
+    """Ullage is installed, and KubeVirt's kinds. Longhorn is not: what is asked of its kinds has to do without."""
     with scene(tmp_path_factory.mktemp("charging")) as made:
-        made.api.create(DEFINITIONS, crd_of(VIRTUAL_MACHINES))
-        wait_served(made.api, VIRTUAL_MACHINES.path())
         made.storage_class("any", "csi.example.com")
         yield made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from ullage.headroom.charges import charging
 from ullage.headroom.controllers.exceeds import controller as exceeds
@@ -14,22 +14,15 @@ from ullage.headroom.controllers.scale_quota.rules import MADE_BY_RANCHER
 from ullage.headroom.lookup import compute_lookup
 from ullage.headroom.metrics import ShareMetrics
 from ullage.headroom.settings import Settings
-from ullage.headroom.webhook import namespaces
+from ullage.headroom.webhook import hooks
 from ullage.kube.builtin.core import CORE_QUOTAS, NAMESPACES
 from ullage.kube.controller.controller import Controller
-from ullage.kube.review import Hook
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-
-HOOK_WATCHES: Final = namespaces.WATCHES
-
-
-def make_hooks(wiring: Wiring) -> list[Hook]:
-    return [*namespaces.make_hooks(wiring)]
 
 
 def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
@@ -75,5 +68,5 @@ def headroom(settings: Settings | None = None) -> Slice:
             writes=(*limits.WRITES, *exceeds.WRITES, *follow.WRITES, *(scale_quota.WRITES if scales else ())),
             events=True,
         ),
-        hooks=Part(make=make_hooks, watches=HOOK_WATCHES),
+        hooks=Part(make=partial(hooks.make_hooks, settings=chosen), watches=hooks.WATCHES, writes=hooks.WRITES),
     )

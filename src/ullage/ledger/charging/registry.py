@@ -31,7 +31,7 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.accounts import Account, accounts
 from ullage.ledger.amounts import NOTHING, Cell, Takings, total
 from ullage.ledger.api import LEDGERS, Ledger
-from ullage.ledger.book import Book
+from ullage.ledger.book import Book, Refusal
 from ullage.ledger.charges import charge_of
 from ullage.ledger.charging.stamps import Stamp, stamp_fault
 from ullage.ledger.codec import book_of
@@ -87,6 +87,7 @@ class Charged(Generic[T]):
         review: Review,
         *,
         next_step: str = "",
+        tell: Callable[[Refusal], str] | None = None,
         past_limit: bool = False,
         estimate: Takings | Stamp | None = None,
         trusted: Callable[[Review], bool] = is_own,
@@ -94,8 +95,9 @@ class Charged(Generic[T]):
         """The answer of a validating hook: booked where it fits, refused with all numbers where it does not.
 
         `past_limit` is for growth that has happened already; it is believed of those who are `trusted`, which is our own
-        identities alone where nothing else is said. `estimate` is for kinds that are stamped: what the slice would stamp the
-        object with now. Raises Retryable where there is no answer in time, and whatever makes the object unreadable.
+        identities alone where nothing else is said. `tell` is for slices that refuse in their own words. `estimate` is for
+        kinds that are stamped: what the slice would stamp the object with now. Raises Retryable where there is no answer in
+        time, and whatever makes the object unreadable.
         """
         if estimate is not None and review.operation in ("CREATE", "UPDATE"):
             fault = stamp_fault(review, self.kind, estimate)
@@ -106,7 +108,7 @@ class Charged(Generic[T]):
         if asked is None:
             return Decision.allow()
         verdict = await self._registry.service.decide(asked.ledger, asked.charge, deadline=review.deadline)
-        return decision(verdict, next_step=next_step)
+        return decision(verdict, next_step=next_step, tell=tell)
 
     def look(self, ledger: str) -> Book | None:
         """The book of a ledger as this process last saw it, to be read only; None where there is no ledger."""

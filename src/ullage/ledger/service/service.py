@@ -25,7 +25,7 @@ from ullage.errors import Retryable, UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.review import Decision
 from ullage.ledger.api import Ledger
-from ullage.ledger.book import Charge, grows
+from ullage.ledger.book import Charge, Refusal, grows
 from ullage.ledger.keys import source_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import crowd_text, existing_text, refusal_text
@@ -162,11 +162,13 @@ class Service:
         return batcher
 
 
-def decision(verdict: Verdict, *, next_step: str = "") -> Decision:
+def decision(verdict: Verdict, *, next_step: str = "", tell: Callable[[Refusal], str] | None = None) -> Decision:
     """A verdict as the answer of a hook: 403 with every number where it does not fit; 409, as without us, where it is a create
-    and the name is taken."""
+    and the name is taken. `tell` is for slices that have words of their own."""
     if verdict.refusal is None:
         return Decision.allow()
     if verdict.existing:
         return Decision.refuse(existing_text(verdict.existing), code=409, reason="AlreadyExists")
+    if tell is not None:
+        return Decision.refuse(tell(verdict.refusal))
     return Decision.refuse(refusal_text(verdict.refusal, next_step=next_step, more=verdict.more))
