@@ -19,7 +19,7 @@ from ullage.engines.client.host import HostClient
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.standalone.world.directories import Directories
-from ullage.standalone.world.slice import bring_classes
+from ullage.standalone.world.slice import bring_classes, bring_kubevirt
 from ullage.standalone.world.slice import world as world_slice
 
 from .kubectl import Kubectl
@@ -193,6 +193,7 @@ async def _install(made: EngineScene) -> None:
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
         assert not [outcome for outcome in outcomes if outcome.verb == "problem"]
         await bring_classes(client, engines=True)
+        await bring_kubevirt(client)
 
 
 __all__ = ["LONGHORN", "MIB", "NAMESPACE", "SIZE", "EngineScene", "engine_scene", "eventually", "install_engines"]

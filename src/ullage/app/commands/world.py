@@ -9,12 +9,16 @@ import typer
 
 from ullage.app import drivers
 from ullage.app.commands import options
+from ullage.cli.common import arguments
 
 
 def world(
     volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
     engines: drivers.Engines = None,
     nodes: Annotated[int, typer.Option(metavar="N", help="How many nodes there are to be.", min=1)] = 1,
+    migration_time: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long VMs take to move to another node, where nothing else is said.")
+    ] = "2s",
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
     metrics_port: Annotated[
@@ -40,11 +44,14 @@ def world(
 
     config = Config.load(kubeconfig, kube_context)
     port = options.port("--metrics-port", metrics_port)
+    seconds = arguments.seconds("--migration-time", migration_time)
     settings = ControllerSettings(component="world", leader_elect=False, port=port)
 
     async def run(stop: asyncio.Event, serves: Serves) -> None:
         async with opened(volumes) as directories:
-            part = slice_of(directories, engines=None if engines is None else address_of(engines), nodes=nodes)
+            part = slice_of(
+                directories, engines=None if engines is None else address_of(engines), nodes=nodes, migration_seconds=seconds
+            )
             await run_controller((part,), config, settings, stop=stop, serves=serves)
 
     run_until_stopped(run, ready_fd=ready_fd, parent_fd=parent_fd)

@@ -50,7 +50,7 @@ class ClusterSetup:
         from ullage.kube.client.client import Client
         from ullage.kube.client.config import Config
         from ullage.standalone.world.directories import Directories
-        from ullage.standalone.world.slice import bring_classes, world
+        from ullage.standalone.world.slice import bring_classes, bring_kubevirt, world
 
         await self._stack.aclose()
         config = Config.load(directory / "kubeconfig", environ={})
@@ -60,6 +60,7 @@ class ClusterSetup:
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
         outcomes += await SecretAccess(client).keep(tell=lambda outcome: None)
         await bring_classes(client, engines=True)
+        await bring_kubevirt(client)
         self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, API, WORLD)])
         await self._identities.issue()
         problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")

@@ -3,7 +3,7 @@
 controllers/  a folder for each kind, with its pure `rules` beside the controller
 model         names and annotations that are shared with a cluster; longhorn, machines: those of Longhorn and of VMs
 nodes         which node a pod gets; launchers: the pods that VMs run in; quotas: what Rancher limits a namespace to
-matching      which volume suits a claim; lookup: the caches, and how one object is found from another
+matching      which volume suits a claim; lookup, migrations: the caches, and how objects are found; migration_phases
 calls         requests that the typed client has no method for; pod_owner: what Jobs and StatefulSets share
 directories   where volumes live; slice: puts all together. No container is ever run, and nothing of a user reaches a shell.
 """

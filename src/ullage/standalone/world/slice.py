@@ -26,8 +26,10 @@ from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
 from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
+from ullage.standalone.world.controllers.evacuation.controller import evacuation_controller
 from ullage.standalone.world.controllers.job.controller import job_controller
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
+from ullage.standalone.world.controllers.migration.controller import migration_controller
 from ullage.standalone.world.controllers.namespace.controller import namespace_controller
 from ullage.standalone.world.controllers.node.controller import node_controller
 from ullage.standalone.world.controllers.persistent_volume.hostpath import rules as hostpath
@@ -42,13 +44,26 @@ from ullage.standalone.world.controllers.virtual_machine.controller import virtu
 from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
 from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
+from ullage.standalone.world.migrations import MigrationLookup
+from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.overhead import SEED, Overhead
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
 POLL_SECONDS: Final = 0.1
 
+MIGRATION_SECONDS: Final = 2.0  # that copying takes, where nothing else is said
+
+KUBEVIRT: Final = "kubevirt"  # the namespace, and the object, that KubeVirt is configured by
+# As whoever drains nodes wants it. KubeVirt by itself would keep instances where they are.
+KUBEVIRT_OBJECT: Final[Json] = {
+    "apiVersion": KUBEVIRTS.api_version,
+    "kind": KUBEVIRTS.kind,
+    "metadata": {"name": KUBEVIRT, "namespace": KUBEVIRT},
+    "spec": {"configuration": {"evictionStrategy": "LiveMigrate"}},
+}
 LONGHORN_NAMESPACE: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 
 ENGINE_WRITES: Final = (
@@ -64,17 +79,25 @@ GRANTS: Final = (
     Grant(
         name="edit",
         roles=("edit", "admin"),
-        kinds=(MACHINES, INSTANCES),
+        kinds=(MACHINES, INSTANCES, MIGRATIONS),
         verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
     ),
-    Grant(name="view", roles=("view",), kinds=(MACHINES, INSTANCES), verbs=("get", "list", "watch")),
+    Grant(name="view", roles=("view",), kinds=(MACHINES, INSTANCES, MIGRATIONS), verbs=("get", "list", "watch")),
 )
 
 
-def world(directories: Directories, *, engines: str | None = None, nodes: int = 1, table: Overhead = SEED) -> Slice:
+def world(
+    directories: Directories,
+    *,
+    engines: str | None = None,
+    nodes: int = 1,
+    table: Overhead = SEED,
+    migration_seconds: float = MIGRATION_SECONDS,
+) -> Slice:
     """The slice. The directories are open as long as its controllers run. `engines` is the address of the host of engines;
     without it nobody plays Longhorn's part. `nodes` is how many there are to be at least, and `table` what
-    the version of KubeVirt that is played adds to a guest's memory."""
+    the version of KubeVirt that is played adds to a guest's memory. Instances that say nothing else move to another node in
+    `migration_seconds`."""
 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
         recorder, storage = wiring.recorder(NAME), StorageLookup(wiring)
@@ -89,6 +112,9 @@ def world(directories: Directories, *, engines: str | None = None, nodes: int = 
         yield virtual_machine_controller(wiring, storage.instances, recorder=recorder)
         lookup = LonghornLookup(wiring, storage) if engines is not None else None
         yield instance_controller(wiring, storage, lookup, table=table, recorder=recorder)
+        moves = MigrationLookup(wiring, storage)
+        yield migration_controller(wiring, moves, recorder=recorder, usual=migration_seconds, table=table)
+        yield evacuation_controller(wiring, moves, recorder=recorder)
         if engines is not None and lookup is not None:
             connection = HostConnection(engines)
             wiring.hold(connection)
@@ -112,6 +138,8 @@ def world(directories: Directories, *, engines: str | None = None, nodes: int = 
                 STATEFUL_SETS,
                 MACHINES,
                 INSTANCES,
+                MIGRATIONS,
+                KUBEVIRTS,
                 *CONDITIONS,
                 *((ENGINE_VOLUMES, ENGINES) if engines else ()),
             ),
@@ -131,6 +159,8 @@ def world(directories: Directories, *, engines: str | None = None, nodes: int = 
                 Write(MACHINES, ("patch",), ("", "status")),
                 Write(INSTANCES, ("create", "delete")),
                 Write(INSTANCES, ("patch",), ("", "status")),
+                Write(MIGRATIONS, ("create", "delete")),
+                Write(MIGRATIONS, ("patch",), ("", "status")),
                 *(Write(kind, ("patch",), ("status",)) for kind, condition in CONDITIONS.items() if condition),
                 *(ENGINE_WRITES if engines else ()),
             ),
@@ -150,6 +180,13 @@ async def bring_classes(client: Client, *, engines: bool = False) -> bool:
         with contextlib.suppress(NotFound):  # a control plane without snapshots
             made |= await calls.create(client, SNAPSHOT_CLASSES, _snapshot_class(found))
     return made
+
+
+async def bring_kubevirt(client: Client) -> None:
+    """Makes the object that KubeVirt is configured by, and its namespace, where there is none: an administrator changes it."""
+    await calls.create(client, NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUBEVIRT}})
+    with contextlib.suppress(NotFound):  # a control plane without VMs
+        await calls.create(client, KUBEVIRTS, KUBEVIRT_OBJECT)
 
 
 def _snapshot_class(found: Json) -> Json:

@@ -47,6 +47,8 @@ class MigrationConfiguration(Value):
 class KubeVirtConfiguration(Value):
     """What an administrator sets."""
 
+    eviction_strategy: str | None = None
+    """What becomes of instances that do not say so themselves when their node is drained."""
     migrations: MigrationConfiguration | None = None
     """How instances move to other nodes."""
 

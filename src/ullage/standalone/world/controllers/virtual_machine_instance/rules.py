@@ -25,6 +25,7 @@ from ullage.standalone.world.machines import (
     UNSCHEDULABLE,
     is_hotplugged,
 )
+from ullage.standalone.world.migration_phases import LIVE_MIGRATABLE
 from ullage.times import timestamp
 from ullage.vms.api.machines import (
     AttachedClaim,
@@ -157,6 +158,9 @@ def _conditions(facts: InstanceFacts, progress: Progress, *, now: datetime) -> C
         conditions = _set(conditions, PAUSED, status=True, reason="PausedByUser", message=said, instance=instance, now=now)
     else:
         conditions = drop_condition(conditions, PAUSED)
+    if progress.phase == "Running":
+        moves, reason, message = _migratable(facts)
+        conditions = _set(conditions, LIVE_MIGRATABLE, status=moves, reason=reason, message=message, instance=instance, now=now)
     for one in (SYNCHRONIZED, PROVISIONING, SCHEDULED):
         if progress.blocker is None or progress.blocker[0] != one:
             conditions = drop_condition(conditions, one)
@@ -164,6 +168,15 @@ def _conditions(facts: InstanceFacts, progress: Progress, *, now: datetime) -> C
         kind, status, reason, message = progress.blocker
         conditions = _set(conditions, kind, status=status, reason=reason, message=message, instance=instance, now=now)
     return conditions
+
+
+def _migratable(facts: InstanceFacts) -> tuple[bool, str, str]:
+    """Whether it can go to another node while it runs: what it writes to has to be there and here at once."""
+    claims = ((one.claim, facts.state(one).claim) for one in facts.instance.spec.volumes if one.claim)
+    for name, claim in claims:
+        if claim is not None and "ReadWriteMany" not in claim.spec.access_modes:
+            return False, "DisksNotLiveMigratable", f"claim {name} is not ReadWriteMany, so no second node can have it"
+    return True, "Migratable", "every volume can be on two nodes at once"
 
 
 def _set(

@@ -149,7 +149,7 @@ def test_it_says_what_it_waits_for_and_forgets_that_afterwards() -> None:
     runs = said(facts(instance("Pending", *waits.conditions), data=ATTACHED))
     assert (runs.phase, runs.node_name) == ("Running", "ullage-2")
     assert runs.active_pods == {"uid-of-the-pod": "ullage-2"}
-    assert shown(runs) == {"Ready": ("True", "GuestRunning")}
+    assert shown(runs) == {"Ready": ("True", "GuestRunning"), "LiveMigratable": ("False", "DisksNotLiveMigratable")}
     assert [(one.phase, one.phase_transition_timestamp) for one in runs.phase_transition_timestamps] == [
         ("Running", "2026-01-01T00:00:00Z")
     ]
@@ -158,7 +158,11 @@ def test_it_says_what_it_waits_for_and_forgets_that_afterwards() -> None:
 def test_a_paused_one_is_not_ready() -> None:
     status = said(facts(instance(annotations={"ullage.io/paused": "true"}), data=ATTACHED))
     assert status.phase == "Running"
-    assert shown(status) == {"Ready": ("False", "GuestPaused"), "Paused": ("True", "PausedByUser")}
+    assert shown(status) == {
+        "Ready": ("False", "GuestPaused"),
+        "Paused": ("True", "PausedByUser"),
+        "LiveMigratable": ("False", "DisksNotLiveMigratable"),
+    }
 
 
 def test_what_ends_is_neither_ready_nor_paused() -> None:
@@ -204,3 +208,11 @@ def test_a_status_that_says_the_same_is_the_same() -> None:
 def _fields(status: InstanceStatus) -> dict[str, Any]:
     found = {name: getattr(status, name) for name in status.__struct_fields__}
     return {name: value for name, value in found.items() if name not in ("phase", "conditions", "node_name")}
+
+
+def test_one_whose_volumes_two_nodes_may_have_can_be_migrated() -> None:
+    shared = ClaimState(claim(phase="Bound", access_modes=("ReadWriteMany",)), attached=True)
+    assert shown(said(facts(instance("Pending"), data=shared)))["LiveMigratable"] == ("True", "Migratable")
+    assert shown(said(facts(instance("Pending", volumes=()))))["LiveMigratable"] == ("True", "Migratable")
+    (alone,) = [one for one in said(facts(instance("Pending"), data=ATTACHED)).conditions if one.type == "LiveMigratable"]
+    assert (alone.status, alone.message) == ("False", "claim data is not ReadWriteMany, so no second node can have it")

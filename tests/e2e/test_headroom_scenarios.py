@@ -1,0 +1,112 @@
+"""The test plan of the document on quotas that leave room to migrate, scenario by scenario and under its numbers.
+
+A namespace of 4 CPUs and 5Gi, half of it kept for migrations, and VMs of 1 CPU and 1222Mi: two fit into either half. In
+scenario 4 a quarter is kept: of a half, two migrations would fit as two VMs do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from .apart import IS_BORROWED
+from .engine_scene import eventually
+from .headroom_scene import (
+    MI,
+    NODES,
+    HeadroomScene,
+    Tenant,
+    headroom_scene,
+    never_stops,
+    watched,
+)
+
+pytestmark = [
+    pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
+    pytest.mark.slow,
+    pytest.mark.timeout(420),
+]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadroomScene]:
+    with headroom_scene(tmp_path_factory.mktemp("headroom")) as made:
+        yield made
+
+
+def test_the_shares_of_the_scenarios(scene: HeadroomScene) -> None:
+    found = Tenant(scene).annotations()
+    half = {"limit": {"limitsCpu": 2000, "limitsMemory": 2560 * MI}}
+    assert json.loads(found["harvesterhci.io/vmAvailable"]) == half
+    assert json.loads(found["harvesterhci.io/maintenanceAvailable"]) == half
+
+
+def test_scenario_1_a_vm_is_migrated_although_the_vms_have_all_of_their_share(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene)
+    tenant.run("vm1", "vm2")
+    uid, left = tenant.uid("vm1"), tenant.node_of("vm1")
+    with watched(never_stops(tenant, ["vm1", "vm2"])):
+        tenant.moved(tenant.migrate("vm1"))
+    assert tenant.word("vm1") == "Running"
+    assert tenant.uid("vm1") == uid
+    assert tenant.node_of("vm1") in set(NODES) - {left}
+    state = tenant.instance("vm1")["status"]["migrationState"]
+    assert (state["sourceNode"], state["targetNode"], state["completed"]) == (left, tenant.node_of("vm1"), True)
+    assert tenant.refused_pods() == []
+
+
+def test_scenario_2_a_vm_is_migrated_while_another_is_stopped_started_and_restarted(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene)
+    tenant.run("vm1", "vm2")
+    uid = tenant.uid("vm2")
+    tenant.stop("vm1")
+    with watched(never_stops(tenant, ["vm2"])):
+        tenant.moved(tenant.migrate("vm2", "while-it-stops"))
+        tenant.until("Stopped", "vm1")
+        assert tenant.set_strategy("vm1", "Always").code == 200
+        tenant.moved(tenant.migrate("vm2", "while-it-starts"))
+        tenant.until("Running", "vm1")
+        restart(tenant, "vm1")
+        tenant.moved(tenant.migrate("vm2", "while-it-restarts"))
+    assert (tenant.word("vm2"), tenant.uid("vm2")) == ("Running", uid)
+    tenant.until("Running", "vm1")
+    assert tenant.refused_pods() == []
+
+
+def restart(tenant: Tenant, name: str) -> None:
+    requests = [{"action": "Stop", "uid": tenant.uid(name)}, {"action": "Start"}]
+    tenant.api.merge(f"{tenant.machines}/{name}/status", {"status": {"stateChangeRequests": requests}})
+
+
+def test_scenario_4_of_a_half_two_migrations_fit_as_two_vms_do(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene, percent=50)
+    tenant.run("vm1", "vm2")
+    both = [tenant.migrate("vm1"), tenant.migrate("vm2")]
+    for one in both:
+        tenant.moved(one)
+    assert tenant.refused_pods() == []
+
+
+def test_scenario_6_no_vm_stops_while_everything_is_restarted_and_every_node_drained(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene)
+    tenant.run("vm1", "vm2")
+    with watched(never_stops(tenant, ["vm1", "vm2"])):
+        for name in ("vm1", "vm2"):
+            tenant.takes(name, "4s")
+        both = [tenant.migrate("vm1"), tenant.migrate("vm2")]
+        eventually("they are being copied", lambda: all(tenant.phase(one) == "Running" for one in both))
+        for process in ("webhook", "controller", "world"):
+            scene.kill(process)
+        for one in both:
+            tenant.moved(one)
+        for name in ("vm1", "vm2"):
+            tenant.takes(name, "1s")
+        for node in NODES:
+            scene.drain(node)
+            scene.kill("world" if node == NODES[0] else "controller" if node == NODES[1] else "webhook")
+            eventually(f"{node} is empty", lambda node=node: node not in map(tenant.node_of, ("vm1", "vm2")))  # type: ignore[misc]
+            eventually("its migrations are over", lambda: not tenant.unfinished())
+            scene.uncordon(node)
+    assert tenant.refused_pods() == []
