@@ -38,12 +38,13 @@ class Power:
     begun: str
     would: str
     goal: str  # the VM's printableStatus
+    is_another: bool = False  # afterwards not the same instance runs as before
 
 
 POWER: Final[Mapping[str, Power]] = {
     "start": Power("start", "is starting", "would be started", "Running"),
     "stop": Power("stop", "is stopping", "would be stopped", "Stopped"),
-    "restart": Power("restart", "is restarting", "would be restarted", "Running"),
+    "restart": Power("restart", "is restarting", "would be restarted", "Running", is_another=True),
     "pause": Power("pause", "is being paused", "would be paused", "Paused"),
     "unpause": Power("unpause", "goes on", "would go on", "Running"),
 }
@@ -52,8 +53,9 @@ POWER: Final[Mapping[str, Power]] = {
 async def act(session: Session, name: str, targets: Sequence[Target], *, dry_run: bool, timeout: float | None) -> None:
     """All are looked up before the first is changed. Without a timeout it does not wait."""
     power = POWER[name]
-    before = await find_machines(session, targets, "nothing was changed")
     served = await is_served(session.client)
+    needed = not served or power.is_another
+    before = await find_machines(session, targets, "nothing was changed", instances=needed)
     refused: list[str] = []
     begun: list[FoundMachine] = []
     for found in before:
@@ -101,7 +103,7 @@ async def _write(session: Session, power: Power, found: FoundMachine, *, dry_run
         except Conflict:
             if not left:
                 raise
-        found = await find_machine(session, found.target)
+        found = await find_machine(session, found.target, instance=True)
 
 
 async def _patch(client: Client, found: FoundMachine, change: Change, *, dry_run: bool) -> None:
@@ -150,7 +152,7 @@ class PowerWaiter:
             await until(self._look, timeout=timeout, late=lambda: self._late(timeout), clock=self._clock)
 
     async def _look(self) -> bool | None:
-        found = await find_machine(self._session, self._before.target)
+        found = await find_machine(self._session, self._before.target, instance=self._power.is_another)
         said = found.machine.status.printable_status or "not seen yet"
         told = f"{said}: {why}" if (why := problem(found.machine)) else said
         if told != self._seen:
@@ -166,7 +168,7 @@ class PowerWaiter:
     def _is_another(self, found: FoundMachine) -> bool:
         """After a restart it is not the one that ran before."""
         old, new = self._before.instance, found.instance
-        return self._power.name != "restart" or old is None or (new is not None and new.metadata.uid != old.metadata.uid)
+        return not self._power.is_another or old is None or (new is not None and new.metadata.uid != old.metadata.uid)
 
     def _progress(self) -> str:
         waited = self._clock.monotonic() - self._began

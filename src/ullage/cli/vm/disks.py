@@ -19,10 +19,10 @@ from typing import Final
 from ullage.cli.common.session import Missing, readable
 from ullage.cli.volume import data as volume_data
 from ullage.cli.volume.data import AttachedVolume
-from ullage.cli.volume.reading import FoundVolume, Named, NoEngine, find_volume
+from ullage.cli.volume.reading import FoundVolume, Named, NoEngine, volume_behind
 from ullage.clock import Clock
 from ullage.engines.client.host import PIECE
-from ullage.engines.handles import DRIVER
+from ullage.engines.handles import DRIVER, engine_volume
 from ullage.errors import Retryable
 from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
@@ -86,8 +86,10 @@ async def _disk(client: Client, namespace: str, volume: MachineVolume) -> Disk:
     if not name:
         raise NoEngine(f"volume {volume.name}: claim {namespace}/{volume.claim} has no volume yet")
     persistent = await readable(client.find(core.PERSISTENT_VOLUMES, name))
-    if isinstance(persistent, Forbidden) or (persistent is not None and _driver(persistent) == DRIVER):
-        found = await find_volume(client, Named(namespace, volume.claim))
+    # The provisioner gives both the same name.
+    handle = name if isinstance(persistent, Forbidden) else engine_volume(persistent) if persistent is not None else ""
+    if isinstance(persistent, Forbidden) or handle:
+        found = await volume_behind(client, Named(namespace, volume.claim), handle)
         return Disk(volume=volume.name, claim=volume.claim, size=found.size, engine=found)
     source = persistent.spec.host_path if persistent is not None else None
     if persistent is None or source is None or persistent.metadata.annotations.get(PROVISIONED_BY) != HOSTPATH:
@@ -97,10 +99,6 @@ async def _disk(client: Client, namespace: str, volume: MachineVolume) -> Disk:
         )
     size = Quantity.parse(str(persistent.spec.capacity.get("storage", "0"))).value()
     return Disk(volume=volume.name, claim=volume.claim, size=size, directory=Path(source.path))
-
-
-def _driver(volume: core.PersistentVolume) -> str:
-    return volume.spec.csi.driver if volume.spec.csi is not None else ""
 
 
 # --- the two sorts ---------------------------------------------------------------------------------------------------

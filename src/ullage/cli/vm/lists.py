@@ -49,7 +49,10 @@ async def show(session: Session, wanted: MachineFilter, output: OutputFormat) ->
 
 async def watch(session: Session, wanted: MachineFilter, output: OutputFormat) -> None:
     """Until it is interrupted."""
-    await _read(session, wanted)  # a name that is not there is a mistake, and not something to wait for
+    if wanted.named:
+        await find_machines(session, wanted.named)  # a name that is not there is a mistake, and not something to wait for
+    else:
+        await require_served(session.client)
     clock, place = SystemClock(), wanted.namespace(session)
     table = ChangingTable(layout(wide=output.is_wide, namespaces=not place), output, write=partial(print, flush=True))
     async with followed(session.client, [Selection(MACHINES, place, wanted.labels)]) as follow:

@@ -25,7 +25,7 @@ async def migrate(
 ) -> None:
     """All are looked up before the first is asked to move. Without a timeout it does not wait."""
     clock = clock or SystemClock()
-    machines = await find_machines(session, targets, "nothing was changed")
+    machines = await find_machines(session, targets, "nothing was changed", instances=True)
     if not await session.client.served(MIGRATIONS):
         raise NotInstalled(f"this cluster does not serve {MIGRATIONS.name}: VMs cannot be moved here")
     refused: list[str] = []

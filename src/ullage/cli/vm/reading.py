@@ -14,6 +14,8 @@ from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, Virtual
 
 @dataclass(frozen=True, slots=True)
 class FoundMachine:
+    """`instance` is what runs of it, for those who ask for it."""
+
     machine: VirtualMachine
     instance: VirtualMachineInstance | None = None
 
@@ -32,7 +34,8 @@ async def require_served(client: Client) -> None:
         raise NotInstalled(f"this cluster does not serve {MACHINES.name}: it has no VMs")
 
 
-async def find_machine(session: Session, target: Target) -> FoundMachine:
+async def find_machine(session: Session, target: Target, *, instance: bool = False) -> FoundMachine:
+    """`instance`: with what runs of it."""
     place = target.within(session.namespace)
     try:
         machine = await session.client.find(MACHINES, place.name, place.namespace)
@@ -41,16 +44,19 @@ async def find_machine(session: Session, target: Target) -> FoundMachine:
         raise
     if machine is None:
         raise Missing(f"VM {place.name} does not exist in namespace {place.namespace}")
-    return FoundMachine(machine, await session.client.find(INSTANCES, place.name, place.namespace))
+    runs = await session.client.find(INSTANCES, place.name, place.namespace) if instance else None
+    return FoundMachine(machine, runs)
 
 
-async def find_machines(session: Session, targets: Sequence[Target], otherwise: str = "") -> list[FoundMachine]:
+async def find_machines(
+    session: Session, targets: Sequence[Target], otherwise: str = "", *, instances: bool = False
+) -> list[FoundMachine]:
     """All of them, or none: whoever misspells one name has nothing done to the others."""
     found: list[FoundMachine] = []
     missing: list[Missing] = []
     for target in targets:
         try:
-            found.append(await find_machine(session, target))
+            found.append(await find_machine(session, target, instance=instances))
         except NotInstalled:
             raise
         except Missing as error:

@@ -106,7 +106,11 @@ def claims_of(volumes: Iterable[core.PersistentVolume]) -> dict[str, str]:
 
 async def find_volume(client: Client, named: Named) -> FoundVolume:
     """The volume that was named, with its engines."""
-    name = await _handle(client, named) if named.namespace else named.name
+    return await volume_behind(client, named, await _handle(client, named) if named.namespace else named.name)
+
+
+async def volume_behind(client: Client, named: Named, name: str) -> FoundVolume:
+    """The same where it is known already what Longhorn calls the volume."""
     try:
         volume = await client.find(longhorn.VOLUMES, name, NAMESPACE)
     except NotFound:

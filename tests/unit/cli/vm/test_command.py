@@ -216,6 +216,25 @@ def test_who_always_comes_too_late_is_told(cluster: VmCluster) -> None:
     assert refused("start", "db") == "virtualmachines.kubevirt.io db: somebody else wrote first"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "served", "looks"),
+    [
+        pytest.param(["get", "db"], False, 0, id="whoever lists VMs wants no instances"),
+        pytest.param(["backup", "db"], False, 0, id="nor does a backup"),
+        pytest.param(["start", "db", "--wait"], True, 0, id="nor do KubeVirt's own actions"),
+        pytest.param(["restart", "db"], True, 1, id="but to tell whether another one runs after a restart"),
+        pytest.param(["start", "db"], False, 1, id="and to decide what KubeVirt would"),
+    ],
+)
+def test_the_instance_is_read_where_it_matters(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], served: bool, looks: int
+) -> None:
+    cluster = at(VmCluster(served=served), monkeypatch)
+    cluster.machine(strategy="Halted", printableStatus="Running")
+    called(*arguments)
+    assert [kind for _, kind, _ in cluster.asked].count(INSTANCES.name) == looks
+
+
 # --- where KubeVirt does ---------------------------------------------------------------------------------------------
 
 

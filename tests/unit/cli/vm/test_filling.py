@@ -65,6 +65,13 @@ def directory(cluster: VmCluster, claim: str, path: Path, *, size: int = SIZE, b
     cluster.put(core.PERSISTENT_VOLUMES, {"metadata": {"name": f"pv-{claim}", "annotations": marks}, "spec": spec})
 
 
+def test_where_a_disk_is_is_looked_up_once(host: VmCluster) -> None:
+    host.machine("db", "data")
+    called("fill", "db", "--bytes", "4Ki")
+    asked = [(verb, kind) for verb, kind, _ in host.asked]
+    assert [asked.count(("get", kind.name)) for kind in (core.CLAIMS, core.PERSISTENT_VOLUMES)] == [1, 1]
+
+
 def content(cluster: VmCluster) -> bytes:
     async def read() -> bytes:
         from ullage.engines.client.channels import Channels
