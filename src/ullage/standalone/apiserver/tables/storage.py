@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ullage.standalone.apiserver.kinds.strategies.storage.classes import CLASS_ANNOTATION, is_default_class
+from ullage.standalone.apiserver.kinds.strategies.storage.classes import is_default_class, storage_class_of
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.standalone.apiserver.tables.ages import age
 from ullage.standalone.apiserver.tables.cells import AGE, NAME, NONE, UNSET, Printer, col, deleting, many, name, text
@@ -15,10 +15,6 @@ MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", 
 
 def access_modes(modes: list[Any]) -> str:
     return ",".join(short for mode, short in MODES.items() if mode in modes)
-
-
-def storage_class_of(obj: Json) -> str:
-    return text(obj, "metadata", "annotations", CLASS_ANNOTATION) or text(obj, "spec", "storageClassName")
 
 
 def volume(obj: Json, now: datetime) -> list[Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from ullage.pods.resources import Amounts, Side, parsed
 from ullage.quantity import Quantity
-from ullage.standalone.apiserver.admission.quotas.pods import amounts, total
+from ullage.standalone.apiserver.admission.quotas.pods import amounts, containers, total
 from ullage.standalone.apiserver.kinds.strategies.base import items, part
 from ullage.standalone.apiserver.objects import Json
 
@@ -21,7 +21,7 @@ _DEFAULTS: Final[tuple[tuple[Side, str, str], ...]] = (
 def fill_pod(pod: Json, ranges: Iterable[Json]) -> None:
     """Sets what containers leave unsaid, and says so in an annotation."""
     for one in ranges:
-        filled = list(_filled(pod, [limit for limit in items(one, "spec", "limits") if limit.get("type") == "Container"]))
+        filled = list(_filled(pod, list(_limits([one], "Container"))))
         if filled:
             annotations = pod["metadata"].setdefault("annotations", {})
             annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(filled)}"
@@ -43,22 +43,21 @@ def _filled(pod: Json, limits: Sequence[Json]) -> Iterator[str]:
 def pod_faults(pod: Json, ranges: Iterable[Json]) -> list[str]:
     """Every bound that a pod does not keep, each once."""
     found: list[str] = []
-    for limit in (limit for one in ranges for limit in items(one, "spec", "limits")):
-        if limit.get("type") == "Container":
-            for container in (*items(pod, "spec", "containers"), *items(pod, "spec", "initContainers")):
-                found += _faults(limit, amounts(container, "requests"), amounts(container, "limits"))
-        elif limit.get("type") == "Pod":
+    for limit in _limits(ranges, "Container", "Pod"):
+        if limit["type"] == "Pod":
             found += _faults(limit, total(pod, "requests"), total(pod, "limits"))
+            continue
+        for container in containers(pod):
+            found += _faults(limit, amounts(container, "requests"), amounts(container, "limits"))
     return list(dict.fromkeys(found))
 
 
 def claim_faults(claim: Json, ranges: Iterable[Json]) -> list[str]:
     asked = amounts(part(claim, "spec"), "requests")
     found: list[str] = []
-    for limit in (limit for one in ranges for limit in items(one, "spec", "limits")):
-        if limit.get("type") == "PersistentVolumeClaim":
-            found += _too_little(limit, asked, {})
-            found += _too_much_asked(limit, asked)
+    for limit in _limits(ranges, "PersistentVolumeClaim"):
+        found += _out_of_bounds(limit, "min", ("request", asked))
+        found += _out_of_bounds(limit, "max", ("request", asked))
     return list(dict.fromkeys(found))
 
 
@@ -67,42 +66,27 @@ def listed(faults: Sequence[str]) -> str:
     return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
 
 
+def _limits(ranges: Iterable[Json], *types: str) -> Iterator[Json]:
+    return (limit for one in ranges for limit in items(one, "spec", "limits") if limit.get("type") in types)
+
+
 def _faults(limit: Json, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    yield from _too_little(limit, requests, limits)
-    yield from _too_much(limit, requests, limits)
+    yield from _out_of_bounds(limit, "min", ("request", requests), ("limit", limits))
+    yield from _out_of_bounds(limit, "max", ("limit", limits), ("request", requests))
     yield from _too_far_apart(limit, requests, limits)
 
 
-def _too_little(limit: Json, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, least in sorted(parsed(limit.get("min")).items()):
-        said = f"minimum {name} usage per {limit.get('type')} is {least}"
-        if name not in requests:
-            yield f"{said}.  No request is specified"
-        elif requests[name] < least:
-            yield f"{said}, but request is {requests[name]}"
-        elif name in limits and limits[name] < least:
-            yield f"{said}, but limit is {limits[name]}"
-
-
-def _too_much(limit: Json, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in sorted(parsed(limit.get("max")).items()):
-        said = f"maximum {name} usage per {limit.get('type')} is {most}"
-        if name not in limits:
-            yield f"{said}.  No limit is specified"
-        elif limits[name] > most:
-            yield f"{said}, but limit is {limits[name]}"
-        elif name in requests and requests[name] > most:
-            yield f"{said}, but request is {requests[name]}"
-
-
-def _too_much_asked(limit: Json, requests: Amounts) -> Iterator[str]:
-    """Of what has no limit of its own."""
-    for name, most in sorted(parsed(limit.get("max")).items()):
-        said = f"maximum {name} usage per {limit.get('type')} is {most}"
-        if name not in requests:
-            yield f"{said}.  No request is specified"
-        elif requests[name] > most:
-            yield f"{said}, but request is {requests[name]}"
+def _out_of_bounds(limit: Json, bound: Literal["min", "max"], *sides: tuple[str, Amounts]) -> Iterator[str]:
+    """The first of the sides has to be said; the others keep the bound if they are."""
+    for name, edge in sorted(parsed(limit.get(bound)).items()):
+        said = f"{bound}imum {name} usage per {limit.get('type')} is {edge}"
+        if name not in sides[0][1]:
+            yield f"{said}.  No {sides[0][0]} is specified"
+            continue
+        for word, side in sides:
+            if name in side and (side[name] < edge if bound == "min" else side[name] > edge):
+                yield f"{said}, but {word} is {side[name]}"
+                break
 
 
 def _too_far_apart(limit: Json, requests: Amounts, limits: Amounts) -> Iterator[str]:

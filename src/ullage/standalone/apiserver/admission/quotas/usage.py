@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from ullage.pods.resources import HUGE, Amounts, parsed
+from ullage.pods.resources import HUGE, Amounts
 from ullage.quantity import Quantity
 from ullage.standalone.apiserver.admission.quotas.pods import COMPUTE, amounts, containers, total
 from ullage.standalone.apiserver.kinds.resources import Resource
 from ullage.standalone.apiserver.kinds.strategies.base import items, part
-from ullage.standalone.apiserver.kinds.strategies.storage.classes import CLASS_ANNOTATION
+from ullage.standalone.apiserver.kinds.strategies.storage.classes import storage_class_of
 from ullage.standalone.apiserver.objects import Json, dig
 from ullage.times import read_time
 
@@ -101,12 +101,9 @@ def has_ended(pod: Json, now: datetime) -> bool:
 
 def unsaid(pod: Json, names: Iterable[str]) -> dict[str, list[str]]:
     """What containers do not say although a quota limits it: the names, and who does not."""
-    demanded = sorted(name for name in names if name in DEMANDED or name.startswith((HUGE, f"{REQUESTS}{HUGE}")))
     whole = set(named(amounts(part(pod, "spec"), "requests"), amounts(part(pod, "spec"), "limits")))
     missing: dict[str, list[str]] = {}
-    for name in demanded:
-        if name in whole or name.startswith((HUGE, f"{REQUESTS}{HUGE}")):
-            continue
+    for name in sorted(DEMANDED.intersection(names) - whole):
         for one in containers(pod):
             if name not in named(amounts(one, "requests"), amounts(one, "limits")):
                 missing.setdefault(name, []).append(str(one.get("name")))
@@ -117,12 +114,11 @@ def unsaid(pod: Json, names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _claim(claim: Json, now: datetime) -> Amounts:
-    asked = parsed(part(claim, "spec", "resources", "requests")).get("storage")
+    asked = amounts(part(claim, "spec"), "requests").get("storage")
     found = {CLAIMS: ONE}
     if asked is not None:
         found[STORAGE] = asked
-    storage_class = dig(claim, "metadata", "annotations", CLASS_ANNOTATION) or dig(claim, "spec", "storageClassName")
-    if storage_class:
+    if storage_class := storage_class_of(claim):
         found.update({f"{storage_class}{OF_CLASS}{name}": quantity for name, quantity in list(found.items())})
     return found
 

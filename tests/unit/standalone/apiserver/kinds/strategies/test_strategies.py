@@ -209,6 +209,13 @@ def test_only_claims_of_growing_classes_grow(wanted: str, known: Json | None, re
     assert (resize_refusal(new, old, storage_class={"fast": known}.get) is not None) is refused
 
 
+def test_the_class_that_an_annotation_names_decides_whether_a_claim_grows() -> None:
+    old = bound_claim()
+    old["metadata"]["annotations"] = {"volume.beta.kubernetes.io/storage-class": "old"}
+    new = changed(old, [[["spec", "resources", "requests", "storage"], "2Gi"]])
+    assert resize_refusal(new, old, storage_class={"old": {"allowVolumeExpansion": True}}.get) is None
+
+
 def test_data_of_more_than_a_mebibyte_is_refused() -> None:
     full = {"kind": "ConfigMap", "metadata": {"name": "x", "namespace": "ns"}, "data": {"a": "x" * 2**20}}
     assert strategy("", "ConfigMap").validate(full) == []

@@ -22,6 +22,7 @@ from ullage.standalone.apiserver.kinds.strategies.base import (
     round_amounts,
     spec_of,
 )
+from ullage.standalone.apiserver.kinds.strategies.storage.classes import storage_class_of
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import forbidden_field, invalid_value, required
 
@@ -170,7 +171,7 @@ def resize_refusal(new: Json, old: Json, *, storage_class: Callable[[str], Json 
     wanted, had = (part(obj, "spec", "resources", "requests").get("storage") for obj in (new, old))
     if wanted is None or had is None or Quantity.parse(wanted) <= Quantity.parse(had):
         return None
-    name = part(old, "spec").get("storageClassName")
+    name = storage_class_of(old)
     found = storage_class(name) if name else None
     return None if found is not None and found.get("allowVolumeExpansion") else NOT_RESIZABLE
 
