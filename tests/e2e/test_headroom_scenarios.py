@@ -12,8 +12,11 @@ from collections.abc import Iterator
 import pytest
 
 from .apart import IS_BORROWED
+from .api import Answer
 from .engine_scene import eventually
 from .headroom_scene import (
+    CREATED,
+    FORBIDDEN,
     MI,
     NODES,
     HeadroomScene,
@@ -28,12 +31,18 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(420),
 ]
+NO_ROOM = "VM available resources are insufficient"
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadroomScene]:
     with headroom_scene(tmp_path_factory.mktemp("headroom")) as made:
         yield made
+
+
+def is_refused(answer: Answer, text: str) -> None:
+    assert answer.code == FORBIDDEN, answer.raw
+    assert text in answer.message
 
 
 def test_the_shares_of_the_scenarios(scene: HeadroomScene) -> None:
@@ -78,6 +87,32 @@ def test_scenario_2_a_vm_is_migrated_while_another_is_stopped_started_and_restar
 def restart(tenant: Tenant, name: str) -> None:
     requests = [{"action": "Stop", "uid": tenant.uid(name)}, {"action": "Start"}]
     tenant.api.merge(f"{tenant.machines}/{name}/status", {"status": {"stateChangeRequests": requests}})
+
+
+def test_scenario_3_what_does_not_run_for_a_while_keeps_its_place(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene)
+    tenant.run("vm1", "vm2")
+    is_refused(tenant.ask_machine("vm3"), NO_ROOM)
+    assert tenant.api.get(f"{tenant.machines}/vm3").code == 404
+
+    tenant.pause("vm1")
+    is_refused(tenant.ask_machine("vm3"), NO_ROOM)
+    tenant.pause("vm1", paused=False)
+
+    tenant.stop("vm1")
+    tenant.until("Stopped", "vm1")
+    assert tenant.set_strategy("vm1", "Always").code == 200
+    tenant.until("Running", "vm1")
+    scene.end("world")  # who would stop it: so it goes on stopping for as long as is needed here
+    tenant.stop("vm1")
+    refused = tenant.ask_machine("vm3")
+    scene.start("world")
+    is_refused(refused, NO_ROOM)
+
+    tenant.until("Stopped", "vm1")
+    eventually("there is room now", lambda: tenant.ask_machine("vm3").code in (CREATED, 409))
+    tenant.until("Running", "vm3")
+    is_refused(tenant.set_strategy("vm1", "Always"), NO_ROOM)
 
 
 def test_scenario_4_of_a_half_two_migrations_fit_as_two_vms_do(scene: HeadroomScene) -> None:
