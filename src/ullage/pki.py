@@ -1,7 +1,7 @@
 """Keys and certificates: one small certificate authority, and what it issues.
 
-Everything is ECDSA P-256 and PEM. The time is an argument; a certificate's serial follows from its key, subject and
-start, so the key is the only thing here that is random.
+All that it issues is ECDSA P-256 and PEM; others may bring keys of other kinds. The time is an argument; a certificate's serial
+follows from its key, subject and start, so the key is the only thing here that is random.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ullage.errors import Terminal
@@ -108,8 +109,8 @@ def load(certificate: Path, key: Path) -> Pair:
 
 
 def belongs(pair: Pair) -> bool:
-    """Whether the key is that of the certificate. Raises BadCertificate where one of them is neither."""
-    return _certificate(pair.certificate).public_key() == _private_key(pair.key).public_key()
+    """Whether the key, of whatever kind, is that of the certificate. Raises BadCertificate where one of them is neither."""
+    return _certificate(pair.certificate).public_key() == _any_private_key(pair.key).public_key()
 
 
 def hosts(certificate: bytes) -> frozenset[str]:
@@ -225,11 +226,15 @@ def _certificate(data: bytes) -> x509.Certificate:
         raise BadCertificate(f"not a certificate: {error}") from error
 
 
-def _private_key(data: bytes) -> ec.EllipticCurvePrivateKey:
+def _any_private_key(data: bytes) -> PrivateKeyTypes:
     try:
-        key = serialization.load_pem_private_key(data, password=None)
+        return serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError) as error:
         raise BadCertificate(f"not a private key: {error}") from error
+
+
+def _private_key(data: bytes) -> ec.EllipticCurvePrivateKey:
+    key = _any_private_key(data)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise BadCertificate("not an elliptic-curve key")
     return key

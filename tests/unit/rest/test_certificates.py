@@ -11,6 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from prometheus_client import Gauge
 
 from tests.unit.admission.builders import FakeApi
@@ -127,6 +132,29 @@ async def test_a_certificate_of_an_administrators_is_taken(tmp_path: Path) -> No
     files.write(theirs.certificate, theirs.key)
     await files.source.open()
     assert files.context.pair == theirs
+
+
+def rsa_pair(name: str) -> Pair:
+    """As cert-manager and most authorities issue them."""
+    key, now = rsa.generate_private_key(65537, 2048), SystemClock().now()
+    called = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder(called, called, key.public_key(), 1, now, now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    return Pair(certificate.public_bytes(Encoding.PEM), private)
+
+
+async def test_keys_of_an_administrators_may_be_of_another_kind_than_ours(tmp_path: Path) -> None:
+    files, theirs = Files(tmp_path), rsa_pair("api.example.com")
+    files.write(theirs.certificate, theirs.key)
+    await files.source.open()
+    assert files.context.pair == theirs
+    files.write(theirs.certificate, rsa_pair("api.example.com").key)
+    with pytest.raises(BadInput, match=r"is not the key of"):
+        await files.source.open()
 
 
 async def test_files_that_cannot_be_served_with_are_told_of_by_name(tmp_path: Path) -> None:
