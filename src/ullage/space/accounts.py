@@ -48,11 +48,6 @@ def bytes_of(stamp: Stamp) -> int:
     return stamp.takes[NAMESPACE_CELL].value()
 
 
-def vms_of(stamp: Stamp) -> tuple[str, ...]:
-    """The virtual machines that pay, in order."""
-    return tuple(sorted(filter(None, (vm_of(cell.account) for cell in stamp.cells if cell.resource == RESOURCE))))
-
-
 class TooManyMachines(Terminal):
     """More virtual machines with a limit share a claim than can all be charged for it."""
 

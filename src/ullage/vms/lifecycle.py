@@ -22,7 +22,6 @@ HALTED: Final = "Halted"
 MANUAL: Final = "Manual"
 ONCE: Final = "Once"
 RERUN_ON_FAILURE: Final = "RerunOnFailure"
-STRATEGIES: Final = (ALWAYS, RERUN_ON_FAILURE, ONCE, MANUAL, HALTED)
 
 START: Final = "Start"
 STOP: Final = "Stop"

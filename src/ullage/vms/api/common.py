@@ -15,7 +15,6 @@ VERSION: Final = "v1beta1"
 INT64: Final = msgspec.Meta(extra_json_schema={"format": "int64"})
 TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
 PERCENT: Final = msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 100})
-NAMED: Final = msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 253})
 
 
 class MachineReference(Value):

@@ -6,11 +6,9 @@ owner, never carries the word that lets a snapshot be cut, since Ullage alone wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json, is_deleting, is_owned_by, name_for, owner_reference
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
@@ -118,7 +116,3 @@ def new_member(backup: VirtualMachineBackup, volume: VolumeBackup) -> Json:
         },
         "spec": {"source": {"persistentVolumeClaimName": volume.persistent_volume_claim.metadata.name}},
     }
-
-
-def is_member(backup: Meta, volumes: Mapping[str, VolumeBackup], snapshot: VolumeSnapshot) -> bool:
-    return snapshot.metadata.name in volumes and is_owned_by(snapshot.metadata, backup.uid)
