@@ -11,7 +11,7 @@ from ullage.cli.check.documents import Document
 from ullage.errors import Terminal
 from ullage.kube.client.client import Client
 from ullage.kube.client.codec import APPLY_PATCH
-from ullage.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from ullage.kube.errors import ApiError, Conflict, Forbidden, Invalid
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Json
 from ullage.ledger.charging.stamps import STAMP, stamp_of
@@ -28,16 +28,6 @@ class Checked:
     document: Document
     outcome: Outcome
     message: str = ""
-
-
-class _Resource(msgspec.Struct):
-    name: str
-    kind: str
-    namespaced: bool = False
-
-
-class _Resources(msgspec.Struct):
-    resources: list[_Resource] = []
 
 
 async def ask(client: Client, document: Document, *, namespace: str) -> Checked:
@@ -57,12 +47,10 @@ async def ask(client: Client, document: Document, *, namespace: str) -> Checked:
 
 async def _kind(client: Client, document: Document) -> Kind[Object]:
     group, version = document.group, document.version
-    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    try:
-        listed = msgspec.json.decode(await client.request("GET", root), type=_Resources)
-    except NotFound:
-        raise Terminal(f"the cluster does not serve {document.body['apiVersion']}") from None
-    for one in listed.resources:
+    served = await client.resources(group, version)
+    if served is None:
+        raise Terminal(f"the cluster does not serve {document.body['apiVersion']}")
+    for one in served:
         if one.kind == document.kind and "/" not in one.name:
             return Kind(group, version, document.kind, one.name, Object, namespaced=one.namespaced)
     raise Terminal(f"the cluster has no kind {document.kind} in {document.body['apiVersion']}")

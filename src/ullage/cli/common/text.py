@@ -31,6 +31,17 @@ def size(count: int | None) -> str:
     return NONE if count is None else spell("storage", Quantity.of(count, Format.BINARY_SI))
 
 
+def free(resource: str, amount: Quantity | None) -> str:
+    """What is left of a limit: `2Gi`; `2Gi over`, where it is passed; nothing is said where there is none."""
+    if amount is None:
+        return NONE
+    return spell(resource, amount, down=True) if amount.sign >= 0 else f"{spell(resource, -amount)} over"
+
+
+def free_bytes(amount: int | None) -> str:
+    return free("storage", None if amount is None else Quantity.of(amount, Format.BINARY_SI))
+
+
 def moment(time: datetime | None) -> str:
     return timestamp(time) if time else NONE
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from ullage.cli.common.listing import Table
-from ullage.cli.common.text import age, ago, aligned
+from ullage.cli.common.text import age, ago, aligned, free
 from ullage.kube.objects import Json, find_condition
 from ullage.ledger.accounts import accounts
 from ullage.ledger.amounts import Takings, spell
@@ -106,10 +106,9 @@ def _accounts(book: Book, *, now: datetime) -> str:
     rows = [("ACCOUNT", "RESOURCE", "USED", "RESERVED", "LIMIT", "FREE", "SINCE")]
     for one in accounts(book):
         allowed = "no limit" if one.limit is None else spell(one.resource, one.limit, down=True)
-        free = "-" if one.free is None else spell(one.resource, one.free, down=True)
         since = f"{ago(now - one.since)} ago" if one.since else "-"
         used, reserved = spell(one.resource, one.used), spell(one.resource, one.reserved)
-        rows.append((one.name, one.resource, used, reserved, allowed, free, since))
+        rows.append((one.name, one.resource, used, reserved, allowed, free(one.resource, one.free), since))
     return aligned(rows) if len(rows) > 1 else "No limits, and nothing is used."
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from ullage.cli.common.listing import Table
-from ullage.cli.common.text import NONE
+from ullage.cli.common.text import NONE, free_bytes
 from ullage.kube.objects import Json
 from ullage.space.api import ResourceQuota
 from ullage.space.limit_setting import Limited
@@ -53,7 +53,7 @@ def layout() -> Table[LimitRow]:
     def cells(one: LimitRow, now: datetime) -> tuple[str, ...]:
         limit = "none" if one.limit is None else spelled(one.limit, down=True)
         used = NONE if one.used is None else spelled(one.used)
-        return one.limited.namespace, one.of, limit, used, free(one.free)
+        return one.limited.namespace, one.of, limit, used, free_bytes(one.free)
 
     return Table(
         head=COLUMNS,
@@ -70,13 +70,6 @@ def body(one: LimitRow) -> Json:
     place = {"namespace": one.limited.namespace, **({"vm": one.limited.vm} if one.limited.vm else {})}
     amounts = {"limit": one.limit, "used": one.used, "free": one.free}
     return {**place, **{name: amount for name, amount in amounts.items() if amount is not None}}
-
-
-def free(amount: int | None) -> str:
-    """`2Gi`, or by how much the limit is passed."""
-    if amount is None:
-        return NONE
-    return spelled(amount, down=True) if amount >= 0 else f"{spelled(-amount)} over"
 
 
 def was_set(limited: Limited, size: int, *, zero: bool, dry_run: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from ullage.cli.common.text import NONE, ago, aligned, plain
+from ullage.cli.common.text import NONE, ago, aligned, free, plain
 from ullage.cli.usage.compute import Compute, Machines, Move
 from ullage.headroom.accounts import MAINTENANCE, RESOURCES, VMS
 from ullage.kube.objects import Json
@@ -33,13 +33,8 @@ def _ordered(accounts: Sequence[Account]) -> list[Account]:
 def _cells(namespace: str, one: Account) -> tuple[str, ...]:
     limit = "none" if one.limit is None else spell(one.resource, one.limit, down=True)
     used, reserved = spell(one.resource, one.used), spell(one.resource, one.reserved)
-    return namespace, NAMES.get(one.name, one.name), one.resource, used, reserved, limit, _free(one), _percent(one)
-
-
-def _free(one: Account) -> str:
-    if one.free is None:
-        return NONE
-    return spell(one.resource, one.free, down=True) if one.free.sign >= 0 else f"{spell(one.resource, -one.free)} over"
+    left = free(one.resource, one.free)
+    return namespace, NAMES.get(one.name, one.name), one.resource, used, reserved, limit, left, _percent(one)
 
 
 def _percent(one: Account) -> str:

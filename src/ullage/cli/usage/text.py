@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from ullage.cli.common.listing import Table
-from ullage.cli.common.text import NONE
+from ullage.cli.common.text import NONE, free_bytes
 from ullage.kube.objects import Json
 from ullage.space.quota import spelled
 
@@ -53,7 +53,7 @@ def layout(group: GroupBy, compute: Mapping[str, Json] | None = None) -> Table[U
         reserved = NONE if one.reserved is None else spelled(one.reserved)
         limit = "none" if one.limit is None else spelled(one.limit, down=True)
         names = (one.namespace,) if group == "namespace" else (one.namespace, one.name)
-        return *names, spelled(one.used), reserved, limit, _free(one), _share(one)
+        return *names, spelled(one.used), reserved, limit, free_bytes(one.free), _share(one)
 
     head: dict[GroupBy, tuple[str, ...]] = {
         "namespace": ("NAMESPACE", "USED", "RESERVED", "LIMIT", "FREE", "%"),
@@ -77,12 +77,6 @@ def _body(one: UsageRow, group: GroupBy) -> Json:
         place[group] = one.name
     amounts = {"used": one.used, "reserved": one.reserved, "limit": one.limit, "free": one.free, "snapshots": one.snapshots}
     return {**place, **{name: amount for name, amount in amounts.items() if amount is not None}}
-
-
-def _free(one: UsageRow) -> str:
-    if one.free is None:
-        return NONE
-    return spelled(one.free, down=True) if one.free >= 0 else f"{spelled(-one.free)} over"
 
 
 def _share(one: UsageRow) -> str:

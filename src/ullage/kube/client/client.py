@@ -32,6 +32,14 @@ _DEFINITIONS: Final = Kind(
 )
 
 
+class ServedResource(msgspec.Struct, frozen=True):
+    """One line of what a server says that it serves."""
+
+    name: str  # the plural; with a subresource, `pods/status`
+    kind: str = ""
+    namespaced: bool = False
+
+
 class Client:
     """`async with Client(Config.load()) as client: …`"""
 
@@ -156,12 +164,15 @@ class Client:
 
     async def served(self, kind: Kind[Any]) -> bool:
         """Whether the server serves the kind, in this version, right now."""
-        root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        return any(resource.name == kind.plural for resource in await self.resources(kind.group, kind.version) or ())
+
+    async def resources(self, group: str, version: str) -> Sequence[ServedResource] | None:
+        """What the server serves of a group in a version, subresources among it; None: it knows no such version."""
+        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
-            found = msgspec.json.decode(await self._transport.call(Call("GET", root)), type=_Resources)
+            return msgspec.json.decode(await self._transport.call(Call("GET", root)), type=_Resources).resources
         except NotFound:
-            return False
-        return any(resource.name == kind.plural for resource in found.resources)
+            return None
 
     async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
         """The version that the server has reached: every change of the kind that was made before this was asked is older."""
@@ -305,12 +316,8 @@ class Client:
         return codec.decode(kind, await self._transport.call(Call(method, path, query, body, content_type, self._guard)))
 
 
-class _Resource(msgspec.Struct):
-    name: str
-
-
 class _Resources(msgspec.Struct):
-    resources: list[_Resource] = []
+    resources: list[ServedResource] = []
 
 
 def _selection(labels: str, fields: str, resource_version: str) -> dict[str, str]:
