@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ullage.app import compose
-from ullage.app.drivers import ONE_MACHINE
+from ullage.app.drivers import ONE_MACHINE, Chosen
 from ullage.app.installer.installer import Installer
 from ullage.app.installer.manifests import manifests
 from ullage.app.up.components import VMS
@@ -181,15 +181,15 @@ def engine_scene(folder: Path) -> Iterator[EngineScene]:
             yield made
 
 
-def install_engines(made: EngineScene) -> None:
-    asyncio.run(_install(made))
+def install_engines(made: EngineScene, chosen: Chosen = ONE_MACHINE) -> None:
+    asyncio.run(_install(made, chosen))
 
 
-async def _install(made: EngineScene) -> None:
+async def _install(made: EngineScene, chosen: Chosen) -> None:
     """What `ullage up` does before it starts its processes."""
     async with Client(Config.load(made.base.plane.kubeconfig, environ={})) as client:
         playing = world_slice(Directories(made.base.volumes), engines=address_of(made.socket))
-        wanted = manifests(compose(ONE_MACHINE), foreign=True, world=playing)
+        wanted = manifests(compose(chosen), foreign=True, world=playing)
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
         assert not [outcome for outcome in outcomes if outcome.verb == "problem"]
         await bring_classes(client, engines=True)

@@ -54,11 +54,11 @@ def headroom_scene(folder: Path) -> Iterator[HeadroomScene]:
         made = HeadroomScene(base)
         install_engines(made)
         with made.running():
-            eventually("the nodes are ready", lambda: all(_is_ready(made, name) for name in NODES))
+            eventually("the nodes are ready", lambda: all(is_ready(made, name) for name in NODES))
             yield made
 
 
-def _is_ready(scene: HeadroomScene, name: str) -> bool:
+def is_ready(scene: HeadroomScene, name: str) -> bool:
     answer = scene.api.get(f"/api/v1/nodes/{name}")
     status = answer.obj.get("status", {}) if answer.code == 200 else {}
     return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
