@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client import Counter, Histogram
 
 from ullage.admission import admission_review
 from ullage.admission.callers import CLUSTERS, Callers, path_of
@@ -22,6 +22,7 @@ from ullage.clock import Clock
 from ullage.errors import BadInput, Retryable
 from ullage.kube.review import Decision, Hook, Request, Review, Unreadable
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
+from ullage.serving.health import TEXT, health_page
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,6 @@ BODIES: Final = BodyBounds(
     seconds=10.0,  # an API server sends a review at once, and waits no longer than 30 s for all of it
 )
 JSON: Final = b"application/json"
-TEXT: Final = b"text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +184,11 @@ class Endpoint:
     def _other(self, method: str, path: str) -> Answer:
         if method not in ("GET", "HEAD"):
             return Answer(404, b"no such hook\n")
-        match path:
-            case "/healthz":
-                return Answer(200, b"ok\n")
-            case "/readyz":
-                return self._readiness()
-            case "/metrics":
-                return Answer(200, generate_latest(self._metrics.registry), b"text/plain; version=0.0.4; charset=utf-8")
-        return Answer(404, b"not found\n")
+        found = health_page(path, self._readiness, lambda: [self._metrics.registry])
+        return Answer(404, b"not found\n") if found is None else Answer(*found)
 
-    def _readiness(self) -> Answer:
-        results = {"serving": not self.draining} | {name: check() for name, check in self._checks.items()}
-        lines = [f"[{'+' if holds else '-'}] {name}" for name, holds in results.items()]
-        return Answer(200 if all(results.values()) else 503, ("\n".join(lines) + "\n").encode())
+    def _readiness(self) -> dict[str, bool]:
+        return {"serving": not self.draining} | {name: check() for name, check in self._checks.items()}
 
     async def _send(self, page: Answer, send: Send) -> None:
         headers = [(b"content-type", page.type), (b"content-length", str(len(page.body)).encode())]

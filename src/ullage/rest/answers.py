@@ -18,7 +18,6 @@ from ullage.kube.objects import Json
 from ullage.kube.routes import Declined, Reply, Route
 
 JSON: Final = b"application/json"
-TEXT: Final = b"text/plain; charset=utf-8"
 LONGEST_WARNING: Final = 512  # characters
 PLAIN: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="ullage"')

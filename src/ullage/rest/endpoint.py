@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any, Final
 
 import msgspec
-from prometheus_client import generate_latest
 
 from ullage.clock import Clock
 from ullage.errors import UllageError
@@ -21,11 +20,12 @@ from ullage.kube.errors import ApiError
 from ullage.kube.review import UserInfo
 from ullage.kube.routes import NAMESPACE, Declined, Route, RouteCall
 from ullage.rest import answers
-from ullage.rest.answers import TEXT, Page
+from ullage.rest.answers import Page
 from ullage.rest.authorization import Authorization
 from ullage.rest.metrics import Metrics
 from ullage.rest.routing import Found, Place, Table, chosen, impossible
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
+from ullage.serving.health import health_page
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,6 @@ Check = Callable[[], bool]
 
 REQUEST_SECONDS: Final = 30.0  # from its head to its answer
 BODIES: Final = BodyBounds(what=("request", "requests"), largest=64 * 1024, most_at_once=4 * 1024 * 1024, seconds=10.0)
-METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _REASONS: Final = {400: "BadRequest", 408: "Timeout", 413: "RequestEntityTooLarge", 503: "ServiceUnavailable"}
 
 
@@ -168,19 +167,11 @@ class Endpoint:
     # --- what everybody may see ------------------------------------------------------------------------------------------
 
     def _open(self, path: str) -> Page | None:
-        match path:
-            case "/healthz":
-                return Page(200, b"ok\n", TEXT)
-            case "/readyz":
-                return self._readiness()
-            case "/metrics":
-                return Page(200, generate_latest(self._metrics.registry), METRICS_TYPE)
-        return self._public.get(path)
+        found = health_page(path, self._readiness, lambda: [self._metrics.registry])
+        return self._public.get(path) if found is None else Page(*found)
 
-    def _readiness(self) -> Page:
-        results = {"serving": not self.draining} | {name: check() for name, check in self._checks.items()}
-        lines = "".join(f"[{'+' if holds else '-'}] {name}\n" for name, holds in results.items())
-        return Page(200 if all(results.values()) else 503, lines.encode(), TEXT)
+    def _readiness(self) -> dict[str, bool]:
+        return {"serving": not self.draining} | {name: check() for name, check in self._checks.items()}
 
 
 def _wrong_method(method: str, allowed: tuple[str, ...]) -> Page:

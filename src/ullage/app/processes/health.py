@@ -6,14 +6,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from ullage.http1 import bind, bounded_server, running
+from ullage.serving.health import HealthPage, health_page
 
 Message = MutableMapping[str, Any]
 STOP_SECONDS: Final = 1
-TEXT: Final = b"text/plain; charset=utf-8"
-METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health:
@@ -31,24 +30,15 @@ class Health:
     ) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served")
-        code, kind, body = self.answer(scope["method"], scope["path"])
-        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": code, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        page = self.answer(scope["method"], scope["path"])
+        headers = [(b"content-type", page.type), (b"content-length", str(len(page.body)).encode())]
+        await send({"type": "http.response.start", "status": page.code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else page.body})
 
-    def answer(self, method: str, path: str) -> tuple[int, bytes, bytes]:
+    def answer(self, method: str, path: str) -> HealthPage:
         if method not in ("GET", "HEAD"):
-            return 405, TEXT, b"only GET and HEAD\n"
-        match path:
-            case "/healthz":
-                return 200, TEXT, b"ok\n"
-            case "/readyz":
-                checks = self._checks()
-                lines = "".join(f"[{'+' if holds else '-'}] {name}\n" for name, holds in checks.items())
-                return (200 if all(checks.values()) else 503), TEXT, lines.encode()
-            case "/metrics":
-                return 200, METRICS, b"".join(generate_latest(registry) for registry in self._registries())
-        return 404, TEXT, b"not found\n"
+            return HealthPage(405, b"only GET and HEAD\n")
+        return health_page(path, self._checks, self._registries) or HealthPage(404, b"not found\n")
 
 
 @contextlib.asynccontextmanager

@@ -18,14 +18,15 @@ from ullage.app.processes.health import Health
     ],
 )
 def test_what_a_probe_is_told(method: str, path: str, code: int, body: bytes) -> None:
-    status, _, told = Health(lambda: {"a": True, "b": False}, lambda: ()).answer(method, path)
-    assert (status, told) == (code, body)
+    page = Health(lambda: {"a": True, "b": False}, lambda: ()).answer(method, path)
+    assert (page.code, page.body, page.type) == (code, body, b"text/plain; charset=utf-8")
 
 
 def test_metrics_of_all_registries_are_one_page() -> None:
     registries = [CollectorRegistry(), CollectorRegistry()]
     for registry, name in zip(registries, ("one", "two"), strict=True):
         Counter(name, "x", registry=registry).inc()
-    _, _, page = Health(dict, lambda: registries).answer("GET", "/metrics")
-    assert b"one_total 1.0" in page
-    assert b"two_total 1.0" in page
+    page = Health(dict, lambda: registries).answer("GET", "/metrics")
+    assert b"one_total 1.0" in page.body
+    assert b"two_total 1.0" in page.body
+    assert page.type == b"text/plain; version=0.0.4; charset=utf-8"
