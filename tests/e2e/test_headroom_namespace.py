@@ -3,6 +3,7 @@ cannot be, and limits of its ledger afterwards."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Iterator
@@ -10,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from ullage.app.installer.roles import WORLD
+from ullage.app.up.identities import Identity
 from ullage.headroom.namespaces import EXCEEDS, HEADROOM_LABEL
 from ullage.headroom.shares import MAINTENANCE_AVAILABLE, MAINTENANCE_QUOTA, RESOURCE_QUOTA, VM_AVAILABLE
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+from ullage.vms.api.machines import MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer, Api
@@ -90,7 +96,7 @@ def told(obj: Json) -> tuple[Json, str]:
 
 def limits(api: Api, namespace: str) -> Json:
     found = api.get(f"{LEDGERS}/ns-{namespace}")
-    return found.obj["spec"].get("limits", {}) if found.code == 200 else {}
+    return found.obj.get("spec", {}).get("limits", {}) if found.code == 200 else {}
 
 
 def test_shares_come_with_the_request_and_are_limits_of_the_ledger(served: Api, namespace: str) -> None:
@@ -215,3 +221,107 @@ def test_namespaces_are_edited_while_nobody_answers(stage: Stage, served: Api, n
         served.delete(f"{NAMESPACES}/{made.obj['metadata']['name']}")
     annotate(served, "kube-system", dict.fromkeys((RESOURCE_QUOTA, MAINTENANCE_QUOTA, "note")), labels={"team": None})
     assert told(served.get(f"{NAMESPACES}/{namespace}").obj) == (HALVES, "on")
+
+
+# --- VMs ---------------------------------------------------------------------------------------------------------------
+
+
+class Tenant:
+    """A namespace with VMs that nobody really runs: their objects, as KubeVirt's controllers would have them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.api = stage.scene.api
+        self.name = stage.scene.namespace()
+        self.group = f"/apis/kubevirt.io/v1/namespaces/{self.name}"
+        self._kubevirt = Config.load(Identity(WORLD, stage.scene.directory).kubeconfig, environ={})
+
+    def annotate(self, annotations: Json) -> Answer:
+        return annotate(self.api, self.name, annotations)
+
+    def machine(self, name: str, strategy: str = "Always") -> Answer:
+        """1 CPU, and 1222Mi with what comes on top."""
+        domain = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}, "memory": {"guest": "924Mi"}, "devices": {}}
+        spec = {"runStrategy": strategy, "template": {"spec": {"domain": domain}}}
+        body = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": name}, "spec": spec}
+        return self.api.call("POST", f"{self.group}/virtualmachines", body)
+
+    def runs(self, machine: str, status: str) -> None:
+        """As KubeVirt says: it has happened."""
+
+        async def say() -> None:
+            async with Client(self._kubevirt) as client:
+                merge = {"status": {"printableStatus": status}}
+                await client.patch(MACHINES, machine, self.name, merge=merge, subresource="status")
+
+        asyncio.run(say())
+
+    def exceeded(self) -> str:
+        return str(told(self.api.get(f"{NAMESPACES}/{self.name}").obj)[0].get(EXCEEDS, ""))
+
+    def used(self) -> str:
+        """What the accounts of the ledger have, counted and pending."""
+        found = self.api.get(f"{LEDGERS}/ns-{self.name}")
+        return " ".join(found.obj.get("status", {}).get("summary", ())) if found.code == 200 else ""
+
+
+@pytest.fixture
+def tenant(stage: Stage) -> Tenant:
+    return Tenant(stage)
+
+
+def in_force(tenant: Tenant) -> None:
+    eventually("the shares are limits", lambda: bool(limits(tenant.api, tenant.name)))
+
+
+def test_a_quota_that_what_runs_would_not_fit_into_is_refused_with_the_numbers(tenant: Tenant) -> None:
+    assert tenant.annotate(quota() | kept()).code == 200
+    in_force(tenant)
+    for name in ("vm1", "vm2"):
+        answer = tenant.machine(name)
+        assert answer.code == 201, answer.raw
+    refused = tenant.machine("vm3")
+    assert (refused.code, "VM available resources are insufficient" in refused.message) == (403, True), refused.raw
+    answer = tenant.annotate(quota("3", "5Gi"))
+    assert answer.code == 403, answer.raw
+    assert f"what runs in namespace {tenant.name} takes 2 cores" in answer.message
+    assert "of cpu, and 1.5 cores would be left for it, 0.5 cores too little" in answer.message
+    assert f"Next: ullage usage -n {tenant.name}" in answer.message
+    answer = tenant.annotate(kept(75, 75))
+    assert answer.code == 403
+    assert "of cpu, and 1 core would be left for it" in answer.message
+    assert "of memory, and 1.25Gi would be left for it, 1.14Gi too little" in answer.message
+    assert told(tenant.api.get(f"{NAMESPACES}/{tenant.name}").obj) == (HALVES, "on")
+    assert tenant.annotate(kept(25, 50)).code == 200, "more for VMs"
+    assert tenant.annotate({MAINTENANCE_QUOTA: None}).code == 200, "nothing moves: it may be switched off"
+
+
+def test_a_first_share_has_to_fit_what_runs_already(tenant: Tenant) -> None:
+    for name in ("vm1", "vm2", "vm3"):
+        assert tenant.machine(name).code == 201
+    eventually("it is counted", lambda: tenant.annotate(quota() | kept()).code == 403)
+    answer = tenant.annotate(quota() | kept())
+    assert "takes 3 cores of cpu, and 2 cores would be left for it, 1 core too little" in answer.message
+    assert tenant.annotate(quota("6", "8Gi") | kept()).code == 200
+
+
+@pytest.mark.slow  # a new ledger is exact when every request of before has ended: after a minute
+def test_a_namespace_that_runs_more_than_its_share_says_so_until_it_does_not(tenant: Tenant) -> None:
+    tenant.annotate(quota() | kept())
+    in_force(tenant)
+    for name in ("vm1", "vm2", "vm3"):
+        assert tenant.machine(name, "Halted").code == 201, "halted it takes nothing"
+    for name in ("vm1", "vm2", "vm3"):
+        tenant.runs(name, "Running")
+    eventually("it is said", lambda: tenant.exceeded() == "true", seconds=180)
+    refused = tenant.machine("vm4", "Halted")
+    assert refused.code == 403, "while that is so no VM is created"
+    assert "exceeds its quota" in refused.message
+    assert tenant.annotate({EXCEEDS: None}).code == 200
+    assert tenant.exceeded() == "true", "nobody else takes it away"
+    tenant.runs("vm3", "Stopped")
+    eventually("it is not said any more", lambda: not tenant.exceeded())
+    eventually("VMs are created again", lambda: tenant.machine("vm4", "Halted").code == 201)
+    found = tenant.api.get("/apis/events.k8s.io/v1/namespaces/default/events").obj["items"]
+    said = {one["reason"]: one["note"] for one in found if one["regarding"]["name"] == tenant.name}
+    assert "3 cores of cpu, 1 core more than the share of 2 cores" in said["QuotaExceeded"]
+    assert "fits its share again" in said["WithinQuota"]

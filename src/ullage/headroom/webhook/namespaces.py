@@ -44,7 +44,7 @@ Used = Callable[[str], Awaitable["Usage"]]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What is taken of a namespace's accounts, and what of it was admitted and is not there yet."""
+    """What is taken of a namespace's accounts, and what of that was admitted and is not there yet."""
 
     taken: Takings = NOTHING
     reserved: Takings = NOTHING
@@ -102,7 +102,7 @@ def _migrations(facts: ShareFacts) -> Iterator[str]:
 
 
 def _amounts(usage: Usage, cell: Cell) -> tuple[Quantity, Quantity]:
-    return usage.taken[cell] + usage.reserved[cell], usage.reserved[cell]
+    return usage.taken[cell], usage.reserved[cell]
 
 
 def _taken(resource: Resource, taken: Quantity, reserved: Quantity) -> str:
@@ -246,13 +246,14 @@ def make_hooks(wiring: Wiring) -> tuple[Hook, Hook]:
 
     async def used(namespace: str) -> Usage:
         """As the ledger says now, and not as it was when its last change came by. What is in one that is not exact yet, and
-        before there is one, may be less than what stands on the objects."""
+        before there is one, may be less than what stands on the objects: then the larger of both holds."""
         name = ledger_name(namespace)
         ledger = await wiring.client.find(LEDGERS, name, LEDGER_NAMESPACE)
         if ledger is None:
             return Usage(registry.counted(name))
         book = book_of(ledger, now=wiring.clock.now())
+        taken = book.used + book.reserved
         exact = is_true(ledger.status.conditions, READY)
-        return Usage(book.used if exact else book.used | registry.counted(name), book.reserved)
+        return Usage(taken if exact else taken | registry.counted(name), book.reserved)
 
     return NamespaceHooks(used).hooks()

@@ -241,7 +241,7 @@ async def test_what_runs_keeps_its_room(new: Json, taken: Mapping[str, Mapping[s
 
 async def test_what_is_admitted_and_not_there_yet_counts_and_is_told() -> None:
     new = await mutated(body(quota("3", "5Gi") | kept()), WAS)
-    decided = await hooks({VMS: {"cpu": "1"}}, {VMS: {"cpu": "1"}}).validate(asked(new, WAS))
+    decided = await hooks({VMS: {"cpu": "2"}}, {VMS: {"cpu": "1"}}).validate(asked(new, WAS))
     assert "takes 2 cores (1 core of it reserved) of cpu, and 1.5 cores would be left" in decided.message
 
 
