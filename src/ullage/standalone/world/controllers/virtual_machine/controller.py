@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from ullage.clock import Clock
+from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
@@ -36,10 +37,11 @@ from ullage.standalone.world.controllers.virtual_machine.rules import (
 )
 from ullage.standalone.world.controllers.virtual_machine.status import RESTART_REQUIRED, status_of
 from ullage.standalone.world.machines import GENERATION, differs, new_instance, plugged
+from ullage.standalone.world.refusals import Refusals
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.lifecycle import ALWAYS, is_over, run_strategy
 
-TRY_AGAIN: Final = 5.0  # seconds, after somebody refused an instance: nothing here tells when there is room again
+AFTER_REFUSAL: Final = Backoff(first=2.0, cap=60.0)  # of an instance: nothing here tells when there is room again
 
 STARTED: Final = Reason("SuccessfulCreate", action="Create")
 STOPPED: Final = Reason("SuccessfulDelete", action="Delete")
@@ -61,10 +63,12 @@ class VirtualMachineController:
         self._instances = instances
         self._recorder = recorder
         self._clock = clock
+        self._refusals = Refusals(AFTER_REFUSAL)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         machine, found = self._machines.get(key), self._instances.get(key)
         if machine is None:
+            self._refusals.end(key)
             return None
         owner = controller_of(found.metadata) if found is not None else None
         own_instance = found if owner is not None and owner.uid == machine.metadata.uid else None
@@ -109,20 +113,30 @@ class VirtualMachineController:
                 await calls.delete(self._client, INSTANCES, instance.metadata)
                 note = f"Stopped the virtual machine by deleting the virtual machine instance {instance.metadata.name}"
                 self._recorder.record(MACHINES, machine, STOPPED, note=note)
+        key, now = key_of(machine), self._clock.monotonic()
+        if not isinstance(plan, CannotStart):
+            self._refusals.end(key)
         await self._write_status(machine, instance, plan)
-        return Requeue(TRY_AGAIN) if isinstance(plan, CannotStart) else None
+        refusal = self._refusals.still(key, now, about=meta.generation)
+        return Requeue(refusal.until - now) if refusal is not None else None
 
     async def _start(self, machine: VirtualMachine, *, paused: bool) -> Plan:
-        """Of the VM as the API has it: most of a template is nothing that we know of."""
-        meta = machine.metadata
+        """Of the VM as the API has it: most of a template is nothing that we know of. Where somebody refuses the instance it is
+        tried again, later and later, and at once where the VM was changed."""
+        meta, key = machine.metadata, key_of(machine)
+        if refusal := self._refusals.still(key, self._clock.monotonic(), about=meta.generation):
+            return CannotStart("FailedCreate", refusal.message)
         body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
         if body["metadata"]["uid"] != meta.uid or body["metadata"].get("generation", 0) != meta.generation:
             return StartInstance(paused)  # the cache is behind: what it will show brings us back
         try:
             made = await calls.create(self._client, INSTANCES, new_instance(machine, body, paused=paused))
         except (Forbidden, Invalid, BadRequest) as error:
-            self._recorder.record(MACHINES, machine, NOT_STARTED, note=f"Error creating virtual machine instance: {error}")
-            return CannotStart("FailedCreate", f"the instance was refused: {error}")
+            message = f"the instance was refused: {error}"
+            if message != self._refusals.said(key):
+                self._recorder.record(MACHINES, machine, NOT_STARTED, note=f"Error creating virtual machine instance: {error}")
+            self._refusals.add(key, message, self._clock.monotonic(), about=meta.generation)
+            return CannotStart("FailedCreate", message)
         if made:
             note = f"Started the virtual machine by creating the new virtual machine instance {meta.name}"
             self._recorder.record(MACHINES, machine, STARTED, note=note)

@@ -7,7 +7,7 @@ Who made an instance does not matter: that of a VM and one that a person made ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ullage.clock import Clock
@@ -32,6 +32,7 @@ from ullage.standalone.world.lookup import BY_CONTROLLER, BY_HANDLE, LonghornLoo
 from ullage.standalone.world.machines import INSTANCE_FINALIZER
 from ullage.standalone.world.pod_owner import CREATED
 from ullage.standalone.world.quotas import has_more_room
+from ullage.standalone.world.refusals import Refusal, Refusals
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.lifecycle import is_over
 from ullage.vms.overhead import Overhead
@@ -41,15 +42,6 @@ STOPPED: Final = Reason("Stopped", action="Stopping")
 LOST: Final = Reason("Stopped", action="Stopping", type="Warning")
 REFUSED: Final = Reason("FailedCreate", action="Create", type="Warning")
 AFTER_REFUSAL: Final = Backoff(first=1.0, cap=60.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """That somebody refused an instance its pod: what he said, how often, and when to ask again."""
-
-    message: str
-    count: int
-    until: float
 
 
 class InstanceController:
@@ -69,12 +61,12 @@ class InstanceController:
         self._table = table
         self._recorder = recorder
         self._clock = clock
-        self._refusals: dict[Key, Refusal] = {}
+        self._refusals = Refusals(AFTER_REFUSAL)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         instance = self._storage.instances.get(key)
         if instance is None or is_deleting(instance.metadata) or is_over(instance):
-            self._refusals.pop(key, None)
+            self._refusals.end(key)
         if instance is None:
             return None
         try:
@@ -112,19 +104,15 @@ class InstanceController:
 
     def ask_again(self, quota: CoreQuota) -> list[Key]:
         """Those of a namespace that were refused a pod: a quota there has more room, so nobody waits any longer."""
-        keys = [key for key in self._refusals if key.namespace == quota.metadata.namespace]
-        for key in keys:
-            self._refusals[key] = replace(self._refusals[key], until=0.0)
-        return keys
+        return self._refusals.hurry(lambda key: key.namespace == quota.metadata.namespace)
 
     # --- its pod ---
 
     async def _launch(self, instance: VirtualMachineInstance) -> Refusal | None:
         """Makes its pod. Where somebody refuses that, a quota mostly, it is tried again, later and later."""
         key, meta = key_of(instance), instance.metadata
-        before = self._refusals.get(key)
-        if before is not None and self._clock.monotonic() < before.until:
-            return before
+        if refusal := self._refusals.still(key, self._clock.monotonic()):
+            return refusal
         body = await calls.read(self._client, INSTANCES, meta.name, meta.namespace)
         if body["metadata"]["uid"] != meta.uid:
             return None  # the cache is behind: what it will show brings us back
@@ -135,18 +123,12 @@ class InstanceController:
                     INSTANCES, instance, CREATED, note=f"Created virtual machine pod {pod['metadata']['name']}"
                 )
         except (Forbidden, Invalid, BadRequest, BadInput) as error:
-            return self._refuse(instance, str(error), before)
-        self._refusals.pop(key, None)
+            message = f"failed to create virtual machine pod: {error}"
+            if message != self._refusals.said(key):
+                self._recorder.record(INSTANCES, instance, REFUSED, note=f"Error creating pod: {error}")
+            return self._refusals.add(key, message, self._clock.monotonic())
+        self._refusals.end(key)
         return None
-
-    def _refuse(self, instance: VirtualMachineInstance, said: str, before: Refusal | None) -> Refusal:
-        count = before.count + 1 if before is not None else 1
-        message = f"failed to create virtual machine pod: {said}"
-        if before is None or before.message != message:
-            self._recorder.record(INSTANCES, instance, REFUSED, note=f"Error creating pod: {said}")
-        made = Refusal(message, count, self._clock.monotonic() + AFTER_REFUSAL.delay(count))
-        self._refusals[key_of(instance)] = made
-        return made
 
     async def _look_for_pod(self, instance: VirtualMachineInstance) -> None:
         """It runs in a pod that we do not see. That it is gone is believed only of the API: a cache may be behind."""

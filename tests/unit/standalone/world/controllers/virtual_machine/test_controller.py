@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.standalone.world.longhorn import NAME, Place, place_in
+from ullage.kube.backoff import Backoff
 from ullage.kube.builtin.core import CLAIMS, NODES
 from ullage.kube.errors import Forbidden
 from ullage.standalone.world.controllers.virtual_machine import controller
@@ -263,7 +264,7 @@ async def test_an_instance_of_somebody_else_is_left_alone(tmp_path: Path) -> Non
 
 
 async def test_a_refusal_is_told_and_it_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "TRY_AGAIN", 0.01)
+    monkeypatch.setattr(controller, "AFTER_REFUSAL", Backoff(first=0.01, cap=0.02))
     async with place_in(tmp_path) as place:
         vm = Machines(place)
         place.claim()
@@ -281,6 +282,29 @@ async def test_a_refusal_is_told_and_it_is_tried_again(tmp_path: Path, monkeypat
         place.api.refuse = lambda what: None
         await place.live(vm.says("Running"))
         assert not vm.condition("Failure")
+
+
+async def test_a_refused_instance_is_asked_for_later_and_later_and_at_once_when_the_vm_was_changed(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def refuse(what: str) -> None:
+        if what.startswith("create virtualmachineinstances"):
+            asked.append(what)
+            raise Forbidden(f"insufficient: {len(asked)} used", code=403)  # each answer differs, as a used amount may
+
+    async with place_in(tmp_path) as place:
+        vm = Machines(place)
+        place.claim()
+        place.api.refuse = refuse
+        vm.create()
+        async with place.living() as settles:
+            await settles(lambda: "1 used" in vm.condition("Failure"))
+            for number in range(50):
+                place.api.edit(MACHINES, "db", "default", merge={"metadata": {"annotations": {"n": str(number)}}})
+            vm.edit({"template": {"spec": {"domain": {"cpu": {"cores": 1}}}}})
+            await settles(lambda: "2 used" in vm.condition("Failure"))
+        assert len(asked) == 2
+        assert place.told.reasons.count("FailedCreate") == 2
 
 
 async def test_an_instance_without_a_vm_runs_too_and_goes(tmp_path: Path) -> None:
