@@ -133,6 +133,8 @@ class Chosen:
     manage_vm_backups: bool = False  # backups of VMs are ours, since Harvester does not run here
     manage_vm_restores: bool = False  # and restores
     migration: str = "reserve"  # where the room for live migrations comes from
+    kubevirt: str = "seed"  # the version whose overhead VMs are charged with
+    kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
 
 
 NOTHING_CHOSEN: Final = Chosen()
@@ -156,6 +158,8 @@ def chosen(
     manage_vm_backups: bool = False,
     manage_vm_restores: bool = False,
     migration: str = "reserve",
+    kubevirt: str = "seed",
+    kubevirt_namespaces: Sequence[str] | None = None,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
     connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
@@ -178,6 +182,8 @@ def chosen(
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
         migration=migration,
+        kubevirt=kubevirt,
+        kubevirt_namespaces=tuple(kubevirt_namespaces or ()),
     )
 
 

@@ -38,6 +38,24 @@ MigrationMode = Annotated[
     ),
 ]
 
+KubeVirtTable = Annotated[
+    str,
+    typer.Option(
+        "--kubevirt",
+        metavar="VERSION",
+        help="The KubeVirt whose overhead VMs are charged with: v0.54, v1.1, v1.4, or seed, which is that of the design.",
+    ),
+]
+KubeVirtNamespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kubevirt-namespace",
+        metavar="NAME",
+        help="Where KubeVirt runs: what its service accounts there say of VMs has happened. May be repeated.",
+        show_default="kubevirt and harvester-system",
+    ),
+]
+
 
 def settings_of(what: Chosen) -> Settings:
     """For the slice of VMs. Where Harvester runs both kinds are its own."""
@@ -53,10 +71,22 @@ def settings_of(what: Chosen) -> Settings:
 
 def headroom_of(what: Chosen) -> HeadroomSettings:
     """For what VMs may take of a namespace."""
-    from ullage.headroom.settings import MIGRATION_MODES
+    from ullage.headroom.settings import KUBEVIRT_NAMESPACES, MIGRATION_MODES, kubevirt_identities
     from ullage.headroom.settings import Settings as HeadroomSettings
+    from ullage.names import is_label
+    from ullage.vms.overhead import TABLES
 
     mode = next((one for one in MIGRATION_MODES if one == what.migration), None)
     if mode is None:
         raise BadInput("--migration", what.migration, f"{' or '.join(MIGRATION_MODES)} is allowed")
-    return HeadroomSettings(restores="manage" if what.manage_vm_restores else "observe", migration=mode)
+    if what.kubevirt not in TABLES:
+        raise BadInput("--kubevirt", what.kubevirt, f"one of {', '.join(TABLES)} is allowed")
+    for namespace in what.kubevirt_namespaces:
+        if not is_label(namespace):
+            raise BadInput("--kubevirt-namespace", namespace, "the name of a namespace is allowed")
+    return HeadroomSettings(
+        restores="manage" if what.manage_vm_restores else "observe",
+        migration=mode,
+        kubevirt=what.kubevirt,
+        trusted=kubevirt_identities(what.kubevirt_namespaces or KUBEVIRT_NAMESPACES),
+    )

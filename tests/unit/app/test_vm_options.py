@@ -7,6 +7,7 @@ import pytest
 from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
 from ullage.app.installer.manifests import manifests
+from ullage.app.vm_options import headroom_of
 from ullage.errors import BadInput
 
 BACKUPS, RESTORES = "virtualmachinebackups.harvesterhci.io", "virtualmachinerestores.harvesterhci.io"
@@ -61,3 +62,34 @@ def test_core_quotas_are_written_only_where_that_was_chosen() -> None:
 def test_another_mode_than_there_is_says_which_there_are() -> None:
     with pytest.raises(BadInput, match=r"^--migration scale: reserve or scale-quota is allowed$"):
         compose(Chosen(migration="scale"))
+
+
+def test_whose_word_on_vms_is_believed_and_what_they_cost_are_settings() -> None:
+    found = headroom_of(NOTHING_CHOSEN)
+    assert "system:serviceaccount:kubevirt:kubevirt-controller" in found.trusted
+    assert "system:serviceaccount:harvester-system:kubevirt-handler" in found.trusted
+    assert found.kubevirt == "seed"
+    other = headroom_of(Chosen(kubevirt="v1.4", kubevirt_namespaces=("virt",)))
+    assert other.kubevirt == "v1.4"
+    assert "system:serviceaccount:virt:kubevirt-controller" in other.trusted
+    assert "system:serviceaccount:kubevirt:kubevirt-controller" not in other.trusted, "those that are named, and no others"
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        pytest.param(
+            Chosen(kubevirt="v2"),
+            r"^--kubevirt v2: one of seed, v0\.54, v1\.1, v1\.4 is allowed$",
+            id="a table that is not there",
+        ),
+        pytest.param(
+            Chosen(kubevirt_namespaces=("a:b",)),
+            r"^--kubevirt-namespace a:b: the name of a namespace is allowed$",
+            id="a namespace that would be somebody else's account",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_told_by_their_option(what: Chosen, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        headroom_of(what)

@@ -35,6 +35,7 @@ def controller(
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
     migration: vm_options.MigrationMode = "reserve",
+    kubevirt: vm_options.KubeVirtTable = "seed",
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -69,6 +70,7 @@ def controller(
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
         migration=migration,
+        kubevirt=kubevirt,
     )
     slices = composition.slices(what)
     run_until_stopped(

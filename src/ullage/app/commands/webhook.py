@@ -29,6 +29,8 @@ def webhook(
     manage_engines: drivers.ManageEngines = False,
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
+    kubevirt: vm_options.KubeVirtTable = "seed",
+    kubevirt_namespace: vm_options.KubeVirtNamespaces = None,
     longhorn: drivers.LonghornClaims = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
@@ -52,6 +54,8 @@ def webhook(
         manage_engines=manage_engines,
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
+        kubevirt=kubevirt,
+        kubevirt_namespaces=tuple(kubevirt_namespace or ()),
     )
     slices = composition.slices(chosen)
     run_until_stopped(
