@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ullage.kube.client.interface import Patcher
+from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object, Value
-from ullage.kube.objects import merge_patch
+from ullage.kube.objects import merge_patch, with_finalizer, without_finalizer
 
 T = TypeVar("T", bound=Object)
 
@@ -25,6 +27,22 @@ async def patch_seen(client: Patcher, kind: Kind[T], obj: T, merge: Mapping[str,
         uid=meta.uid,
         resource_version=meta.resource_version,
     )
+
+
+async def hold(client: Patcher, kind: Kind[T], obj: T, finalizer: str) -> T:
+    """The object with the finalizer: until that is taken off, it does not go. One that has it costs no write."""
+    meta = with_finalizer(obj.metadata, finalizer)
+    if meta is obj.metadata:
+        return obj
+    return await patch_seen(client, kind, obj, {"metadata": {"finalizers": list(meta.finalizers)}})
+
+
+async def let_go(client: Patcher, kind: Kind[T], obj: T, finalizer: str) -> None:
+    """Takes the finalizer off. That it is gone already is no error."""
+    meta = without_finalizer(obj.metadata, finalizer)
+    if meta is not obj.metadata:
+        with suppress(NotFound):
+            await patch_seen(client, kind, obj, {"metadata": {"finalizers": list(meta.finalizers)}})
 
 
 async def patch_status(client: Patcher, kind: Kind[T], obj: T, *, old: Value, new: Value) -> T | None:

@@ -20,13 +20,13 @@ from ullage.kube.builtin.core import CLAIMS, PersistentVolumeClaim
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
-from ullage.kube.client.conditional import patch_seen, patch_status
+from ullage.kube.client.conditional import hold, let_go, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Refused
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import is_deleting, is_owned_by, with_finalizer, without_finalizer
+from ullage.kube.objects import is_deleting, is_owned_by
 from ullage.ledger.charging.booking import payer
 from ullage.ledger.charging.plans import read_plan, write_plan
 from ullage.ledger.charging.raising import NoRoom, restamp
@@ -124,7 +124,7 @@ class BackupController:
         if is_deleting(backup.metadata):
             return await self._undo(backup)
         if not is_failed(backup.status):
-            backup = await self._hold(backup)
+            backup = await hold(self._client, BACKUPS, backup, BACKUP_FINALIZER)
         if not backup.status.source and not is_failed(backup.status):
             planned = await self._plan(backup)
             if planned is None:
@@ -132,12 +132,6 @@ class BackupController:
             backup = planned
         await self._go_on(backup)
         return None
-
-    async def _hold(self, backup: VirtualMachineBackup) -> VirtualMachineBackup:
-        meta = with_finalizer(backup.metadata, BACKUP_FINALIZER)
-        if meta is backup.metadata:
-            return backup
-        return await patch_seen(self._client, BACKUPS, backup, {"metadata": {"finalizers": list(meta.finalizers)}})
 
     # --- planning ---
 
@@ -330,7 +324,5 @@ class BackupController:
             return Requeue(RETRY_SECONDS)
         if held := seconds_held(meta, self._clock.now()):
             return Requeue(held)  # who pays instead, or that nobody need, is written on it: that wakes us
-        finalizers = list(without_finalizer(meta, BACKUP_FINALIZER).finalizers)
-        with contextlib.suppress(NotFound):
-            await patch_seen(self._client, BACKUPS, backup, {"metadata": {"finalizers": finalizers}})
+        await let_go(self._client, BACKUPS, backup, BACKUP_FINALIZER)
         return None

@@ -20,13 +20,13 @@ from ullage.kube.builtin.core import CLAIMS, PersistentVolumeClaim
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
-from ullage.kube.client.conditional import patch_seen, patch_status
+from ullage.kube.client.conditional import hold, let_go, patch_seen, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import Json, controller_of, is_deleting, is_owned_by, with_finalizer, without_finalizer
+from ullage.kube.objects import Json, controller_of, is_deleting, is_owned_by
 from ullage.snapshots.api.ga.types import SNAPSHOTS
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import Problem
@@ -101,7 +101,7 @@ class RestoreController:
             return await self._undo(restore)
         if restore.status.complete is True:
             return await self._let_go(restore)
-        restore = await self._hold(restore)
+        restore = await hold(self._client, RESTORES, restore, RESTORE_FINALIZER)
         waits = self._turn(restore)
         if waits is not None:
             return await self._wait(restore, waits)
@@ -109,12 +109,6 @@ class RestoreController:
             return await self._perform(restore)
         except RestoreFailed as failure:
             return await self._fail(restore, failure.problem)
-
-    async def _hold(self, restore: VirtualMachineRestore) -> VirtualMachineRestore:
-        meta = with_finalizer(restore.metadata, RESTORE_FINALIZER)
-        if meta is restore.metadata:
-            return restore
-        return await patch_seen(self._client, RESTORES, restore, {"metadata": {"finalizers": list(meta.finalizers)}})
 
     def _turn(self, restore: VirtualMachineRestore) -> Problem | None:
         namespace, target = restore.metadata.namespace, restore.spec.target.name
@@ -321,10 +315,7 @@ class RestoreController:
                 await self._client.delete(CLAIMS, name, restore.metadata.namespace, uid=claim.metadata.uid)
 
     async def _let_go(self, restore: VirtualMachineRestore) -> Requeue | None:
-        meta = without_finalizer(restore.metadata, RESTORE_FINALIZER)
-        if meta is not restore.metadata:
-            with contextlib.suppress(NotFound):
-                await patch_seen(self._client, RESTORES, restore, {"metadata": {"finalizers": list(meta.finalizers)}})
+        await let_go(self._client, RESTORES, restore, RESTORE_FINALIZER)
         return None
 
     # --- writing ---
