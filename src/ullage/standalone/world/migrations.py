@@ -45,6 +45,10 @@ class MigrationLookup:
         found = self.storage.instances.get(key)
         return found if found is not None else await self._client.find(INSTANCES, key.name, key.namespace)
 
+    def is_running(self, migration: VirtualMachineInstanceMigration) -> bool:
+        instance = self.storage.instances.get(instance_key(migration))
+        return instance is not None and instance.status.phase == "Running"
+
     def left_by(self, migration: VirtualMachineInstanceMigration) -> str:
         """The node that the instance leaves; empty where it is not known."""
         instance = self.storage.instances.get(instance_key(migration))

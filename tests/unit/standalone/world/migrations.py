@@ -43,6 +43,10 @@ class MovingApi(MemoryApi):
     most = 0  # migrations that were under way at a time
     _made = 0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.look: Callable[[], None] = lambda: None  # at every write
+
     async def request(self, method: str, path: str, *, body: bytes = b"{}") -> bytes:
         given: Json = json.loads(body)
         parts = path.split("/")
@@ -86,6 +90,7 @@ class MovingApi(MemoryApi):
 
     def _store(self, place: Any, body: Json, event: str) -> Json:
         stored = super()._store(place, body, event)
+        self.look()
         self.most = max(self.most, len([one for one in self.unfinished() if one.get("status", {}).get("phase")]))
         return stored
 

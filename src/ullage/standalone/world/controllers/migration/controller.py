@@ -113,7 +113,7 @@ class MigrationController:
             facts,
             source=_source(instance, pods, target) if instance is not None else None,
             rival=rivals[0].metadata.name if rivals else "",
-            has_turn=migration.status.phase == PENDING and meta.uid in self._turns(),
+            has_turn=migration.status.phase == PENDING and migration in self.next_in_turn(),
             copying=await self._copying(facts) if migration.status.phase == RUNNING else None,
         )
 
@@ -129,13 +129,19 @@ class MigrationController:
             settings=self._lookup.settings(),
         )
 
-    def _turns(self) -> frozenset[str]:
+    def next_in_turn(self) -> list[Migration]:
+        """Those that may have their pod now. One whose instance does not run yet holds up nobody."""
         found = [(one, self._lookup.left_by(one)) for one in self._lookup.migrations.items() if not is_final(one)]
         waiting = {one.metadata.uid for one, _ in found if one.status.phase in ("", PENDING)}
         self._begun = {uid: node for uid, node in self._begun.items() if uid in waiting}
-        pending = [(one, node) for one, node in found if one.status.phase == PENDING and one.metadata.uid not in self._begun]
+        pending = [
+            (one, node)
+            for one, node in found
+            if one.status.phase == PENDING and one.metadata.uid not in self._begun and self._lookup.is_running(one)
+        ]
         active = [node for one, node in found if one.metadata.uid not in waiting]
-        return rules.turns(pending, [*active, *self._begun.values()], self._lookup.settings())
+        chosen = rules.turns(pending, [*active, *self._begun.values()], self._lookup.settings())
+        return [one for one, _ in pending if one.metadata.uid in chosen]
 
     # --- act ---
 
@@ -237,15 +243,15 @@ def migration_controller(
         name = pod.metadata.annotations.get(DOMAIN)
         return [key_of(one) for one in lookup.of_name(Key(pod.metadata.namespace, name))] if name else ()
 
-    def unfinished(_: object) -> Iterable[Key]:
-        return [key_of(one) for one in migrations.items() if not is_final(one)]
+    def after(ended: Migration) -> Iterable[Key]:
+        """A place is free, one of the same instance may go on, or too many are there to be seen."""
+        return [key_of(one) for one in (*made.next_in_turn(), *lookup.of_instance(ended))]
 
     sources: list[Source[Any, Key]] = [
         own(migrations),
-        # A place is free, an earlier one of the same instance is over, or too many are there to be seen.
-        Source(migrations, lambda one: [*unfinished(one), *map(key_of, lookup.of_instance(one))], when=ends),
+        Source(migrations, after, when=ends),
         Source(storage.instances, lambda one: [key_of(each) for each in lookup.of_name(key_of(one))]),
         Source(storage.pods, of_pod),
-        Source(lookup.kubevirts, unfinished),
+        Source(lookup.kubevirts, lambda one: [key_of(each) for each in migrations.items() if not is_final(each)]),
     ]
     return Controller("migrations", sources, made.reconcile, workers=1, clock=wiring.clock, metrics=wiring.metrics)

@@ -76,3 +76,16 @@ async def test_one_that_is_asked_to_leave_does_so_and_the_others_stay() -> None:
     place.api.edit(INSTANCES, "vm-3", SHOP, merge={"status": {"evacuationNodeName": A}})
     await place.live(lambda: place.node("vm-3") != A and not place.api.unfinished())
     assert [name for name in NAMES if place.node(name) != A] == ["vm-3"]
+
+
+async def test_fifty_nodes_are_drained_at_once_and_two_take_all() -> None:
+    nodes = ("ullage", *(f"ullage-{number}" for number in range(2, 53)))
+    place = Moving(*nodes)
+    names = [f"vm-{number}" for number in range(100)]
+    for number, name in enumerate(names):
+        place.instance(name, nodes[number % 50])
+    for node in nodes[:50]:
+        place.drain(node)
+    await place.live(lambda: set(map(place.node, names)) == set(nodes[50:]) and not place.api.unfinished())
+    assert place.api.most <= 5
+    assert place.is_tidy(*names)

@@ -51,7 +51,7 @@ async def test_whatever_process_dies_the_instance_has_one_pod_at_the_end() -> No
 
 
 async def test_no_more_go_at_a_time_than_is_allowed() -> None:
-    place = Moving(usual=0.2)
+    place = Moving()
     place.settings(parallelMigrationsPerCluster=3, parallelOutboundMigrationsPerNode=2)
     names = [f"vm-{number}" for number in range(9)]
     for number, name in enumerate(names):
@@ -59,18 +59,33 @@ async def test_no_more_go_at_a_time_than_is_allowed() -> None:
         place.ask(f"m-{name}", name)
     most, leaving = 0, 0
 
-    def done() -> bool:
+    def look() -> None:
         nonlocal most, leaving
         active = [one for one in place.api.unfinished() if one.get("status", {}).get("phase") not in ("", "Pending", None)]
         most = max(most, len(active))
         states = [place.status(one["spec"]["vmiName"]).get("migrationState", {}) for one in active]
         left = [one.get("sourceNode") for one in states if one.get("sourceNode") and not one.get("completed")]
         leaving = max([leaving, *(left.count(node) for node in left)])
-        return all(place.phase(f"m-{name}") == "Succeeded" for name in names)
 
-    await place.live(done)
+    place.api.look = look
+    await place.live(lambda: all(place.phase(f"m-{name}") == "Succeeded" for name in names))
     assert (most, leaving) == (3, 2)
     assert place.is_tidy(*names)
+
+
+async def test_a_migration_of_an_instance_that_does_not_run_yet_holds_up_nobody() -> None:
+    place = Moving()
+    place.settings(parallelMigrationsPerCluster=1)
+    place.instance("early")
+    place.api.edit(INSTANCES, "early", SHOP, merge={"status": {"phase": "Scheduled"}})
+    place.ask("a", "early")
+    place.instance("late")
+    place.ask("b", "late")
+    await place.live(lambda: place.phase("b") == "Succeeded")
+    assert place.phase("a") == "Pending"
+    place.api.edit(INSTANCES, "early", SHOP, merge={"status": {"phase": "Running"}})
+    await place.live(lambda: place.phase("a") == "Succeeded")
+    assert place.is_tidy("early", "late")
 
 
 async def test_a_pod_that_a_quota_refuses_is_tried_again() -> None:
