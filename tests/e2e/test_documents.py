@@ -203,6 +203,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/vms.md", "ullage up", id="how-to: vms"),
         pytest.param("docs/how-to/vm-backups.md", "ullage up", id="how-to: vm backups"),
         pytest.param("docs/how-to/snapshot-space.md", "ullage up", id="how-to: snapshot space"),
+        pytest.param("docs/how-to/headroom.md", "ullage up --nodes 2", id="how-to: headroom"),
         pytest.param("docs/how-to/rest-api.md", "ullage up", id="how-to: rest api"),
         pytest.param("docs/how-to/drivers.md", "a cluster", id="how-to: drivers"),
         pytest.param("examples/mysql/README.md", "", id="examples: mysql"),
@@ -215,7 +216,7 @@ def test_every_block_can_be_pasted_in_order(document: str, start: str, tmp_path:
         if start == "a cluster":
             environ["KUBECONFIG"] = str(stack.enter_context(own_plane(tmp_path)).kubeconfig)
         shell = stack.enter_context(terminal(**environ))
-        if start == "ullage up":
+        if start.startswith("ullage up"):
             shell.serve(start)
             shell.paste("export KUBECONFIG=~/.local/share/ullage/kubeconfig")
         printed = ""
