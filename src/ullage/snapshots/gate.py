@@ -115,14 +115,14 @@ class Gate:
 
 def gate_of(snapshot: Meta, record: Meta, *, books: bool) -> Gate | None:
     """The gate that a snapshot waits at; None: it has none. `books`: this process may book what the snapshot takes."""
-    word, pays = snapshot.annotations.get(CUT, ""), _pays(snapshot)
+    word, pays = snapshot.annotations.get(CUT, ""), pays_for_itself(snapshot)
     held = word.startswith((HOLD, GO)) and (not pays or controller_of(snapshot) is not None)
     if not held and (books or not pays):
         return None
     return Gate(group=held, word=word, estimate=estimate_of(record))
 
 
-def _pays(snapshot: Meta) -> bool:
+def pays_for_itself(snapshot: Meta) -> bool:
     """One whose stamp cannot be read does: whoever is to book it finds that out, and says so."""
     try:
         return payer(snapshot) is not None

@@ -194,6 +194,13 @@ async def test_a_stamp_that_cannot_be_read_is_a_problem_of_the_snapshot() -> Non
     assert asked(cluster) == 0
 
 
+@pytest.mark.parametrize("words", ["nonsense", '{"snapshots/namespace":{"bytes":"-1"}}'])
+async def test_a_stamp_that_cannot_be_read_from_the_first_is_a_problem_of_the_snapshot_too(words: str) -> None:
+    cluster = charged(stamped=words)
+    await cluster.live(lambda: "metadata.annotations[ullage.io/takes]" in cluster.problem())
+    assert asked(cluster) == 0
+
+
 async def test_while_it_cannot_be_measured_the_driver_is_not_asked_and_nothing_is_marked() -> None:
     cluster = charged()
     cluster.driver.head = 2 * MIB

@@ -13,9 +13,9 @@ from typing import Final
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting
-from ullage.ledger.charging.booking import payer
 from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
+from ullage.snapshots.gate import pays_for_itself
 from ullage.snapshots.model import (
     ABOUT_TO,
     COPYING,
@@ -196,7 +196,7 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
     annotations = {SOURCE: source.volume.handle, **source_stamps(facts.context, source)}
     if source.volume.node:
         annotations[NODE] = source.volume.node
-    unpaid = payer(snapshot.meta) is not None or CUT in snapshot.meta.annotations
+    unpaid = pays_for_itself(snapshot.meta) or CUT in snapshot.meta.annotations
     if facts.waiting is None and secret is None and not unpaid:  # a Secret may turn out to be missing: then nothing is begun
         annotations[CREATING] = ABOUT_TO
     labels = labels_for(snapshot.claim, source.volume_name)
