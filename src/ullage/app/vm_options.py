@@ -11,6 +11,7 @@ from ullage.errors import BadInput
 if TYPE_CHECKING:
     from ullage.app.drivers import Chosen
     from ullage.headroom.settings import Settings as HeadroomSettings
+    from ullage.vms.overhead import Overhead
     from ullage.vms.settings import Settings
 
 ManageBackups = Annotated[
@@ -69,18 +70,25 @@ def settings_of(what: Chosen) -> Settings:
     )
 
 
+def overhead_of(version: str) -> Overhead:
+    """What this version of KubeVirt adds to a guest: for those who charge for VMs, and for who plays KubeVirt's part."""
+    from ullage.vms.overhead import TABLES
+
+    if version not in TABLES:
+        raise BadInput("--kubevirt", version, f"one of {', '.join(TABLES)} is allowed")
+    return TABLES[version]
+
+
 def headroom_of(what: Chosen) -> HeadroomSettings:
     """For what VMs may take of a namespace."""
     from ullage.headroom.settings import KUBEVIRT_NAMESPACES, MIGRATION_MODES, kubevirt_identities
     from ullage.headroom.settings import Settings as HeadroomSettings
     from ullage.names import is_label
-    from ullage.vms.overhead import TABLES
 
     mode = next((one for one in MIGRATION_MODES if one == what.migration), None)
     if mode is None:
         raise BadInput("--migration", what.migration, f"{' or '.join(MIGRATION_MODES)} is allowed")
-    if what.kubevirt not in TABLES:
-        raise BadInput("--kubevirt", what.kubevirt, f"one of {', '.join(TABLES)} is allowed")
+    overhead_of(what.kubevirt)
     for namespace in what.kubevirt_namespaces:
         if not is_label(namespace):
             raise BadInput("--kubevirt-namespace", namespace, "the name of a namespace is allowed")

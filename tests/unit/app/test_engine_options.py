@@ -83,6 +83,12 @@ def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:
     assert "--manage-engines" in commands["webhook"]
 
 
+def test_the_world_is_told_how_many_nodes_there_are_to_be() -> None:
+    beside = system(lambda: (), program=["ullage"], options=[], nodes=3).components
+    command = list(next(one for one in beside if one.role.name == "world").command(Path("/data"), 0))
+    assert command[command.index("--nodes") + 1] == "3"
+
+
 def test_a_process_has_one_way_to_its_engines() -> None:
     """Snapshots ask them for their heads, through the connection of those who look after them."""
     what = replace(ONE_MACHINE, engines=SOCKET)

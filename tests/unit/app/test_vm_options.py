@@ -7,7 +7,7 @@ import pytest
 from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
 from ullage.app.installer.manifests import manifests
-from ullage.app.vm_options import headroom_of
+from ullage.app.vm_options import headroom_of, overhead_of
 from ullage.errors import BadInput
 
 BACKUPS, RESTORES = "virtualmachinebackups.harvesterhci.io", "virtualmachinerestores.harvesterhci.io"
@@ -93,3 +93,10 @@ def test_whose_word_on_vms_is_believed_and_what_they_cost_are_settings() -> None
 def test_settings_that_make_no_sense_are_told_by_their_option(what: Chosen, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         headroom_of(what)
+
+
+def test_who_plays_kubevirt_adds_what_vms_are_charged_with() -> None:
+    for version in ("seed", "v1.1"):
+        assert overhead_of(version) == headroom_of(Chosen(kubevirt=version)).table
+    with pytest.raises(BadInput, match=r"^--kubevirt v2: one of seed, v0\.54, v1\.1, v1\.4 is allowed$"):
+        overhead_of("v2")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers
+from ullage.app import drivers, vm_options
 from ullage.app.commands import options
 from ullage.cli.common import arguments
 
@@ -16,6 +16,7 @@ def world(
     volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
     engines: drivers.Engines = None,
     nodes: Annotated[int, typer.Option(metavar="N", help="How many nodes there are to be.", min=1)] = 1,
+    kubevirt: vm_options.KubeVirtTable = "seed",
     migration_time: Annotated[
         str, typer.Option(metavar="DURATION", help="How long VMs take to move to another node, where nothing else is said.")
     ] = "2s",
@@ -42,6 +43,7 @@ def world(
     from ullage.standalone.world.slice import opened
     from ullage.standalone.world.slice import world as slice_of
 
+    table = vm_options.overhead_of(kubevirt)
     config = Config.load(kubeconfig, kube_context)
     port = options.port("--metrics-port", metrics_port)
     seconds = arguments.seconds("--migration-time", migration_time)
@@ -50,7 +52,11 @@ def world(
     async def run(stop: asyncio.Event, serves: Serves) -> None:
         async with opened(volumes) as directories:
             part = slice_of(
-                directories, engines=None if engines is None else address_of(engines), nodes=nodes, migration_seconds=seconds
+                directories,
+                engines=None if engines is None else address_of(engines),
+                nodes=nodes,
+                table=table,
+                migration_seconds=seconds,
             )
             await run_controller((part,), config, settings, stop=stop, serves=serves)
 
