@@ -40,6 +40,7 @@ class Scene:
     def __init__(self, settings: Settings | None = None) -> None:
         self.server = Server()
         self.settings = settings or Settings()
+        self.stamped_by: Settings | None = None
         self._hooks: list[Hook] = []
         self._bodies: dict[tuple[str, Key], Json] = {}
         self._uids = itertools.count(1)
@@ -65,6 +66,10 @@ class Scene:
     async def served(self) -> AsyncIterator[None]:
         wiring = wired(self.server)
         self._hooks = wiring.hooks((LEDGER, headroom(self.settings)))
+        if self.stamped_by is not None:  # of two replicas another one has the mutating hooks
+            stamping = wiring_of_another(self.server, self.stamped_by)
+            mutating = [hook for hook in stamping if hook.phase == "mutate"]
+            self._hooks = [*mutating, *(hook for hook in self._hooks if hook.phase == "validate")]
         self._counted = registry_of(wiring).counted
         async with running(wiring):
             yield
@@ -163,6 +168,11 @@ class Scene:
                 old_object=msgspec.Raw(b"null" if old is None else msgspec.json.encode(old)),
             )
         )
+
+
+def wiring_of_another(server: Server, settings: Settings) -> list[Hook]:
+    """The hooks of another replica. Those that stamp machines ask the API, and no cache."""
+    return wired(server).hooks((LEDGER, headroom(settings)))
 
 
 def _settled(new: Json, old: Json | None, subresource: str) -> Json:

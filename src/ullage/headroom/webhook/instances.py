@@ -6,6 +6,7 @@ mostly nothing. Whether it does is asked of the API: a reference to an owner is 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -26,6 +27,7 @@ from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, FREE, STAMP, BadStamp, Marks, Stamp, stamp_of
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachineInstance
+from ullage.vms.overhead import Overhead
 
 # Who takes the owner off what is left when a machine is deleted alone. It runs already, and the machine has to be able to go.
 COLLECTORS: Final = frozenset({"system:serviceaccount:kube-system:generic-garbage-collector", "system:kube-controller-manager"})
@@ -41,7 +43,7 @@ class Instances:
 
     async def mutate(self, review: Review) -> Decision:
         try:
-            wanted = await self._marks(review)
+            wanted = await self._marks(review, self._settings.table)
         except BadInput as error:
             return marks.wrong_field(error)
         return Decision.allow() if wanted is None else marks.marked(review, wanted)
@@ -51,38 +53,33 @@ class Instances:
         if old is not None and is_finished(new) and not is_finished(old) and not self._believes(review):
             return Decision.refuse(_not_theirs(new))
         try:
-            wanted = marks.kept(review, INSTANCES) if review.subresource else await self._marks(review)
+            fault = await marks.price_fault(review, INSTANCES, partial(self._marks, review), self._settings.table)
         except BadInput as error:
             return marks.wrong_field(error)
-        fault = marks.unreadable(review, INSTANCES) if wanted is None else marks.mark_fault(review, INSTANCES, wanted)
         if fault is not None:
             return fault
         step = vms_step(review.namespace)
         return await self._charged.decide(
             review,
             tell=lambda refusal: refusal_text(refusal, next_step=step),
-            past_limit=self._happened(review, wanted),
+            past_limit=_happened(review),
             trusted=lambda one: self._believes(one) or one.user.username in COLLECTORS,
         )
 
     def _believes(self, review: Review) -> bool:
         return is_own(review) or self._settings.trusts(review)
 
-    def _happened(self, review: Review, wanted: Marks | None) -> bool:
-        """Whether it is taken already: what a status says, what we found out ourselves, and what lost its machine."""
-        if review.operation == "CREATE":
-            return False
-        return bool(review.subresource) or wanted is None or not _is_priced_anew(review)
-
-    async def _marks(self, review: Review) -> Marks | None:
+    async def _marks(self, review: Review, table: Overhead) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands."""
         old, new = review.old(INSTANCES), review.object(INSTANCES)
         if marks.are_ours(review, INSTANCES):
             return None
+        if review.subresource:
+            return marks.kept(review, INSTANCES)
         if old is None:
-            cost = instance_cost(review.object_json(), self._settings.table)
+            cost = instance_cost(review.object_json(), table)
         elif _is_priced_anew(review):
-            cost = instance_cost(review.object_json(), self._settings.table)
+            cost = instance_cost(review.object_json(), table)
             if not self._believes(review):
                 cost = cost | _cost_of(old)  # that its pod has become smaller, nobody else can say
         elif machine_owner(old.metadata) == machine_owner(new.metadata) or COST not in old.metadata.annotations:
@@ -120,6 +117,13 @@ class Instances:
             ),
             Hook(name="headroom-instance", phase="validate", targets=(*made, *shown), answer=self.validate, only_if=asked),
         )
+
+
+def _happened(review: Review) -> bool:
+    """Whether it is taken already: what a status says, what we found out ourselves, and what lost its machine."""
+    if review.operation == "CREATE":
+        return False
+    return bool(review.subresource) or marks.are_ours(review, INSTANCES) or not _is_priced_anew(review)
 
 
 def _is_priced_anew(review: Review) -> bool:

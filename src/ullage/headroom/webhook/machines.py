@@ -8,6 +8,7 @@ start it says for somebody else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -29,6 +30,7 @@ from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.lifecycle import HALTED, run_strategy
+from ullage.vms.overhead import Overhead
 
 Asked = Callable[[Review], Awaitable[bool]]
 
@@ -57,22 +59,21 @@ class Machines:
 
     async def mutate(self, review: Review) -> Decision:
         try:
-            wanted = await self._marks(review)
+            wanted = await self._marks(review, self._settings.table)
         except BadInput as error:
             return marks.wrong_field(error)
         return Decision.allow() if wanted is None else marks.marked(review, wanted)
 
     async def validate(self, review: Review) -> Decision:
         try:
-            wanted = await self._marks(review)
-            refused = self._while_exceeded(review)
+            fault = await marks.price_fault(review, MACHINES, partial(self._marks, review), self._settings.table)
+            refused = fault or self._while_exceeded(review)
         except BadInput as error:
             return marks.wrong_field(error)
-        fault = marks.unreadable(review, MACHINES) if wanted is None else marks.mark_fault(review, MACHINES, wanted)
-        if fault or refused:
-            return fault or refused or Decision.allow()
-        stands = await self._booked(review) if review.operation == "CREATE" else wanted is None
-        return await self._decide(review, past_limit=is_own(review) and stands)
+        if refused is not None:
+            return refused
+        held = await self._booked(review) if review.operation == "CREATE" else marks.are_ours(review, MACHINES)
+        return await self._decide(review, past_limit=is_own(review) and held)
 
     async def validate_status(self, review: Review) -> Decision:
         old, new = review.old(MACHINES), review.object(MACHINES)
@@ -95,14 +96,14 @@ class Machines:
     def _believes(self, review: Review) -> bool:
         return is_own(review) or self._settings.trusts(review)
 
-    async def _marks(self, review: Review) -> Marks | None:
+    async def _marks(self, review: Review, table: Overhead) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands."""
         old, new = review.old(MACHINES), review.object(MACHINES)
         if marks.are_ours(review, MACHINES):
             return None
         if old is not None and not _is_priced_anew(review, old, new):
             return marks.kept(review, MACHINES)
-        cost = machine_cost(review.object_json(), self._settings.table)
+        cost = machine_cost(review.object_json(), table)
         running = await self._instance(old) if old is not None else None
         pays = cost | _cost_of(running) if running is not None else cost  # what runs was made of an earlier template
         return {STAMP: str(stamp_for(VMS, pays)), COST: write_cost(cost)}

@@ -4,7 +4,7 @@ each request is given those that the object ought to have by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from ullage.errors import BadInput
@@ -15,6 +15,7 @@ from ullage.kube.objects import Json
 from ullage.kube.review import Decision, Review
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, read_stamp
+from ullage.vms.overhead import TABLES, Overhead
 
 GUARDED: Final = (STAMP, COST)
 
@@ -58,6 +59,21 @@ def mark_fault(review: Review, kind: Kind[Any], marks: Marks) -> Decision | None
                 f"metadata.annotations[{key}]: {said}: another webhook changes it, or the VM has just changed"
             )
     return None
+
+
+async def price_fault(
+    review: Review, kind: Kind[Any], priced: Callable[[Overhead], Awaitable[Marks | None]], table: Overhead
+) -> Decision | None:
+    """The same for marks that follow from a table of costs. The request may have been stamped by another replica, under another
+    setting while that is being changed: what any table says is as good."""
+    wanted = await priced(table)
+    if wanted is None:
+        return unreadable(review, kind)
+    fault = mark_fault(review, kind, wanted)
+    for other in TABLES.values() if fault is not None else ():
+        if mark_fault(review, kind, await priced(other) or {}) is None:
+            return None
+    return fault
 
 
 def unreadable(review: Review, kind: Kind[Any]) -> Decision | None:

@@ -270,6 +270,23 @@ async def test_the_table_is_a_setting(scene: Scene) -> None:
     assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["memory"] == "1294Mi", "1024 + 220 + 8 + 8 + 2 + 32 for a screen"
 
 
+@pytest.mark.parametrize(("stamps", "checks"), [("seed", "v1.4"), ("v1.4", "seed")])
+@simulated
+async def test_replicas_may_have_other_tables_while_the_setting_is_being_changed(
+    scene: Scene, stamps: str, checks: str
+) -> None:
+    scene.settings, scene.stamped_by = Settings(kubevirt=checks), Settings(kubevirt=stamps)
+    costs = {"seed": "1222Mi", "v1.4": "1294Mi"}[stamps]
+    async with scene.served():
+        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["memory"] == costs
+        made = await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)
+        assert made.allowed, made.message
+        assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": {"cpu": "1", "memory": costs}}
+        forged = await scene.submit(MACHINES, machine("more", strategy="Always"), behind={STAMP: '{"compute/vms":{"cpu":"1"}}'})
+        assert forged.code == 429, "what no table says is nobody's"
+
+
 # --- stops -----------------------------------------------------------------------------------------------------------
 
 
