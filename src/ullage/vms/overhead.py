@@ -109,18 +109,20 @@ def vcpus_of(domain: Mapping[str, Any]) -> int:
 
 
 def _cpu_limit(domain: Mapping[str, Any], vcpus: int) -> int:
-    """Its limit; where it has none, what it asks for, and at last its vCPUs: it may use that much."""
+    """Its limit; where it has none, what it asks for, and at last its vCPUs: it may use that much. A limit of 0 limits
+    nothing on a node."""
     for side in ("limits", "requests"):
         found = _amount(domain, "resources", side, "cpu", milli=True)
-        if found is not None:
+        if found:
             return found
     return vcpus * 1000
 
 
 def _memory_limit(domain: Mapping[str, Any]) -> int:
+    """In the same way."""
     for path in (("resources", "limits", "memory"), ("resources", "requests", "memory"), ("memory", "guest")):
         found = _amount(domain, *path)
-        if found is not None:
+        if found:
             return found
     return 0
 

@@ -37,7 +37,16 @@ def vm(cpus: str | None = None, memory: str | None = None, /, *, guest: str | No
             vm("1", "1Gi", guest="1000Mi"), 1000, (1100 + 180 + 1 * 8 + 8 + 2) * MI, id="1 CPU, 1Gi: less than that is left"
         ),
         pytest.param(vm("8", "16Gi"), 8000, (16384 + 100 + 180 + 8 * 8 + 8 + 32) * MI, id="8 CPUs, 16Gi"),
-        pytest.param(vm("0", "1Gi"), 0, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="no CPU counts as one vCPU in memory"),
+        pytest.param(vm("0", "1Gi"), 1000, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="no CPU is one vCPU: 0 limits nothing"),
+        pytest.param(
+            vm("0", "1Gi", cpu={"cores": 64}), 64_000, (1124 + 180 + 64 * 8 + 8 + 2) * MI, id="64 cores and a limit of 0 are 64"
+        ),
+        pytest.param(
+            {"domain": {"resources": {"limits": {"memory": "0"}, "requests": {"memory": "64Gi"}}}},
+            1000,
+            (65536 + 100 + 180 + 1 * 8 + 8 + 128) * MI,
+            id="a limit of 0 does not hide the memory that is asked for",
+        ),
         pytest.param(vm(None, "1Gi"), 1000, (1024 + 100 + 180 + 1 * 8 + 8 + 2) * MI, id="no limit for CPUs: its one vCPU"),
         pytest.param(vm("1500m", "1Gi"), 1500, (1024 + 100 + 180 + 2 * 8 + 8 + 2) * MI, id="one and a half CPUs are two vCPUs"),
         pytest.param(
