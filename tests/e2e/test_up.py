@@ -168,6 +168,25 @@ def test_an_ephemeral_one_leaves_nothing_behind(up: Callable[..., Up]) -> None:
     assert not directory.exists()
 
 
+def ready_nodes(running: Up) -> set[str]:
+    template = 'jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}'
+    told = running.kubectl("get", "nodes", "-o", template).stdout.split()
+    return {one.removesuffix("=True") for one in told if one.endswith("=True")}
+
+
+@pytest.mark.slow
+def test_there_are_as_many_nodes_as_were_asked_for_and_those_of_before_stay(tmp_path: Path, up: Callable[..., Up]) -> None:
+    first = up("--data-dir", str(tmp_path / "data"), "--port", "0", "--nodes", "3")
+    eventually(lambda: ready_nodes(first) == {"ullage", "ullage-2", "ullage-3"})
+    assert first.kubectl("delete", "node", "ullage-3").returncode == 0
+    eventually(lambda: "ullage-3" in ready_nodes(first))
+    assert first.end(signal.SIGTERM) == 0
+    second = up("--data-dir", str(tmp_path / "data"), "--port", "0")
+    eventually(lambda: ready_nodes(second) == {"ullage", "ullage-2", "ullage-3"})
+    assert second.kubectl("delete", "node", "ullage-3").returncode == 0
+    eventually(lambda: ready_nodes(second) == {"ullage", "ullage-2"})
+
+
 def barrel(running: Up, name: str, litres: int) -> subprocess.CompletedProcess[str]:
     body = {"apiVersion": "app.example.com/v1", "kind": "Barrel", "metadata": {"name": name}, "spec": {"litres": litres}}
     command = [*running.command[:3], "create", "-f", "-"]
