@@ -233,9 +233,9 @@ def test_a_machine_that_is_to_run_is_not_created_where_there_is_no_room(team: Te
     ],
 )
 def test_a_request_to_start_in_the_status_is_charged(team: Team, strategy: str, headers: Mapping[str, str]) -> None:
-    team.stopped("db", strategy=strategy)
-    assert team.create("a", strategy="Always").code == 201
     team.limit(1, 1300)
+    team.stopped("db", strategy=strategy)
+    eventually("db takes nothing", lambda: not team.refuses(team.create("a", strategy="Always")))
     assert team.refuses(team.status("db", START, headers=headers))
     team.api.delete(f"{team.machines}/a")
     eventually("the room of a is free", lambda: not team.refuses(team.status("db", START, headers=headers)))
@@ -243,8 +243,8 @@ def test_a_request_to_start_in_the_status_is_charged(team: Team, strategy: str, 
 
 
 def test_what_has_happened_is_counted_past_the_limit_for_kubevirt_and_nobody_else(team: Team) -> None:
-    team.stopped("db", strategy="Manual")
     team.limit(1, 1300)
+    team.stopped("db", strategy="Manual")
     assert team.create("a", strategy="Always").code == 201
     up = {"printableStatus": "Running"}
     assert team.refuses(team.status("db", up))
