@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from ullage.headroom.accounts import VMS, stamp_for
 from ullage.headroom.cost import read_cost
 from ullage.headroom.counting import counts, is_finished
+from ullage.headroom.pods import PODS, pod_takes
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference
 from ullage.kube.objects import controller_of
 from ullage.kube.slices import Part, Wiring
@@ -50,8 +51,10 @@ def migration_takes(migration: VirtualMachineInstanceMigration) -> Takings:
 
 
 def restore_takes(restore: VirtualMachineRestore) -> Takings:
-    """One that was there before anybody stamped it takes nothing: its machine will, soon."""
-    if STAMP not in restore.metadata.annotations or not is_unfinished(restore):
+    """Until its VM is there, which takes the room over. One that was there before anybody stamped it takes nothing: its machine
+    will, soon."""
+    made = restore.spec.new_vm and bool(restore.status.target_uid)
+    if STAMP not in restore.metadata.annotations or made or not is_unfinished(restore):
         return NOTHING
     return read_stamp(restore.metadata)
 
@@ -72,6 +75,7 @@ OF_MACHINES: Final = _evaluator(machine_takes)
 OF_INSTANCES: Final = _evaluator(instance_takes)
 OF_MIGRATIONS: Final = _evaluator(migration_takes)
 OF_RESTORES: Final = _evaluator(restore_takes)
+OF_PODS: Final = _evaluator(pod_takes)
 
 
 def charged_kinds(*, restores: bool) -> dict[Kind[Any], Evaluator[Any]]:
@@ -80,6 +84,7 @@ def charged_kinds(*, restores: bool) -> dict[Kind[Any], Evaluator[Any]]:
         MACHINES: OF_MACHINES,
         INSTANCES: OF_INSTANCES,
         MIGRATIONS: OF_MIGRATIONS,
+        PODS: OF_PODS,
         **({RESTORES: OF_RESTORES} if restores else {}),
     }
 

@@ -8,11 +8,13 @@ from typing import Any
 from ullage.headroom.charges import charging
 from ullage.headroom.controllers.exceeds import controller as exceeds
 from ullage.headroom.controllers.follow import controller as follow
+from ullage.headroom.controllers.launchers import controller as launchers
 from ullage.headroom.controllers.limits import controller as limits
 from ullage.headroom.controllers.scale_quota import controller as scale_quota
 from ullage.headroom.controllers.scale_quota.rules import MADE_BY_RANCHER
 from ullage.headroom.lookup import compute_lookup
 from ullage.headroom.metrics import ShareMetrics
+from ullage.headroom.pods import PODS
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook import hooks
 from ullage.kube.builtin.core import CORE_QUOTAS, NAMESPACES
@@ -45,7 +47,10 @@ def share_controllers(wiring: Wiring) -> list[Controller[Any]]:
 
 def machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
     lookup, clock, metrics = wiring.shared(compute_lookup), wiring.clock, wiring.metrics
-    made = [follow.Follower(wiring.client, lookup, table=settings.table, clock=clock).controller(metrics=metrics)]
+    made = [
+        follow.Follower(wiring.client, lookup, table=settings.table, clock=clock).controller(metrics=metrics),
+        launchers.LauncherMarks(wiring.client, wiring.cache(PODS), lookup, clock=clock).controller(metrics=metrics),
+    ]
     if settings.migration == "scale-quota":
         quotas = wiring.cache(CORE_QUOTAS, labels=MADE_BY_RANCHER)
         made.append(scale_quota.QuotaScaler(wiring.client, quotas, lookup, clock=clock).controller(metrics=metrics))
@@ -55,18 +60,16 @@ def machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[A
 def headroom(settings: Settings | None = None) -> Slice:
     """`settings` say whose word is believed, and whether restores of virtual machines are ours. The kinds are KubeVirt's."""
     chosen = settings or Settings()
-    scales = chosen.migration == "scale-quota"
+    parts = (limits, exceeds, follow, launchers, *((scale_quota,) if chosen.migration == "scale-quota" else ()))
     return Slice(
         name="headroom",
         served=(MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS),
         shared=charging(restores=chosen.restores == "manage"),
         controllers=Part(
             make=partial(make_controllers, settings=chosen),
-            watches=tuple(
-                dict.fromkeys((*limits.WATCHES, *exceeds.WATCHES, *follow.WATCHES, *(scale_quota.WATCHES if scales else ())))
-            ),
-            writes=(*limits.WRITES, *exceeds.WRITES, *follow.WRITES, *(scale_quota.WRITES if scales else ())),
+            watches=tuple(dict.fromkeys(kind for one in parts for kind in one.WATCHES)),
+            writes=tuple(write for one in parts for write in one.WRITES),
             events=True,
         ),
-        hooks=Part(make=partial(hooks.make_hooks, settings=chosen), watches=hooks.WATCHES, writes=hooks.WRITES),
+        hooks=Part(make=partial(hooks.make_hooks, settings=chosen), watches=hooks.WATCHES, writes=hooks.reads(chosen)),
     )

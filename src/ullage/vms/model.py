@@ -20,8 +20,9 @@ from ullage.vms.lifecycle import HALTED, MANUAL, ONCE, RERUN_ON_FAILURE, START, 
 # On a backup until its snapshots are gone and nothing is paid for them; on a restore until it is complete, or undone.
 BACKUP_FINALIZER: Final = "ullage.io/vm-backup"
 RESTORE_FINALIZER: Final = "ullage.io/vm-restore"
-# On a claim and on a VM: the uid of the restore that has made it.
+# On a claim and on a VM: the uid of the restore that has made it. On a new VM its name, too: whoever asks the API needs that.
 RESTORED_BY: Final = "ullage.io/restored-by"
+RESTORE_NAME: Final = "ullage.io/restore"
 
 # On a VM that was to run, and is halted: why. Harvester's name for it.
 NO_ROOM: Final = "harvesterhci.io/insufficient-resource-quota"

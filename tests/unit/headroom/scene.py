@@ -3,6 +3,7 @@ mutating, then what the subresource may not change is put back, validating, stor
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -73,6 +74,14 @@ class Scene:
         self._counted = registry_of(wiring).counted
         async with running(wiring):
             yield
+
+    @property
+    def hooks(self) -> list[Hook]:
+        return self._hooks
+
+    async def seen(self) -> None:
+        """Until what was written has come to the caches."""
+        await asyncio.sleep(3)
 
     def counted(self) -> Any:
         """What the objects that are there take."""

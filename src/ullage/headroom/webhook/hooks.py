@@ -6,20 +6,32 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ullage.headroom.namespaces import EXCEEDS
+from ullage.headroom.pods import PODS
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook import namespaces as namespace_webhook
 from ullage.headroom.webhook.instances import Instances
 from ullage.headroom.webhook.machines import Machines
+from ullage.headroom.webhook.migrations import Migrations
+from ullage.headroom.webhook.pods import Pods
+from ullage.headroom.webhook.restores import Restores
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Wiring, Write
 from ullage.ledger.charging.registry import registry_of
+from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.migrations import MIGRATIONS
+from ullage.vms.api.restores import RESTORES
 
 WATCHES: Final[tuple[Kind[Any], ...]] = tuple(dict.fromkeys((NAMESPACES, *namespace_webhook.WATCHES)))
-WRITES: Final = tuple(Write(kind, ("get",)) for kind in (MACHINES, INSTANCES))
+
+
+def reads(settings: Settings) -> tuple[Write, ...]:
+    """What is asked of the API itself, one object at a time."""
+    kinds: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, *((BACKUPS, RESTORES) if settings.restores == "manage" else ()))
+    return tuple(Write(kind, ("get",)) for kind in kinds)
 
 
 def make_hooks(wiring: Wiring, settings: Settings) -> Iterable[Hook]:
@@ -29,6 +41,14 @@ def make_hooks(wiring: Wiring, settings: Settings) -> Iterable[Hook]:
         found = namespaces.get(Key("", namespace))
         return found is not None and found.metadata.annotations.get(EXCEEDS) == "true"
 
-    machines = Machines(registry.registered(MACHINES), wiring.client, settings, exceeds=exceeds)
-    instances = Instances(registry.registered(INSTANCES), wiring.client, settings)
-    return (*namespace_webhook.make_hooks(wiring), *machines.hooks(), *instances.hooks())
+    client = wiring.client
+    restores = Restores(registry.registered(RESTORES), client, settings) if settings.restores == "manage" else None
+    room = {"booked": restores.pays_for, "held": restores.holds_room} if restores else {}
+    return (
+        *namespace_webhook.make_hooks(wiring),
+        *Machines(registry.registered(MACHINES), client, settings, exceeds=exceeds, **room).hooks(),
+        *Instances(registry.registered(INSTANCES), client, settings).hooks(),
+        *Migrations(registry.registered(MIGRATIONS), client, settings).hooks(),
+        *Pods(registry.registered(PODS), settings).hooks(),
+        *(restores.hooks() if restores else ()),
+    )

@@ -48,14 +48,16 @@ class Machines:
         *,
         exceeds: Callable[[str], bool],
         booked: Asked = nobody,
+        held: Asked = nobody,
     ) -> None:
-        """`exceeds`: whether a namespace is over its quota. `booked`: whether room is held already for a machine that we make
-        ourselves, as by a restore."""
+        """`exceeds`: whether a namespace is over its quota. `held`: whether something else holds room for a machine that we
+        make ourselves, as a restore does; `booked`: whether that is room enough."""
         self._charged = charged
         self._client = client
         self._settings = settings
         self._exceeds = exceeds
         self._booked = booked
+        self._held = held
 
     async def mutate(self, review: Review) -> Decision:
         try:
@@ -72,8 +74,17 @@ class Machines:
             return marks.wrong_field(error)
         if refused is not None:
             return refused
-        held = await self._booked(review) if review.operation == "CREATE" else marks.are_ours(review, MACHINES)
-        return await self._decide(review, past_limit=is_own(review) and held)
+        if review.operation == "CREATE":
+            return await self._made(review)
+        return await self._decide(review, past_limit=is_own(review) and marks.are_ours(review, MACHINES))
+
+    async def _made(self, review: Review) -> Decision:
+        """Room that is held for it was held all the while only if it still is once the machine is booked."""
+        booked = await self._booked(review)
+        decided = await self._decide(review, past_limit=is_own(review) and booked)
+        if booked and decided.allowed and not await self._held(review):
+            return Decision.again("what held room for this VM is gone, and it has to fit by itself; try again")
+        return decided
 
     async def validate_status(self, review: Review) -> Decision:
         old, new = review.old(MACHINES), review.object(MACHINES)

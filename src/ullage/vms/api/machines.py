@@ -261,6 +261,8 @@ class WholeInstance(Object):
 
     spec: Mapping[str, Any] = {}
     """Its spec, whatever KubeVirt has in it."""
+    status: InstanceStatus = InstanceStatus()
+    """How it runs."""
 
 
 # --- where they live -------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ullage.vms.api.common import KeptObject
 from ullage.vms.api.machines import WholeMachine
 from ullage.vms.api.restores import VirtualMachineRestore
 from ullage.vms.lifecycle import ALWAYS, HALTED, ONCE, RERUN_ON_FAILURE
-from ullage.vms.model import NO_ROOM, RESTORED_BY
+from ullage.vms.model import NO_ROOM, RESTORE_NAME, RESTORED_BY
 
 # Labels by which others find a VM: a new one must not be taken for the old one.
 _NAMES_MACHINE: Final = ("harvesterhci.io/vmName", "kubevirt.io/domain", "kubevirt.io/vm", "vm.kubevirt.io/name")
@@ -75,7 +75,7 @@ def new_machine(restore: VirtualMachineRestore, source: KeptObject, claims: Mapp
             name=name,
             namespace=restore.metadata.namespace,
             labels=_renamed(old.labels, old.name, name),
-            annotations={**old.annotations, RESTORED_BY: restore.metadata.uid},
+            annotations={**old.annotations, RESTORED_BY: restore.metadata.uid, RESTORE_NAME: restore.metadata.name},
         ),
         spec=spec,
     )

@@ -1,0 +1,88 @@
+"""Marks the pods of instances that run since before anybody did, or that were made while nobody was asked about them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ullage.clock import Clock
+from ullage.headroom.controllers.launchers.rules import unmarked
+from ullage.headroom.counting import is_finished
+from ullage.headroom.lookup import ComputeLookup
+from ullage.headroom.pods import MARK, PODS, ChargedPod, instance_owner, is_free
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.client.interface import Patcher
+from ullage.kube.controller.controller import Controller, Requeue, Source
+from ullage.kube.controller.rewrites import Rewrites
+from ullage.kube.errors import NotFound
+from ullage.kube.kinds import Kind
+from ullage.kube.metrics import Metrics
+from ullage.kube.slices import Write
+from ullage.ledger.charging.stamps import STAMP
+from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
+from ullage.vms.api.migrations import MIGRATIONS
+
+NAME: Final = "headroom-launchers"
+WATCHES: Final[tuple[Kind[Any], ...]] = (PODS, INSTANCES, MIGRATIONS)
+WRITES: Final = (Write(PODS, ("patch",)),)
+BY_INSTANCE: Final = "instance of a pod"
+
+
+class LauncherMarks:
+    """Keys are those of instances."""
+
+    def __init__(self, client: Patcher, pods: Cache[ChargedPod], lookup: ComputeLookup, *, clock: Clock) -> None:
+        self._client = client
+        self._pods = pods
+        self._lookup = lookup
+        self._clock = clock
+        self._rewrites: Rewrites[str] = Rewrites()
+        pods.index(BY_INSTANCE, lambda one: map(str, _instances(one)))
+        pods.handle(self._forget)
+
+    def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
+        sources: list[Source[Any, Key]] = [
+            Source(self._pods, _instances, when=_pod_matters),
+            Source(self._lookup.instances, lambda one: (key_of(one),), when=_instance_matters),
+        ]
+        return Controller(NAME, sources, self.reconcile, clock=self._clock, metrics=metrics)
+
+    def _forget(self, old: ChargedPod | None, new: ChargedPod | None) -> None:
+        if old is not None and new is None:
+            self._rewrites.forget(old.metadata.uid)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        instance = self._lookup.instances.get(key)
+        if instance is None or is_finished(instance):
+            return None
+        moves = sum(not is_finished(one) for one in self._lookup.migrations_of(key))
+        waits = [await self._mark(pod) for pod in unmarked(instance, self._pods.by(BY_INSTANCE, str(key)), migrations=moves)]
+        soonest = min(filter(None, waits), default=0.0)
+        return Requeue(soonest) if soonest else None
+
+    async def _mark(self, pod: ChargedPod) -> float:
+        """Gives the seconds until it is worth another try; 0: it is written."""
+        uid = pod.metadata.uid
+        if wait := self._rewrites.wait(uid, MARK, self._clock.monotonic()):
+            return wait
+        with contextlib.suppress(NotFound):
+            await patch_seen(self._client, PODS, pod, {"metadata": {"annotations": {STAMP: MARK}}})
+        self._rewrites.wrote(uid, MARK, self._clock.monotonic())
+        return 0.0
+
+
+def _instances(pod: ChargedPod) -> Iterable[Key]:
+    owner = instance_owner(pod.metadata)
+    return () if owner is None else (Key(pod.metadata.namespace, owner.name),)
+
+
+def _pod_matters(old: ChargedPod | None, new: ChargedPod | None) -> bool:
+    """Pods of instances are marked when they are made: what becomes of them is of no interest."""
+    return new is not None and not is_free(new.metadata) and (old is None or is_free(old.metadata))
+
+
+def _instance_matters(old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> bool:
+    return new is not None and (old is None or old.status.active_pods != new.status.active_pods)
