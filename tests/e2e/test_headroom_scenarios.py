@@ -20,6 +20,7 @@ from .headroom_scene import (
     MI,
     NODES,
     HeadroomScene,
+    Json,
     Tenant,
     headroom_scene,
     never_stops,
@@ -32,6 +33,7 @@ pytestmark = [
     pytest.mark.timeout(420),
 ]
 NO_ROOM = "VM available resources are insufficient"
+NO_RESERVE = "maintenance resource is insufficient"
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,25 @@ def test_scenario_3_what_does_not_run_for_a_while_keeps_its_place(scene: Headroo
     is_refused(tenant.set_strategy("vm1", "Always"), NO_ROOM)
 
 
+def test_scenario_4_a_second_migration_waits_until_the_reserve_is_free(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene, percent=25)
+    tenant.run("vm1", "vm2")
+    tenant.takes("vm1", "never")
+    first = tenant.migrate("vm1")
+    eventually("it is being copied", lambda: tenant.phase(first) == "Running")
+    refused = tenant.ask_migration("vm2")
+    is_refused(refused, NO_RESERVE)
+    for said in ("cpu: asked 1 core, used ", "share 1 core", "memory: asked 1.2", "share 1.25Gi", "Next: kubectl get vmim"):
+        assert said in refused.message
+
+    tenant.api.delete(f"{tenant.migrations}/{first}")
+    eventually("it was aborted", lambda: tenant.api.get(f"{tenant.migrations}/{first}").code == 404)
+    eventually("the reserve is free", lambda: tenant.ask_migration("vm2").code in (CREATED, 409))
+    tenant.moved("move-vm2")
+    assert {tenant.word("vm1"), tenant.word("vm2")} == {"Running"}
+    assert tenant.instance("vm1")["status"]["migrationState"]["abortStatus"] == "Succeeded"
+
+
 def test_scenario_4_of_a_half_two_migrations_fit_as_two_vms_do(scene: HeadroomScene) -> None:
     tenant = Tenant(scene, percent=50)
     tenant.run("vm1", "vm2")
@@ -122,6 +143,40 @@ def test_scenario_4_of_a_half_two_migrations_fit_as_two_vms_do(scene: HeadroomSc
     for one in both:
         tenant.moved(one)
     assert tenant.refused_pods() == []
+
+
+def test_scenario_5_a_backup_is_restored_as_a_new_vm_where_there_is_room(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene)
+    scene.claim(tenant.namespace, "disk")
+    answer = tenant.ask_machine("vm1", "Always", "disk")
+    assert answer.code == CREATED, answer.raw
+    tenant.until("Running", "vm1")
+    tenant.run("vm2")
+    harvester = f"/apis/harvesterhci.io/v1beta1/namespaces/{tenant.namespace}"
+    source = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "vm1"}
+    backup = harvester_body("VirtualMachineBackup", "backup", source=source, type="snapshot")
+    tenant.api.create(f"{harvester}/virtualmachinebackups", backup)
+    path = f"{harvester}/virtualmachinebackups/backup"
+    eventually("the backup is ready", lambda: tenant.api.get(path).obj.get("status", {}).get("readyToUse") is True)
+
+    reference = {"virtualMachineBackupName": "backup", "virtualMachineBackupNamespace": tenant.namespace}
+    target = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "vm4"}
+    restore = harvester_body("VirtualMachineRestore", "restore", target=target, newVM=True, start=True, **reference)
+    restores = f"{harvester}/virtualmachinerestores"
+    is_refused(tenant.api.call("POST", restores, restore), NO_ROOM)
+    assert tenant.api.get(f"{tenant.machines}/vm4").code == 404
+
+    tenant.stop("vm2")
+    tenant.until("Stopped", "vm2")
+    eventually("there is room now", lambda: tenant.api.call("POST", restores, restore).code in (CREATED, 409))
+    eventually("vm4 is there", lambda: tenant.api.get(f"{tenant.machines}/vm4").code == 200)
+    tenant.until("Running", "vm4")
+    is_refused(tenant.set_strategy("vm2", "Always"), NO_ROOM)
+
+
+def harvester_body(kind: str, name: str, **spec: object) -> Json:
+    body = {"apiVersion": "harvesterhci.io/v1beta1", "kind": kind, "metadata": {"name": name}}
+    return {**body, "spec": spec}
 
 
 def test_scenario_6_no_vm_stops_while_everything_is_restarted_and_every_node_drained(scene: HeadroomScene) -> None:
