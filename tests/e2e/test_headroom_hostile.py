@@ -22,7 +22,7 @@ from ullage.ledger.codec import book_of
 from .apart import IS_BORROWED
 from .api import Answer
 from .engine_scene import eventually
-from .headroom_scene import COST, CREATED, FORBIDDEN, MERGE, HeadroomScene, Tenant, headroom_scene
+from .headroom_scene import COST, CREATED, FORBIDDEN, MERGE, MI, HeadroomScene, Tenant, headroom_scene
 from .test_snapshot_cli import environment
 
 pytestmark = [
@@ -84,15 +84,25 @@ def is_used(tenant: Tenant, count: int, account: str = "compute/vms") -> None:
 
 
 def marks(tenant: Tenant, path: str) -> Json:
+    """Those that mean anything there: a pod has no cost of its own."""
     found = tenant.api.get(path).obj["metadata"].get("annotations", {})
-    return {key: found.get(key) for key in (STAMP, PRICE)}
+    return {key: found.get(key) for key in (STAMP, PRICE) if key == STAMP or "/pods/" not in path}
+
+
+def launcher(tenant: Tenant, machine: str) -> str:
+    """The path of the pod that it runs in."""
+    pods = f"{tenant.path}/pods"
+    (found,) = [
+        one for one in tenant.api.get(pods).obj["items"] if one["metadata"]["name"].startswith(f"virt-launcher-{machine}-")
+    ]
+    return f"{pods}/{found['metadata']['name']}"
 
 
 def test_what_he_writes_on_our_marks_is_put_back_or_refused(tenant: Tenant, owner: Owner) -> None:
     tenant.run("vm1", "vm2")
     tenant.takes("vm1", "never")
     tenant.migrate("vm1", "move")
-    paths = [f"{tenant.machines}/vm1", f"{tenant.instances}/vm1"]
+    paths = [f"{tenant.machines}/vm1", f"{tenant.instances}/vm1", f"{tenant.migrations}/move", launcher(tenant, "vm2")]
     is_used(tenant, 2)
     is_used(tenant, 1, "compute/maintenance")
     before = {path: marks(tenant, path) for path in paths}
@@ -143,10 +153,39 @@ def test_an_instance_that_loses_its_machine_goes_on_being_counted(tenant: Tenant
     path = f"{tenant.machines}/vm1?propagationPolicy=Orphan"
     assert owner.call("DELETE", path).code in (200, 202)
     eventually("the machine is gone", lambda: tenant.api.get(f"{tenant.machines}/vm1").code == 404)
-    if tenant.instance("vm1"):
-        is_used(tenant, 1)
-        assert owner.call("DELETE", f"{tenant.instances}/vm1").code in (200, 202)
+    assert tenant.running() == ["vm1"]
+    is_used(tenant, 1)
+    assert owner.call("DELETE", f"{tenant.instances}/vm1").code in (200, 202)
     is_used(tenant, 0)
+
+
+def pod(name: str, memory: int, **meta: Any) -> Json:
+    resources = {"limits": {"cpu": "100m", "memory": str(memory)}}
+    container = {"name": "main", "image": "web", "resources": resources}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **meta}, "spec": {"containers": [container]}}
+
+
+def test_pods_that_he_makes_do_not_eat_the_reserve_whatever_they_are_called(tenant: Tenant, owner: Owner) -> None:
+    tenant.run("vm1")
+    found = tenant.instance("vm1")["metadata"]
+    of_instance = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "name": "vm1",
+        "uid": found["uid"],
+        "controller": True,
+    }
+    labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": found["uid"]}
+    disguised = {"labels": labels, "annotations": NOTHING, "ownerReferences": [of_instance]}
+    pods = f"{tenant.path}/pods"
+    for meta in ({}, disguised):
+        refused = owner.call("POST", pods, pod("large", 1400 * MI, **meta))
+        assert refused.code == FORBIDDEN, refused.raw
+        assert NO_ROOM in refused.message
+    answer = owner.call("POST", pods, pod("small", COST, **disguised))
+    assert answer.code == CREATED, answer.raw
+    is_used(tenant, 2)
+    assert owner.call("POST", tenant.machines, tenant.machine("vm2")).code == FORBIDDEN
 
 
 def test_statuses_that_he_writes_free_nothing_and_start_nothing(tenant: Tenant, owner: Owner) -> None:
@@ -159,6 +198,7 @@ def test_statuses_that_he_writes_free_nothing_and_start_nothing(tenant: Tenant, 
     forged = {
         f"{tenant.machines}/vm2/status": {"printableStatus": "Stopped", "created": False, "ready": False},
         f"{tenant.instances}/vm2/status": {"phase": "Succeeded"},
+        f"{tenant.migrations}/move/status": {"phase": "Failed"},
     }
     for path, status in forged.items():
         refused = owner.call("PATCH", path, {"status": status})
