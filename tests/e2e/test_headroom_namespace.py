@@ -22,6 +22,7 @@ from ullage.vms.api.machines import MACHINES
 from .apart import IS_BORROWED
 from .api import Answer, Api
 from .snapshot_scene import Process, Scene, eventually, scene
+from .test_space_commands import Here
 
 pytestmark = pytest.mark.skipif(IS_BORROWED, reason="it limits namespaces of a cluster that is somebody else's")
 
@@ -245,6 +246,17 @@ class Tenant:
         body = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": name}, "spec": spec}
         return self.api.call("POST", f"{self.group}/virtualmachines", body)
 
+    def instance(self, machine: str) -> None:
+        found = self.api.get(f"{self.group}/virtualmachines/{machine}").obj
+        meta = {"name": machine, "ownerReferences": [owner(found)]}
+        body = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": meta}
+        self.api.create(f"{self.group}/virtualmachineinstances", {**body, "spec": found["spec"]["template"]["spec"]})
+
+    def migrate(self, name: str, machine: str) -> Answer:
+        kind = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceMigration"}
+        body = {**kind, "metadata": {"name": name}, "spec": {"vmiName": machine}}
+        return self.api.call("POST", f"{self.group}/virtualmachineinstancemigrations", body)
+
     def runs(self, machine: str, status: str) -> None:
         """As KubeVirt says: it has happened."""
 
@@ -262,6 +274,12 @@ class Tenant:
         """What the accounts of the ledger have, counted and pending."""
         found = self.api.get(f"{LEDGERS}/ns-{self.name}")
         return " ".join(found.obj.get("status", {}).get("summary", ())) if found.code == 200 else ""
+
+
+def owner(machine: Json) -> Json:
+    meta = machine["metadata"]
+    ref = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": meta["name"], "uid": meta["uid"]}
+    return {**ref, "controller": True, "blockOwnerDeletion": True}
 
 
 @pytest.fixture
@@ -304,6 +322,22 @@ def test_a_first_share_has_to_fit_what_runs_already(tenant: Tenant) -> None:
     assert tenant.annotate(quota("6", "8Gi") | kept()).code == 200
 
 
+def test_a_migration_keeps_what_it_needs(tenant: Tenant) -> None:
+    tenant.annotate(quota() | kept())
+    in_force(tenant)
+    assert tenant.machine("vm1").code == 201
+    tenant.instance("vm1")
+    moved = tenant.migrate("move", "vm1")
+    assert moved.code == 201, moved.raw
+    for change in (kept(20, 50), kept(0, 50), {MAINTENANCE_QUOTA: None}):
+        answer = tenant.annotate(change)
+        assert answer.code == 403, answer.raw
+        assert f"migrations that are under way in namespace {tenant.name} hold 1 core" in answer.message
+    assert tenant.annotate(kept(25, 50)).code == 200
+    tenant.api.delete(f"{tenant.group}/virtualmachineinstancemigrations/move")
+    eventually("nothing is held any more", lambda: tenant.annotate({MAINTENANCE_QUOTA: None}).code == 200)
+
+
 @pytest.mark.slow  # a new ledger is exact when every request of before has ended: after a minute
 def test_a_namespace_that_runs_more_than_its_share_says_so_until_it_does_not(tenant: Tenant) -> None:
     tenant.annotate(quota() | kept())
@@ -325,3 +359,37 @@ def test_a_namespace_that_runs_more_than_its_share_says_so_until_it_does_not(ten
     said = {one["reason"]: one["note"] for one in found if one["regarding"]["name"] == tenant.name}
     assert "3 cores of cpu, 1 core more than the share of 2 cores" in said["QuotaExceeded"]
     assert "fits its share again" in said["WithinQuota"]
+
+
+def test_the_commands_set_a_quota_and_show_how_it_stands(stage: Stage, tenant: Tenant) -> None:
+    here = Here(stage.scene.plane, tenant.api, tenant.name)
+    where = f"ns/{tenant.name}"
+    ran = here.run(
+        "quota", "set", where, "--cpu", "4", "--memory", "5Gi", "--maintenance-cpu", "25", "--maintenance-memory", "25"
+    )
+    assert (ran.code, ran.out.splitlines()) == (
+        0,
+        [
+            f"cpu of namespace {tenant.name} is limited to 4 cores: 3 cores for VMs, 1 core for maintenance",
+            f"memory of namespace {tenant.name} is limited to 5Gi: 3.75Gi for VMs, 1.25Gi for maintenance",
+        ],
+    ), ran.err
+    in_force(tenant)
+    for name in ("vm1", "vm2"):
+        assert tenant.machine(name).code == 201
+    tenant.instance("vm1")
+    assert tenant.migrate("move", "vm1").code == 201
+    ran = here.run("usage", "-n", tenant.name)
+    shown = [" ".join(line.split()) for line in ran.out.splitlines()]
+    assert "2 VMs run: they ask for 2 cores and 2Gi, and cost 2 cores and 2.39Gi" in shown
+    assert [
+        line for line in shown if line.startswith("migration move of VM vm1 holds 1 core and 1.2Gi of the maintenance share")
+    ]
+    rows = {tuple(line.split()[1:3]): line for line in shown if line.startswith(tenant.name)}
+    assert rows["VMs", "cpu"].endswith("3 cores 1 core 66")
+    assert rows["maintenance", "memory"].endswith("1.25Gi 58Mi 95")
+    ran = here.run("quota", "set", where, "--maintenance-cpu", "10")
+    assert (ran.code, "migrations that are under way" in ran.err) == (1, True), ran.err
+    ran = here.run("quota", "set", where, "--cpu", "8", "--dry-run")
+    assert ran.out.splitlines()[0].endswith("would be limited to 8 cores: 6 cores for VMs, 2 cores for maintenance")
+    assert told(tenant.api.get(f"{NAMESPACES}/{tenant.name}").obj)[0][VM_AVAILABLE].startswith('{"limit":{"limitsCpu":3000')
