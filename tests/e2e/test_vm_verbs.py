@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from .apart import IS_BORROWED
+from .engine_scene import eventually
 from .headroom_scene import HeadroomScene, Tenant, headroom_scene
 from .test_snapshot_cli import environment
 
@@ -106,3 +107,26 @@ def test_a_vm_moves_and_one_that_moves_does_not_move_twice(scene: HeadroomScene)
     scene.kubectl.run("delete", "vmim", moving, "-n", place)
     tenant.until("Running", "b")
     assert NO_ROOM not in person.is_refused("migrate", "none")
+
+
+def test_where_a_quarter_is_kept_the_second_vm_moves_after_the_first(scene: HeadroomScene) -> None:
+    tenant = Tenant(scene, percent=25)
+    person, place = Person(tenant), tenant.namespace
+    tenant.run("a", "b")
+    tenant.takes("a", "never")
+    assert person.runs("migrate", "a").returncode == 0
+    (moving,) = tenant.unfinished()
+    for options in ((), ("--dry-run",)):
+        done = person.runs("migrate", "b", options=options)
+        assert done.returncode == 1, done.stdout
+        assert done.stderr.count("maintenance resource is insufficient") == 1
+        for resource, asked, share in (("cpu", "1 core", "1 core"), ("memory", "1.2Gi", "1.25Gi")):
+            assert f"{resource}: asked {asked}, " in done.stderr, done.stderr
+            assert f", share {share}" in done.stderr
+    assert tenant.unfinished() == [moving]
+
+    scene.kubectl.run("delete", "vmim", moving, "-n", place)
+    eventually("the reserve is free", lambda: not tenant.unfinished())
+    eventually("the second one moves", lambda: person.runs("migrate", "b").returncode == 0)
+    eventually("it has moved", lambda: not tenant.unfinished())
+    assert tenant.running() == ["a", "b"]
