@@ -102,7 +102,9 @@ class MigrationController:
         meta = migration.metadata
         instance = await self._lookup.instance_of(migration)
         pods = self._lookup.storage.pods.by(BY_CONTROLLER, instance.metadata.uid) if instance is not None else []
-        target = next(iter(targets_of(meta.uid, pods)), None)
+        # Whoever may make pods may say of his own that it was made for this: the name counts, too.
+        name = launcher_name(migration.spec.vmi_name, meta.uid)
+        target = next((one for one in targets_of(meta.uid, pods) if one.metadata.name == name), None)
         facts = MigrationFacts(migration=migration, instance=instance, target=target, now=self._clock.now())
         siblings = self._lookup.of_instance(migration)
         if is_final(migration):
@@ -224,12 +226,12 @@ class MigrationController:
 
 
 def _source(instance: VirtualMachineInstance, pods: Iterable[Pod], target: Pod | None) -> Pod | None:
-    """The pod that it leaves: the one that it runs in, until it runs in the new one; then whichever it ran in before."""
+    """The pod that it leaves: the one that it runs in, until it runs in the new one; then the one that it says it left."""
     current = current_launcher(instance, pods)
-    if target is None or current is None or current.metadata.uid != target.metadata.uid:
+    state = instance.status.migration_state
+    if target is None or current is None or current.metadata.uid != target.metadata.uid or state is None:
         return current
-    left = (one for one in pods if one.metadata.uid != target.metadata.uid and not one.is_over)
-    return next(left, None)
+    return next((one for one in pods if one.metadata.name == state.source_pod and not one.is_over), None)
 
 
 def migration_controller(

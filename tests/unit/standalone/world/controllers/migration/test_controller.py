@@ -153,3 +153,23 @@ async def test_of_those_that_are_over_the_last_five_stay() -> None:
     await place.live(lambda: len(place.api.bodies(MIGRATIONS)) == 5)
     assert sorted(one["metadata"]["name"] for one in place.api.bodies(MIGRATIONS)) == [f"m-{number}" for number in range(3, 8)]
     assert len(place.api.bodies(PODS)) == 1
+
+
+async def test_a_pod_that_somebody_else_makes_is_not_moved_to_and_not_taken_away() -> None:
+    place = Moving()
+    place.instance()
+    owner = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "name": "db",
+        "uid": "uid-db",
+        "controller": True,
+    }
+    marks = {"labels": {"kubevirt.io/migrationJobUID": "uid-m"}, "annotations": {"kubevirt.io/domain": "db"}}
+    meta = {"name": "forged", "namespace": SHOP, "uid": "uid-forged", **marks, "ownerReferences": [owner]}
+    place.api.put(PODS, {"metadata": meta, "spec": {"nodeName": B}, "status": {"phase": "Running"}})
+    place.ask()
+    await place.live(lambda: place.phase() == "Succeeded")
+    (active,) = place.status()["activePods"]
+    assert active != "uid-forged"
+    assert set(place.pods()) == {"forged", place.status()["migrationState"]["targetPod"]}
