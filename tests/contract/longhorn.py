@@ -32,7 +32,7 @@ from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
 from ullage.engines.settings import Settings
-from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
@@ -143,7 +143,7 @@ async def start(_directory: Path) -> AsyncIterator[System]:
         address = await stack.enter_async_context(serving(short / "volumes", short / "socket", clock=SystemClock()))
         api, connection = MemoryApi(), await stack.enter_async_context(HostConnection(address))
         wiring = Wiring(cast(Client, api))
-        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, INSTANCES)
+        watched = (*KINDS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, NODES, PODS, INSTANCES)
         controllers = wiring.made(Part(make=lambda given: _controllers(given, connection), watches=watched))
         for held in wiring.held:
             await stack.enter_async_context(held)
