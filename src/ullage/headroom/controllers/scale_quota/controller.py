@@ -1,8 +1,8 @@
 """Raises the core ResourceQuota that Rancher made of a namespace by what its migrating instances take, and lowers it after.
 
-What Rancher resets is raised again: twice at once, then later and later, since two who put each other right would write as fast
-as they can. The quota is changed on condition that it is still the one that was looked at, and what it was raised from is
-changed with it: two of these at once do it once.
+What Rancher resets is raised again: twice at once, then once a second at most, since two who put each other right would write
+as fast as they can. The quota is changed on condition that it is still the one that was looked at, and what it was raised from
+is changed with it: two of these at once do it once.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NAME: Final = "scale-quota"
 WATCHES: Final[tuple[Kind[Any], ...]] = (CORE_QUOTAS, MACHINES, INSTANCES, MIGRATIONS)
 WRITES: Final = (Write(CORE_QUOTAS, ("patch",)),)
 BY_NAMESPACE: Final = "namespace of a core quota"
-AFTER_RESET: Final = Backoff(
-    first=1.0, cap=30.0
-)  # KubeVirt asks for the target pod again and again: it is not to wait for long
+# Never for long: whoever resets it and KubeVirt, which asks for the target pod again, may both wait longer each time, and the
+# pod is made only if it is asked for while the quota is raised.
+AFTER_RESET: Final = Backoff(first=0.1, cap=1.0)
 
 
 class QuotaScaler:
