@@ -21,7 +21,7 @@ LARGE_READ: Final = 64 * 1024  # bytes that TLS hands on at once: its buffers ar
 MOST_ANONYMOUS: Final = 600
 MOST_LINGERING: Final = 100
 LINGERING_SECONDS: Final = 5.0
-MOST_ANONYMOUS_HEADS: Final = 8 * 1024 * 1024  # bytes of all of their unfinished heads together
+MOST_ANONYMOUS_HEADS: Final = 3 * 1024 * 1024  # bytes of all of their unfinished heads together; TLS takes a multiple of it
 MOST_CONNECTIONS: Final = 4096
 LONG_URL: Final = 32_000
 
@@ -45,8 +45,7 @@ class Connection(BoundedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._lost = True
-        if self._large:
-            self.trimmer.soon()
+        self.trimmer.part(large=self._large)
         # Connection, transport and request know each other: parted, their buffers are free now and not at some collection.
         self.pipeline.clear()
         del self.cycle, self.scope, self.transport, self.flow

@@ -16,7 +16,7 @@ from ullage.standalone.apiserver.limits.pieces import Part, pieces
 
 logger = logging.getLogger(__name__)
 
-MOST_HELD = 32 << 20
+MOST_HELD = 24 << 20
 GRACE = 1.0  # seconds for which a client may take nothing although others need the room
 STALLED = 60.0  # seconds for which a client may take nothing of a list: it holds objects that may be gone otherwise
 

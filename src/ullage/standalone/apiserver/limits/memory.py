@@ -11,6 +11,7 @@ from typing import Final
 _MMAP_THRESHOLD: Final = -3  # glibc's names for what can be tuned
 _TRIM_THRESHOLD: Final = -1
 TRIM_SECONDS: Final = 0.2  # between what is freed and what is returned: what is freed together is returned at once
+MANY: Final = 100  # small things that are parted with leave as many holes as a large one
 LARGE: Final = 512 * 1024  # more than a connection's buffers, which come and go with every request
 
 
@@ -30,6 +31,13 @@ class Trimmer:
 
     def __init__(self) -> None:
         self._due: asyncio.TimerHandle | None = None
+        self._parted = 0
+
+    def part(self, *, large: bool) -> None:
+        """Something ends that took memory, much or little."""
+        self._parted += MANY if large else 1
+        if self._parted >= MANY:
+            self.soon()
 
     def soon(self) -> None:
         """Something was freed, or will be in a moment."""
@@ -38,6 +46,7 @@ class Trimmer:
 
     def _trim(self) -> None:
         self._due = None
+        self._parted = 0
         gc.collect()  # a request that was cancelled is in a cycle with its own traceback, and holds what it was sending
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
