@@ -1,0 +1,4 @@
+"""Project quotas: how much CPU, memory and disk the machines of a project may take, over many clusters.
+
+`api` has the kinds, `names` what they are called and marked with.
+"""
