@@ -1,0 +1,1 @@
+"""The controllers, by what they look after: `quota`."""

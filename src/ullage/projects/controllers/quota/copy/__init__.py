@@ -1,0 +1,1 @@
+"""Copies of quotas on the seeds: made, kept alike, and taken away before the quota goes."""

@@ -1,0 +1,1 @@
+"""Marks quotas with their subject, and has them go with their project."""

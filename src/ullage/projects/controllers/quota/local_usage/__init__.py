@@ -1,0 +1,1 @@
+"""What the clusters of a project use on one seed."""

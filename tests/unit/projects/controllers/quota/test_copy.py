@@ -1,0 +1,226 @@
+"""Copies on the seeds: what they are to be, and that they go before the quota does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.projects.builders import BOTH, details, quota, usage
+from ullage.kube.kinds import Meta, OwnerReference
+from ullage.projects.api.amounts import ResourceDetails
+from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, UsageForPeople
+from ullage.projects.controllers.quota.copy.rules import (
+    Removal,
+    SeedCopy,
+    is_copy,
+    may_copy,
+    must_go,
+    new_copy,
+    object_patch,
+    removal,
+    status_patch,
+)
+from ullage.projects.names import FINALIZER
+
+OWNER = OwnerReference(api_version="kubermatic.k8c.io/v1", kind="Project", name="abc", uid="uid-of-abc")
+LABELS = {"subject-name": "abc", "subject-kind": "project"}
+HELD = {"finalizers": (FINALIZER,)}
+
+
+def master(limits: ResourceDetails | None = None, **more: Any) -> ResourceQuota:
+    return quota(limits=limits, **{"labels": LABELS, **HELD, "owner_references": (OWNER,), **more})
+
+
+def copy(limits: ResourceDetails | None = None, *, seed: str = "a", **more: Any) -> ResourceQuota:
+    return quota(limits=limits, **{"labels": LABELS, "uid": f"on-{seed}", **more})
+
+
+def test_a_new_copy_has_labels_and_spec_and_nothing_of_the_master_s_own() -> None:
+    status = ResourceQuotaStatus(global_usage=usage("3"), local_usage=usage("1"))
+    annotations = {"ullage.io/max-clusters": "3", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    whole = master(details(cpu=5), annotations=annotations, status=status)
+    made = new_copy(whole)
+    assert made.metadata == Meta(name="project-abc", labels=LABELS, annotations={"ullage.io/max-clusters": "3"})
+    assert (made.spec, made.status) == (whole.spec, ResourceQuotaStatus())
+
+
+@pytest.mark.parametrize(
+    ("whole", "there", "patch"),
+    [
+        pytest.param(master(details(cpu=5)), copy(details(cpu=5)), None, id="alike: nothing is written"),
+        pytest.param(master(details(cpu=5)), copy(details(cpu="5000m")), None, id="5000m is 5"),
+        pytest.param(
+            master(details(cpu=5)),
+            copy(details(cpu="9", memory="1Gi")),
+            {"spec": {"quota": {"cpu": 5, "memory": None}}},
+            id="other limits, and one that is gone",
+        ),
+        pytest.param(
+            master(details(cpu=0)), copy(details()), {"spec": {"quota": {"cpu": 0}}}, id="zero is carried: it is not absent"
+        ),
+        pytest.param(
+            master(), copy(labels={**LABELS, **BOTH}), {"metadata": {"labels": dict.fromkeys(BOTH)}}, id="custom now: marks go"
+        ),
+        pytest.param(
+            master(labels={**LABELS, **BOTH, "team": "x"}),
+            copy(labels={**LABELS, "seed-only": "y"}),
+            {"metadata": {"labels": {**BOTH, "team": "x"}}},
+            id="the master's labels come, those of others stay",
+        ),
+        pytest.param(
+            master(annotations={"ullage.io/max-clusters": "3"}),
+            copy(annotations={"mine": "x"}),
+            {"metadata": {"annotations": {"ullage.io/max-clusters": "3"}}},
+            id="how many clusters there may be comes along",
+        ),
+        pytest.param(
+            master(),
+            copy(annotations={"ullage.io/max-clusters": "3"}),
+            {"metadata": {"annotations": None}},
+            id="and goes",
+        ),
+        pytest.param(master(details(cpu=5)), copy(deleting=True), None, id="a copy that is going is made anew later"),
+        pytest.param(master(details(cpu=5)), quota("other", name="project-abc"), None, id="one of another subject is not bent"),
+        pytest.param(
+            master(details(cpu=5), uid="same"), quota(limits=details(cpu=9), uid="same"), None, id="the master is no copy"
+        ),
+    ],
+)
+def test_what_makes_a_copy_like_the_master(whole: ResourceQuota, there: ResourceQuota, patch: dict[str, Any] | None) -> None:
+    assert object_patch(whole, there) == patch
+
+
+def test_something_of_another_subject_under_the_name_has_to_go_first() -> None:
+    assert must_go(master(), quota("other", name="project-abc", uid="on-a"))
+    assert not must_go(master(), copy())
+
+
+@pytest.mark.parametrize(
+    ("said", "there", "patch"),
+    [
+        pytest.param(
+            ResourceQuotaStatus(global_usage=usage("3"), local_usage=usage("9"), shown=UsageForPeople(cpu="3/5")),
+            ResourceQuotaStatus(local_usage=usage("1")),
+            {"status": {"globalUsage": {"cpu": "3", "memory": "0", "storage": "0"}, "shown": {"cpu": "3/5"}}},
+            id="globalUsage is copied, localUsage never",
+        ),
+        pytest.param(
+            ResourceQuotaStatus(global_usage=usage("3")),
+            ResourceQuotaStatus(global_usage=details(cpu="3000m", memory=0, storage=0), local_usage=usage("1")),
+            None,
+            id="the same amount is not written again",
+        ),
+        pytest.param(
+            ResourceQuotaStatus(local_usage=usage("9")),
+            ResourceQuotaStatus(global_usage=usage("2")),
+            None,
+            id="a master that has not counted takes nothing back",
+        ),
+    ],
+)
+def test_what_a_copy_is_told_about_usage(
+    said: ResourceQuotaStatus, there: ResourceQuotaStatus, patch: dict[str, Any] | None
+) -> None:
+    assert status_patch(master(status=said), copy(status=there)) == patch
+    same = msgspec.structs.replace(master(status=said), status=there)
+    assert status_patch(master(status=said), same) is None, "a master that is a seed is not written as a copy"
+
+
+@pytest.mark.parametrize(
+    ("given", "may"),
+    [
+        pytest.param(master(), True, id="held"),
+        pytest.param(master(finalizers=()), False, id="not held yet: it could go and leave copies behind"),
+        pytest.param(master(deleting=True), False, id="going"),
+    ],
+)
+def test_only_what_is_held_is_copied(given: ResourceQuota, *, may: bool) -> None:
+    assert may_copy(given) is may
+
+
+# --- taken away ------------------------------------------------------------------------------------------------------
+
+
+def on(seed: str, found: ResourceQuota | None) -> SeedCopy:
+    return SeedCopy(seed, reachable=True, copy=found)
+
+
+def away(seed: str) -> SeedCopy:
+    return SeedCopy(seed, reachable=False)
+
+
+GOING = master(deleting=True, finalizers=("other", FINALIZER))
+
+
+@pytest.mark.parametrize(
+    ("copies", "deleted", "done", "waiting"),
+    [
+        pytest.param([], [], True, "", id="no seed: it may go"),
+        pytest.param([on("a", None), on("b", None)], [], True, "", id="no copy any more: it may go"),
+        pytest.param(
+            [on("b", copy(seed="b")), on("a", copy(seed="a")), on("c", None)],
+            ["a", "b"],
+            False,
+            "there is still a copy on a, b",
+            id="copies go first, all at once",
+        ),
+        pytest.param(
+            [on("a", copy(deleting=True))], [], False, "there is still a copy on a", id="one that is going is waited for"
+        ),
+        pytest.param(
+            [on("a", copy()), away("b")],
+            ["a"],
+            False,
+            "there is still a copy on a; out of reach: b; where a seed does not come back, delete its Seed object",
+            id="a seed that is away holds up itself only",
+        ),
+        pytest.param(
+            [away("b"), on("a", None)],
+            [],
+            False,
+            "out of reach: b; where a seed does not come back, delete its Seed object",
+            id="nobody knows what it has",
+        ),
+        pytest.param([on("a", GOING)], [], True, "", id="a master that is a seed does not wait for itself"),
+        pytest.param(
+            [away(f"s{number}") for number in range(7)],
+            [],
+            False,
+            "out of reach: s0, s1, s2, s3, s4 and 2 more; where a seed does not come back, delete its Seed object",
+            id="many seeds",
+        ),
+    ],
+)
+def test_copies_go_first_and_then_the_finalizer(
+    copies: list[SeedCopy], deleted: list[str], *, done: bool, waiting: str
+) -> None:
+    found = removal(GOING, copies)
+    assert ([seed for seed, _ in found.delete], found.waiting) == (deleted, waiting)
+    assert (found.metadata is not None) is done
+    if found.metadata is not None:
+        assert found.metadata.finalizers == ("other",)
+
+
+@pytest.mark.parametrize(
+    "given", [master(), master(deleting=True, finalizers=("other",))], ids=["not deleted", "let go already"]
+)
+def test_what_is_not_ours_to_take_away_is_left_alone(given: ResourceQuota) -> None:
+    assert removal(given, [on("a", copy())]) == Removal()
+
+
+def test_a_deletion_that_is_cut_at_any_step_is_finished_by_whoever_comes_next() -> None:
+    """No step lets the quota go while a seed that can be asked has a copy, whatever was done before it."""
+    there: dict[str, ResourceQuota | None] = {seed: copy(seed=seed) for seed in "abc"}
+    for _ in range(8):
+        found = removal(GOING, [on(seed, one) for seed, one in there.items()])
+        if found.metadata is not None:
+            break
+        assert any(there.values())
+        if found.delete:  # only the first one is carried out, then the process dies
+            seed, one = found.delete[0]
+            assert is_copy(one, GOING)
+            there[seed] = None
+    assert there == dict.fromkeys("abc")
+    assert found.metadata is not None

@@ -1,0 +1,77 @@
+"""What the clusters of a project use on one seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.projects.builders import cluster, details, usage
+from ullage.projects.api.amounts import ResourceDetails
+from ullage.projects.api.kkp import Cluster
+from ullage.projects.controllers.quota.local_usage.rules import local_usage
+
+NOBODY = details()
+
+
+@pytest.mark.parametrize(
+    ("clusters", "total"),
+    [
+        pytest.param([], usage("0", "0", "0"), id="no cluster: zeros, not nothing"),
+        pytest.param([cluster("a", usage())], usage("0", "0", "0"), id="a cluster without machines"),
+        pytest.param(
+            [cluster("a", usage("2", "4Gi", "10Gi")), cluster("b", usage("1500m", "1Gi"))],
+            usage("3500m", "5Gi", "10Gi"),
+            id="the sum of its clusters",
+        ),
+        pytest.param(
+            [cluster("a", usage("2")), cluster("b", usage("8"), of="other"), cluster("c", usage("8"), of="")],
+            usage("2"),
+            id="clusters of others do not count",
+        ),
+        pytest.param(
+            [cluster("a", usage("2"), deleting=True)], usage("2"), id="one that is being deleted counts until it is gone"
+        ),
+        pytest.param(
+            [cluster("a", usage("2")), cluster("b", usage("8"), labels={"external-cluster-id": "b"})],
+            usage("2"),
+            id="imported clusters do not count",
+        ),
+        pytest.param([cluster("a", usage("2"), provider="gke")], usage("0"), id="nor those that somebody else runs"),
+        pytest.param([cluster("a", details(cpu="2"))], usage("2"), id="what a count does not name is none"),
+        pytest.param([cluster("a", usage("1", "1G")), cluster("b", usage("1", "24"))], usage("2", "1000000024"), id="exact"),
+    ],
+)
+def test_local_usage_is_the_sum_over_the_clusters_of_the_project(clusters: list[Cluster], total: ResourceDetails) -> None:
+    found = local_usage(clusters, "abc", before=NOBODY)
+    assert (found.usage, found.missing, found.message) == (total, (), "all clusters are counted")
+
+
+def test_when_a_machine_is_deleted_the_usage_decreases() -> None:
+    before = local_usage([cluster("a", usage("3"))], "abc", before=NOBODY).usage
+    assert local_usage([cluster("a", usage("1"))], "abc", before=before).usage == usage("1")
+
+
+def test_a_cluster_that_cannot_be_counted_is_named_and_not_taken_for_empty() -> None:
+    found = local_usage(
+        [cluster("new"), cluster("odd", usage("-90")), cluster("silent", details()), cluster("a", usage("2"))],
+        "abc",
+        before=NOBODY,
+    )
+    assert found.usage == usage("2")
+    assert found.message == (
+        "these clusters are not in the sum: new: its machines are not counted yet; odd: status.resourceUsage.cpu -90: an amount"
+        " is not negative; silent: its machines are not counted yet"
+    )
+
+
+def test_a_thousand_clusters_that_are_not_counted_make_a_short_message() -> None:
+    found = local_usage([cluster(f"c{number:04}") for number in range(1000)], "abc", before=NOBODY)
+    assert len(found.missing) == 1000
+    assert found.message.endswith("c0004: its machines are not counted yet; and 995 more")
+
+
+def test_the_same_sum_is_written_once_in_whatever_order_the_clusters_come() -> None:
+    one, two = cluster("a", usage("1", "1Gi")), cluster("b", usage("1", "1G"))
+    first = local_usage([one, two], "abc", before=NOBODY).usage
+    assert local_usage([two, one], "abc", before=NOBODY).usage == first
+    written = details(cpu="2000m", memory="2073741824", storage="0")
+    assert local_usage([one, two], "abc", before=written).usage is written
