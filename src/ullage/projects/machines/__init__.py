@@ -1,2 +1,2 @@
 """Decisions about the Machines of user clusters, all pure: what a Machine takes, and how its stamp shows that nobody has
-changed it (`signatures`)."""
+changed it (`signatures`, `counting`, `vanished`), what may be changed on one (`updates`), and the words for it (`texts`)."""

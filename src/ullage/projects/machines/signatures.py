@@ -10,21 +10,21 @@ two forms, and both are over the cluster, the digest of the provider spec, the t
 - `new`, by the mutating hook, is over namespace and name as well, or over the beginning of the name where the rest is made up
   later. It is good for a Machine that was created within minutes of ISSUED, by the API server's own date of creation. So
   whether it is good follows from the object alone, today as in a year, and nobody has to be quick with the second form.
-- `bound`, by the controller as soon as it sees the object, and by the mutating hook when an update leaves what it costs as it
-  is, is over the uid instead.
+- `bound`, by the controller as soon as it sees the object, is over the uid instead. The mutating hook makes one only out of
+  another `bound` one of the same uid and the same amounts, when an update changes the provider spec and not what it costs.
 
 What the administrator of a user cluster can do. He knows the path of the webhook, so he can have any Machine that he makes up
-stamped in the form `new`: with what that provider spec costs at that moment. He can remove the registration and create Machines
-with such stamps, or copy one to Machines of the same name or beginning of a name, the same spec, made in the same minutes. All
-of these count in full. None was booked: a `new` stamp says what a Machine takes, and not that it was admitted. What is over the
-limit for that reason shows as over the limit.
+stamped in the form `new`: with what that provider spec costs at that moment. He can remove the registration and create
+Machines with such stamps, or copy one to Machines of the same name or beginning of a name, the same spec, made in the same
+minutes. All of these count in full. None was booked: a `new` stamp says what a Machine takes, and not that it was admitted.
+What is over the limit for that reason shows as over the limit. By requests that he makes up he gets no `bound` stamp but such
+as say what the controller has signed for that uid before.
 
 What he cannot do. A `new` stamp on another cluster's Machine, under another name, with another provider spec, or on a Machine
 made later (a flavour may have grown since) is wrong. A `bound` stamp is wrong on every Machine but one, and there with every
-other provider spec. No amount can be changed. An earlier `bound` stamp of the same Machine with the same spec, from before it
-was sized anew, is still signed: it is told by ISSUED, which only rises. `updates` puts it back, and `counting` knows it by what
-the seed remembers. A stamp that is wrong or was taken away lowers nothing either: what is sized anew is never counted less than
-what the seed remembers of that uid.
+other provider spec. No amount can be changed. Where a Machine was sized anew, an earlier `bound` stamp of it is still signed:
+to put it back lowers nothing, nor does it to take a stamp away or to exchange the spec for a smaller one, since what a uid
+counts never goes down (`updates`, and `counting` by what the seed remembers).
 
 Pure: keys and the time are arguments.
 """
@@ -143,17 +143,12 @@ def sign_new(machine: MachineFacts, amounts: Amounts, keys: SigningKeys, *, now:
     return _signed("new", said, takes, issued, key=keys.signs)
 
 
-def sign_bound(
-    machine: MachineFacts, amounts: Amounts, keys: SigningKeys, *, now: datetime, after: Valid | None = None
-) -> Signed:
-    """The stamp of a Machine that is there, instead of the one that it has: it is the later one of them even where clocks
-    differ.
-    Raises BadSpec."""
+def sign_bound(machine: MachineFacts, amounts: Amounts, keys: SigningKeys, *, now: datetime) -> Signed:
+    """The stamp of a Machine that is there. Raises BadSpec."""
     if not machine.uid:
         raise ValueError(f"machine {machine.namespace}/{machine.name} has no uid: only what is in the API can be bound")
-    issued = int(now.timestamp()) if after is None else max(int(now.timestamp()), after.issued + 1)
     said = (machine.cluster, machine.uid, digest(machine.provider_spec))
-    return _signed("bound", said, stamp_text(amounts), issued, key=keys.signs)
+    return _signed("bound", said, stamp_text(amounts), int(now.timestamp()), key=keys.signs)
 
 
 def _signed(form: Form, said: tuple[str, ...], takes: str, issued: int, *, key: bytes) -> Signed:

@@ -1,0 +1,137 @@
+"""What people are told about Machines and MachineDeployments."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.projects.machines.builders import over, size
+from ullage.ledger.book import Over
+from ullage.projects.machines.texts import (
+    LONGEST_WARNING,
+    away_text,
+    changed_cost_text,
+    early_refusal_text,
+    early_warning_text,
+    over_text,
+    refusal_text,
+    rolling_step,
+    room_step,
+    surge_text,
+    unknown_size_text,
+)
+from ullage.quantity import Quantity
+
+CPU = over("cpu", "6", "18", "20", reserved="1")
+MEMORY = over("memory", "16Gi", "20Gi", "32Gi")
+DISK = over("storage", "100Gi", "950Gi", "1Ti", reserved="50Gi")
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        pytest.param(CPU, 'requested CPU "6" would exceed current quota (quota/used "20"/"18")', id="cpu"),
+        pytest.param(MEMORY, 'requested Memory "16Gi" would exceed current quota (quota/used "32Gi"/"20Gi")', id="memory"),
+        pytest.param(DISK, 'requested disk size "100Gi" would exceed current quota (quota/used "1Ti"/"950Gi")', id="disk"),
+        pytest.param(
+            over("cpu", "500m", "0", "0"),
+            'requested CPU "500m" would exceed current quota (quota/used "0"/"0")',
+            id="zero is none",
+        ),
+    ],
+)
+def test_it_begins_in_the_words_of_kkp(one: Over, said: str) -> None:
+    assert over_text(one).startswith(f"{said}: asked ")
+
+
+def test_all_that_is_exceeded_is_said_at_once_with_every_number_and_a_next_step() -> None:
+    assert refusal_text([DISK, MEMORY, CPU], next_step=room_step("p-1")) == (
+        'requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, reserved 1 core,'
+        " quota 20 cores, over by 5 cores; "
+        'requested Memory "16Gi" would exceed current quota (quota/used "32Gi"/"20Gi"): asked 16Gi, used 20Gi, reserved 0,'
+        " quota 32Gi, over by 4Gi; "
+        'requested disk size "100Gi" would exceed current quota (quota/used "1Ti"/"950Gi"): asked 100Gi, used 950Gi,'
+        " reserved 50Gi, quota 1Ti, over by 76Gi. "
+        "Next: ullage usage --group-by cluster project/p-1, then delete machines or scale down, or have the quota raised"
+    )
+
+
+def test_a_seed_says_that_its_limit_is_a_part_of_the_quota() -> None:
+    said = refusal_text([CPU], next_step="x", quota={"cpu": Quantity.parse("60")}, more="asked")
+    assert said == (
+        'requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, reserved 1 core,'
+        " quota 20 cores on this seed, of 60 cores in all, over by 5 cores. More was asked for, and has not been granted in"
+        " time: try again in a moment. Next: x"
+    )
+
+
+def test_a_seed_that_has_the_whole_quota_says_nothing_of_parts() -> None:
+    assert "on this seed" not in refusal_text([CPU], next_step="x", quota={"cpu": Quantity.parse("20000m")})
+
+
+def test_amounts_without_a_suffix_are_shown_with_a_unit_too() -> None:
+    assert "asked 16Gi, used 1 byte, reserved 0, quota 0, over by 16.01Gi" in over_text(over("memory", "17179869184", "1", "0"))
+
+
+def test_a_rolling_replacement_is_told_what_to_set() -> None:
+    assert refusal_text([CPU], next_step=rolling_step("web")).endswith(
+        "Next: let machines be removed before new ones come: set spec.strategy.rollingUpdate.maxUnavailable of"
+        " MachineDeployment web to 1 and maxSurge to 0, or have the quota raised"
+    )
+
+
+@pytest.mark.parametrize(
+    ("problem", "shown"), [pytest.param("", "", id="plain"), pytest.param("401 Unauthorized", " (401 Unauthorized)", id="why")]
+)
+def test_an_unknown_flavour_is_named(problem: str, shown: str) -> None:
+    assert unknown_size_text("web-1", provider="aws", flavour="t9.huge", problem=problem) == (
+        f"error getting machine resource request: aws has no known size 't9.huge'{shown}, and the project has a quota, so"
+        " Machine web-1 is not created. It is being looked up. Next: try again in a minute; if it stays unknown, correct"
+        " spec.providerSpec.value.cloudProviderSpec or ask the administrator which sizes there are"
+    )
+
+
+def test_a_flavour_of_hostile_length_is_cut() -> None:
+    said = unknown_size_text("web-1", provider="aws", flavour="t" * 1_000_000, problem="p" * 1_000_000)
+    assert len(said) < 800
+    assert "'" + "t" * 63 + "…'" in said
+
+
+def test_where_nobody_can_be_asked_it_says_what_goes_on_all_the_same() -> None:
+    assert away_text("web-1", problem="the ledger project-p-1 did not answer within 8 s") == (
+        "Machine web-1 is not created: whether it fits the project's quota cannot be asked now (the ledger project-p-1 did not"
+        " answer within 8 s). Machines that are there are not touched, and may be changed and deleted. Next: try again in a"
+        " moment"
+    )
+
+
+def test_a_changed_cost_names_only_what_changes() -> None:
+    said = changed_cost_text("web-1", size("2", "4Gi", "0"), size("2", "4Gi", "25Gi"))
+    assert said.startswith("spec.providerSpec: Machine web-1 would take storage 25Gi instead of 0; a server keeps the size")
+
+
+def test_a_deployment_that_is_refused_is_told_why_and_by_what() -> None:
+    assert early_refusal_text("web", 5, [CPU], next_step=room_step("p-1")) == (
+        "MachineDeployment web would not get its 5 machines (ullage.io/enforce-early is true): "
+        'requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, reserved 1 core,'
+        " quota 20 cores, over by 5 cores."
+        " Next: ullage usage --group-by cluster project/p-1, then delete machines or scale down, or have the quota raised"
+    )
+
+
+def test_a_warning_is_short_enough_to_be_shown_whole() -> None:
+    said = early_warning_text("web", 1, [MEMORY, CPU])
+    assert said == (
+        "MachineDeployment web: 1 machine does not fit the project's quota: cpu is over by 5 cores, memory is over by 4Gi;"
+        " what is beyond is refused"
+    )
+    longest = early_warning_text("w" * 63, 2**31 - 1, [CPU, MEMORY, DISK])
+    assert len(longest) <= LONGEST_WARNING
+    assert longest.endswith("what is beyond is refused")
+    assert len(early_warning_text("w" * 253, 2**31 - 1, [CPU, MEMORY, DISK])) == LONGEST_WARNING
+
+
+def test_a_surge_says_what_is_replaced_and_what_is_passed() -> None:
+    assert surge_text("web", revision=3, new=1, old=9, over=[CPU]) == (
+        "MachineDeployment web is replacing 9 machines by those of revision 3, of which there are 1; until that is done the"
+        " quota is passed: cpu by 5 cores"
+    )
