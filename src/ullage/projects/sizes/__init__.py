@@ -2,5 +2,5 @@
 
 `machine`: the size of a machine. `stated`, `flavoured`: the providers whose machines say their size, and those whose machines
 name a flavour. `catalogue`: the flavours that are known, from where and since when. `answers`: flavours from what providers
-answer. `units`: which numbers are G and which are Gi. `fields`: reading what others wrote.
+answer. `refreshes`: who is asked next. `units`: which numbers are G and which are Gi. `fields`: reading what others wrote.
 """

@@ -9,7 +9,7 @@ Pure. Times are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,6 +18,7 @@ from ullage.quantity import Quantity
 from ullage.times import timestamp
 
 MOST_FLAVOURS: Final = 5_000  # at one place; the largest provider has a fifth of it
+MOST_UNANSWERED: Final = 20  # places of one credential that have never answered: tenants can make up regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ class Known:
     refreshed: datetime | None = None
     failure: Failure | None = None
 
+    def news(self) -> datetime | None:
+        """When it was heard of last, for better or worse."""
+        return max((one for one in (self.refreshed, self.failure.last if self.failure else None) if one), default=None)
+
     def age(self, now: datetime) -> timedelta | None:
         """How old the sizes are; a clock that was set back makes nothing younger than now."""
         return max(now - self.refreshed, timedelta()) if self.refreshed else None
@@ -118,13 +123,28 @@ class Catalogue:
         return self._with(place, Known(kept, source=source, refreshed=at))
 
     def failed(self, place: Place, reason: str, *, at: datetime) -> Catalogue:
-        """After a refresh that failed: all sizes stay."""
+        """After a refresh that failed: all sizes stay. Of places that have never answered the oldest go, so that a tenant who
+        makes up regions fills no memory."""
         had = self.known(place)
         since = had.failure.since if had.failure else at
-        return self._with(place, replace(had, failure=Failure(since=since, last=at, reason=reason)))
+        made = self._with(place, replace(had, failure=Failure(since=since, last=at, reason=reason)))
+        return made._without(made._unanswered(place.credential)[:-MOST_UNANSWERED])
+
+    def pruned(self, in_use: Collection[Place], *, before: datetime) -> Catalogue:
+        """Without places that no machine is at, and of which nothing was heard since then."""
+        idle = [place for place, known in self.places.items() if place not in in_use and (known.news() or before) <= before]
+        return self._without(idle)
 
     def _with(self, place: Place, known: Known) -> Catalogue:
         return Catalogue({**self.places, place: known})
+
+    def _without(self, gone: Collection[Place]) -> Catalogue:
+        return Catalogue({place: known for place, known in self.places.items() if place not in gone}) if gone else self
+
+    def _unanswered(self, credential: str) -> list[Place]:
+        """Those that were asked longest ago first."""
+        found = [(one.failure.last, place) for place, one in self.places.items() if one.failure and not one.refreshed]
+        return [place for _, place in sorted(found) if place.credential == credential]
 
 
 def flavour_name(provider: str, name: str) -> str:

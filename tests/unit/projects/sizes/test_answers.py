@@ -155,3 +155,16 @@ def test_an_answer_that_is_too_long_is_an_error() -> None:
 def test_a_server_without_drives_does_not_say_how_much_storage_it_has() -> None:
     found = decode("equinixmetal", {"plans": [{"name": "a", "specs": {"cpus": [{"count": 2}], "memory": {"total": "8GB"}}}]})
     assert found.flavours == {"a": flavour("2", "8Gi")}
+
+
+def test_a_plan_of_two_names_goes_by_both() -> None:
+    specs = {"cpus": [{"count": 1}], "memory": {"total": "8GB"}, "drives": [{"count": 1, "size": "1TB"}]}
+    found = decode("equinixmetal", {"plans": [{"name": "t1.small.x86", "slug": "baremetal_0", "specs": specs}]})
+    assert found.flavours == dict.fromkeys(("t1.small.x86", "baremetal_0"), flavour("1", "8Gi", "1T"))
+
+
+def test_part_of_a_byte_is_a_byte() -> None:
+    found = decode(
+        "alibaba", {"InstanceTypes": {"InstanceType": [{"InstanceTypeId": "a", "CpuCoreCount": 1, "MemorySize": 0.1}]}}
+    )
+    assert found.flavours["a"].memory == Quantity.of(107374183)  # 107374182.4

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ullage.projects.sizes.catalogue import MOST_FLAVOURS, Catalogue, Flavour, FlavourKey, Place
+from ullage.projects.sizes.catalogue import MOST_FLAVOURS, MOST_UNANSWERED, Catalogue, Flavour, FlavourKey, Place
 from ullage.quantity import Quantity
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -100,3 +100,28 @@ def test_azure_s_names_have_no_case_and_those_of_others_have() -> None:
     catalogue = known.refreshed(azure, {"Standard_B2s": SMALL}, source="x", at=NOON)
     assert find(catalogue, "standard_B2S", azure) == SMALL
     assert find(catalogue, "S") is None
+
+
+def test_regions_that_were_made_up_fill_no_memory_and_push_nothing_out_that_has_answered() -> None:
+    theirs, real = Place("aws", region="theirs", credential="b"), Place("aws", region="real", credential="a")
+    catalogue = known.failed(AWS, "timed out", at=NOON).failed(theirs, "timed out", at=NOON)
+    for number in range(1000):
+        catalogue = catalogue.failed(real, "timed out", at=NOON + number * HOUR)
+        catalogue = catalogue.failed(
+            Place("aws", region=f"r{number}", credential="a"), "no such region", at=NOON + number * HOUR
+        )
+    assert find(catalogue, "s") == SMALL
+    assert len(catalogue.places) == MOST_UNANSWERED + 2
+    assert {theirs, real, Place("aws", region="r999", credential="a")} < set(catalogue.places)
+    failure = catalogue.known(real).failure
+    assert failure is not None
+    assert failure.since == NOON
+
+
+def test_places_without_machines_go_after_a_while() -> None:
+    other, failing = Place("hetzner"), Place("gce")
+    catalogue = known.refreshed(other, {"cx22": SMALL}, source="x", at=NOON + 2 * HOUR).failed(failing, "x", at=NOON)
+    assert set(catalogue.pruned([AWS], before=NOON + HOUR).places) == {AWS, other}
+    assert set(catalogue.pruned([], before=NOON + HOUR).places) == {other}
+    assert set(catalogue.pruned([], before=NOON + 2 * HOUR).places) == set()
+    assert set(catalogue.failed(AWS, "x", at=NOON + 2 * HOUR).pruned([], before=NOON + HOUR).places) == {AWS, other}

@@ -144,6 +144,7 @@ def deep(levels: int) -> object:
             value("gce", machineType="custom-999999-1024"),
             f"{SPEC}.machineType custom-999999-1024: at most 100000 vCPUs are allowed",
         ),
+        (value("gce", machineType="custom-1-1024", diskSize=-25), f"{SPEC}.diskSize -25: {SOME}"),
         (value("hetzner"), f"{SPEC}.serverType (missing): a server type is needed"),
         (value("digitalocean"), f"{SPEC}.size (missing): a size is needed"),
         (value("equinixmetal"), f"{SPEC}.instanceType (missing): a plan is needed"),
