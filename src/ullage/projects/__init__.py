@@ -2,5 +2,5 @@
 
 `api` has the kinds, `names` what they are called and marked with, `quota` and `clusters` the terms of decisions about quotas,
 `controllers` and `webhook` those decisions. `calculation`: what a form asks before machines are made. `sizes`: what a machine
-costs. `machines`: the decisions about single Machines.
+costs. `machines`: the decisions about single Machines. `escrow`: how a quota is divided over seed clusters.
 """
