@@ -15,6 +15,9 @@ Providers write "GB" for either. Quotas compare real bytes, so a wrong row here 
 | openstack    | Mi (`ram`)                      | Gi (`disk`, `rootDiskSizeGB`)                                    |
 | vsphere      | M  (`memoryMB`), as the peer counts; vCenter makes it Mi | G (`diskSizeGB`), likewise              |
 
+Equinix, Hetzner and DigitalOcean say "GB" and no more. Memory comes in powers of two everywhere; of disks, DigitalOcean's are
+taken for the larger unit.
+
 KubeVirt's machines and fake ones are written in quantities, which carry their unit.
 
 Where the peer counts in decimal what the provider makes binary, its figures win: quotas that were set with it go on to mean the
