@@ -15,7 +15,7 @@ from ullage.quantity import Quantity
 
 NAMES: Final = {CPU: "CPU", MEMORY: "Memory", STORAGE: "disk size"}
 ENFORCE_EARLY: Final = "ullage.io/enforce-early"
-LONGEST_FLAVOUR: Final = 64  # characters that are shown of what somebody may have written at any length
+LONGEST_REASON: Final = 512  # characters: a provider may say more, and a tenant has written some of it
 LONGEST_WARNING: Final = 256  # characters: kube-apiserver cuts what is longer
 
 
@@ -68,14 +68,16 @@ def rolling_step(deployment: str) -> str:
     )
 
 
-def unknown_size_text(machine: str, *, provider: str, flavour: str, problem: str = "") -> str:
-    """Where there is a quota, and nobody knows what a machine would take of it."""
-    why = f" ({_short(problem, LONGEST_WARNING)})" if problem else ""
-    flavour = _short(flavour, LONGEST_FLAVOUR)
+def unknown_size_text(machine: str, reason: str, *, looked_up: bool) -> str:
+    """Where there is a quota, and nobody knows what a machine would take of it. `looked_up`: the provider is being asked."""
+    step = (
+        "it is being looked up, try again in a minute"
+        if looked_up
+        else "correct spec.providerSpec, or ask the administrator which sizes there are"
+    )
     return (
-        f"error getting machine resource request: {provider} has no known size {flavour!r}{why}, and the project has a quota,"
-        f" so Machine {machine} is not created. It is being looked up. Next: try again in a minute; if it stays unknown,"
-        " correct spec.providerSpec.value.cloudProviderSpec or ask the administrator which sizes there are"
+        f"error getting machine resource request: {_short(reason, LONGEST_REASON)}. The project has a quota, so Machine"
+        f" {machine} is not created. Next: {step}"
     )
 
 

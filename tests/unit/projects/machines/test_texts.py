@@ -80,20 +80,24 @@ def test_a_rolling_replacement_is_told_what_to_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "shown"), [pytest.param("", "", id="plain"), pytest.param("401 Unauthorized", " (401 Unauthorized)", id="why")]
+    ("looked_up", "step"),
+    [
+        pytest.param(True, "it is being looked up, try again in a minute", id="somebody asks the provider"),
+        pytest.param(
+            False, "correct spec.providerSpec, or ask the administrator which sizes there are", id="only an edit helps"
+        ),
+    ],
 )
-def test_an_unknown_flavour_is_named(problem: str, shown: str) -> None:
-    assert unknown_size_text("web-1", provider="aws", flavour="t9.huge", problem=problem) == (
-        f"error getting machine resource request: aws has no known size 't9.huge'{shown}, and the project has a quota, so"
-        " Machine web-1 is not created. It is being looked up. Next: try again in a minute; if it stays unknown, correct"
-        " spec.providerSpec.value.cloudProviderSpec or ask the administrator which sizes there are"
+def test_an_unknown_flavour_is_named(looked_up: bool, step: str) -> None:
+    assert unknown_size_text("web-1", "the size of 't9.huge' of aws is not known yet", looked_up=looked_up) == (
+        "error getting machine resource request: the size of 't9.huge' of aws is not known yet. The project has a quota, so"
+        f" Machine web-1 is not created. Next: {step}"
     )
 
 
-def test_a_flavour_of_hostile_length_is_cut() -> None:
-    said = unknown_size_text("web-1", provider="aws", flavour="t" * 1_000_000, problem="p" * 1_000_000)
-    assert len(said) < 800
-    assert "'" + "t" * 63 + "…'" in said
+def test_a_reason_of_hostile_length_is_cut() -> None:
+    said = unknown_size_text("web-1", "r" * 1_000_000, looked_up=False)
+    assert f": {'r' * 511}…. The project" in said
 
 
 def test_where_nobody_can_be_asked_it_says_what_goes_on_all_the_same() -> None:
