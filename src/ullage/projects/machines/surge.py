@@ -89,6 +89,11 @@ class SurgeAllowance:
     old: int = 0  # and of older ones
     why: str
 
+    @property
+    def replaces(self) -> bool:
+        """Whether the Machine takes the place of another: then whoever is refused is told how to make room first."""
+        return self.old > 0
+
 
 def max_surge_of(written: object, replicas: int) -> int:
     """As Kubernetes does: a number, or a percentage of the replicas, rounded up. What is neither is none."""
@@ -113,8 +118,6 @@ def allowance(
     room: Mapping[str, Room],
 ) -> SurgeAllowance:
     """What a Machine of this size, that the MachineSet with the uid `creator` is about to create, may pass the limit by."""
-    if setting == STRICT:
-        return SurgeAllowance(why="the setting surge is strict")
     if deployment.deleting or deployment.paused or not deployment.rolling:
         return SurgeAllowance(why=f"MachineDeployment {deployment.name} is not replacing machines: {_state(deployment)}")
     own = {one.uid: one for one in sets if deployment.uid and one.owner == deployment.uid}
@@ -131,6 +134,8 @@ def allowance(
         new=len(held) - len(old),
         old=len(old),
     )
+    if setting == STRICT:
+        return replace(found, why="the setting surge is strict")
     most = min(max_surge_of(deployment.max_surge, deployment.replicas), len(old), max(0, deployment.replicas))
     if found.new >= deployment.replicas or len(held) + 1 > deployment.replicas + most:
         return replace(found, why=f"MachineDeployment {deployment.name} has all its replicas, and {most} beyond")

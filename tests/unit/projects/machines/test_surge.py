@@ -137,6 +137,22 @@ def test_there_is_no_allowance(changed: dict[str, Any], why: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changed", "replaces"),
+    [
+        pytest.param({"setting": "strict"}, True, id="a replacement that the setting does not let in"),
+        pytest.param({"amounts": LARGE}, True, id="a replacement by larger machines"),
+        pytest.param({"machines": owned(3, "s-new")}, False, id="more of the newest, where no other is left"),
+        pytest.param({"creator": "s-old"}, False, id="more of an old set"),
+        pytest.param({"creator": "", "setting": "strict"}, False, id="made by hand"),
+    ],
+)
+def test_whoever_replaces_is_told_how_to_make_room_first(changed: dict[str, Any], replaces: bool) -> None:
+    none = found(**changed)
+    assert none.amounts == Amounts()
+    assert none.replaces == replaces
+
+
+@pytest.mark.parametrize(
     "sets",
     [
         pytest.param((OLD, replace(NEW, owner="")), id="the new one is nobody's"),
