@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from copy import copy
 from random import Random
 
 import pytest
@@ -30,6 +31,7 @@ class EscrowMachine(RuleBasedStateMachine):
     @initialize(cpu=st.integers(0, 20), memory=st.none() | st.integers(0, 20), seeds=st.integers(1, 3), settled=st.booleans())
     def begin(self, cpu: int, memory: int | None, seeds: int, settled: bool) -> None:
         self.world = World({"cpu": cpu} | ({} if memory is None else {"memory": memory}), seeds=seeds)
+        self.backups: dict[str, Seed] = {}
         if settled:
             self.world.settle()
 
@@ -117,6 +119,20 @@ class EscrowMachine(RuleBasedStateMachine):
     def add_seed(self) -> None:
         self.world.add_seed(f"seed-{len(self.world.seeds)}")
 
+    @rule(seed=SEEDS)
+    def leave_or_stay(self, seed: int) -> None:
+        self.world.draining ^= {self.seed(seed)}
+
+    @rule(seed=SEEDS)
+    def back_up(self, seed: int) -> None:
+        self.backups[self.seed(seed)] = copy(self.world.seeds[self.seed(seed)])
+
+    @precondition(lambda self: self.backups)
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.backups)))
+        self.world.restore(name, self.backups[name])
+
     # --- what must be so ---
 
     @invariant()
@@ -125,6 +141,7 @@ class EscrowMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
+            self.world.draining.clear()
             self.world.settle()
             self.world.check_rest()
             if self.world.quota:

@@ -27,7 +27,7 @@ class Holder:
     granted: int | None
     target: int | None
     used: int | None  # with what is reserved; None: it was not seen
-    wanted: int = 0  # the limit with which everything would fit that was asked for
+    wanted: int = 0  # the limit with which everything would fit that was asked for; never more than the whole
     waiting: datetime = NEVER  # since when: it asked, or last had its turn
     held: bool = False
     leaving: bool = False  # keeps what it uses, and gets no more
@@ -71,7 +71,7 @@ def _wished(whole: int, holders: Sequence[Holder], *, step: int) -> list[int]:
         return _shrunk(whole, holders, step=step)
     room = whole - sum(starts)
     bases = [max(one.start, one.use) for one in holders]
-    asked = [max(0, min(one.wanted, whole) - base) if one.open else 0 for one, base in zip(holders, bases, strict=True)]
+    asked = [max(0, one.wanted - base) if one.open else 0 for one, base in zip(holders, bases, strict=True)]
     left = room - sum(base - start for base, start in zip(bases, starts, strict=True)) - sum(asked)
     if left < 0:
         return _evened(whole, holders, step=step)
@@ -98,7 +98,7 @@ def _evened(whole: int, holders: Sequence[Holder], *, step: int) -> list[int]:
     room = whole - sum(wished)
     unmet = []
     for index in _in_turn(holders):
-        more = min(holders[index].wanted, whole) - wished[index]
+        more = holders[index].wanted - wished[index]
         if more > room:
             unmet.append(index)
         elif more > 0:

@@ -188,7 +188,7 @@ def _holder(
         granted=part.granted.nanos if part and part.granted is not None else None,
         target=part.target.nanos if part else None,
         used=seen.taken[resource].nanos if seen else None,
-        wanted=min(demand.limit, whole).nanos if demand and not leaving else 0,
+        wanted=min(demand.limit, whole).nanos if demand else 0,
         waiting=max(demand.since, turn or NEVER) if demand else NEVER,
         held=turn is not None and turn <= now < turn + HOLD,
         leaving=leaving,

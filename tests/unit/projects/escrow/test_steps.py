@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.projects.escrow.world import BEGIN, Master, World
+from tests.unit.projects.escrow.world import BEGIN, Master, Seed, World
 from ullage.ledger.amounts import Amounts, BadAmount, Cell, Wanted
 from ullage.projects.escrow.seeds import NO_LEDGER, SeedLedger
 from ullage.projects.escrow.steps import HOLD, Carry, Record, Seeds, Step, drained, look_again, next_steps
@@ -158,6 +158,41 @@ HELD = {"a": share(40), "b": share(60)}
             100,
             None,
             id="what is on its way back is nobody's",
+        ),
+        pytest.param(
+            {"a": share(40), "b": share(39, 60)},
+            {"a": seed(40, 40, wants=90), "b": seed(39, 20, why="nobody has counted")},
+            100,
+            None,
+            id="who is just giving something back is not asked for more: he would never be done",
+        ),
+        pytest.param(
+            {"a": share(40), "b": share(30, -1)},
+            {"a": seed(40, 40, wants=50), "b": seed(30, why="nobody has counted")},
+            100,
+            None,
+            id="nobody gets more while somebody may be without a limit",
+        ),
+        pytest.param(
+            {"a": share(30, 60), "b": share(20)},
+            {"a": seed(30, 50, whole=50), "b": seed(20, 5, whole=50)},
+            50,
+            {"a": "30 of 60 @5", "b": "5 of 20 @6"},
+            id="nobody may grow while more is used than there is",
+        ),
+        pytest.param(
+            {"a": share(30, 60), "b": share(5)},
+            {"a": seed(30, 40, whole=50), "b": seed(5, 5, whole=50)},
+            50,
+            {"a": "40 of 60 @6", "b": "5 of 5 @5"},
+            id="a target rises again to what the seed may have anyway, once use fits",
+        ),
+        pytest.param(
+            {"a": share(50, turn=10), "b": share(50)},
+            {"a": seed(50), "b": seed(50, 50)},
+            60,
+            {"a": "5 of 50 @6", "b": "50 of 50 @6"},
+            id="where the quota falls, also he gives way who has just had his turn",
         ),
         pytest.param(
             {"a": share(40), "b": share(39, 60)},
@@ -434,9 +469,7 @@ def leave(world: World) -> None:
 
 def restore(world: World) -> None:
     """To before it was told anything."""
-    restored = world.seeds["seed-0"]
-    restored.change, restored.limits, restored.grants, restored.noticed = 0, {}, {}, -1
-    world.in_force = dict.fromkeys(world.in_force, 10**9)
+    world.restore("seed-0", Seed())
 
 
 def played(world: World, count: int) -> bool:
@@ -534,6 +567,23 @@ def test_a_demand_that_is_never_used_does_not_keep_a_neighbour_waiting_for_ever(
             world.wait(15)
         minutes += 1
         assert minutes <= 60, f"{made} machines in an hour"
+
+
+def test_a_storm_on_all_seeds_ends_with_all_room_used() -> None:
+    """Four hundred want a CPU each, of a hundred; every seed is asked for all that it could ever get."""
+    world = World({"cpu": 100}, seeds=3)
+    world.settle()
+    seconds = 0
+    while world.total("cpu") < 100:
+        for name in world.seeds:
+            for _ in range(133):
+                if not world.create(name, cpu=1):
+                    world.create(name, cpu=100 - world.seeds[name].taken["cpu"].value())
+                    break
+        world.settle()
+        world.wait(5)
+        seconds += 5
+        assert seconds <= 120, f"{world.total('cpu')} of 100 in two minutes"
 
 
 def test_a_quota_that_flaps_comes_to_rest() -> None:

@@ -121,6 +121,7 @@ class World:
         self.now = BEGIN
         self.carries_first = carries_first  # a weakness, for tests of the tests
         self.in_force = dict.fromkeys(("cpu", "memory"), WITHOUT_END)
+        self.restored = False
         self.records = self.carried = 0
 
     # --- masters ---
@@ -177,6 +178,13 @@ class World:
         self.seeds[name] = Seed()
         self.in_force = dict.fromkeys(self.in_force, WITHOUT_END)
 
+    def restore(self, name: str, backup: Seed) -> None:
+        """The seed's API is as it was, and what is counted is not exact. Machines are elsewhere, and stay."""
+        seed = self.seeds[name]
+        seed.change, seed.limits, seed.grants, seed.noticed = backup.change, backup.limits, backup.grants, -1
+        self.restored = True
+        self.note()
+
     def create(self, seed: str, **asks: int) -> bool:
         made = self.seeds[seed].create(Amounts({name: cpu(count) for name, count in asks.items()}), self.now)
         self.check()
@@ -200,16 +208,29 @@ class World:
             whole = self.quota[resource].value() if resource in self.quota else WITHOUT_END
             granted = self.escrow.granted(resource) if set(self.seeds) <= set(self.escrow.shares) else None
             settled = granted is not None and granted.value() <= whole
-            self.in_force[resource] = whole if settled else max(whole, self.in_force[resource])
+            if self.restored and not self.explained(resource):
+                self.in_force[resource] = WITHOUT_END
+            else:
+                self.in_force[resource] = whole if settled else max(whole, self.in_force[resource])
+                assert self.explained(resource), f"a seed has more {resource} than was ever granted to it"
         self.check()
+
+    def explained(self, resource: str) -> bool:
+        """Whether the limits that seeds have are within what the record says that they may have."""
+        for name, share in self.escrow.shares.items():
+            part, limit = share.parts.get(resource), self.seeds[name].limit(resource)
+            if part is not None and part.granted is not None and (limit is None or limit > part.granted):
+                return False
+        return True
 
     def check(self) -> None:
         for resource, most in self.in_force.items():
             assert self.total(resource) <= most, f"{resource}: {self.total(resource)} used, {most} allowed"
 
     def check_raise(self, new: Escrow, quota: Quota) -> None:
-        """What is granted to anybody rises only within the quota. What is found to be granted already is another matter, and
-        does not happen here: nobody restores a backup in a walk."""
+        """What is granted to anybody rises only within the quota, unless it is found to be granted already."""
+        if self.restored:
+            return
         for resource, whole in quota.items():
             granted = new.granted(resource)
             for seed, share in self.escrow.shares.items():
