@@ -1,1 +1,1 @@
-"""The controllers, by what they look after: `quota`."""
+"""The controllers, by what they look after: `quota`, and `cluster`."""

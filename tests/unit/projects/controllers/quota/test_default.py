@@ -65,6 +65,13 @@ def spelled(step: Step) -> str:
             ["remove project-abc"],
             id="beside a custom one the default goes",
         ),
+        pytest.param(
+            EIGHT,
+            [project()],
+            [default_quota(limits=FOUR, name="a-default"), default_quota(limits=FOUR)],
+            ["update project-abc to 8", "remove a-default"],
+            id="of two defaults the one with the right name stays",
+        ),
         pytest.param(FOUR, [project()], [quota(deleting=True)], [], id="a custom one that is going still has the name"),
         pytest.param(FOUR, [project()], [default_quota(deleting=True)], [], id="so has a default one"),
         pytest.param(None, [project()], [default_quota(deleting=True)], [], id="what is going is not removed again"),

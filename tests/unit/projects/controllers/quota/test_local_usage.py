@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from tests.unit.projects.builders import cluster, details, usage
+from tests.unit.projects.builders import NOW, cluster, details, quota, usage
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
-from ullage.projects.controllers.quota.local_usage.rules import local_usage
+from ullage.projects.api.quotas import ResourceQuotaStatus
+from ullage.projects.controllers.quota.local_usage.rules import local_usage, status_with
 
 NOBODY = details()
 
@@ -75,3 +77,22 @@ def test_the_same_sum_is_written_once_in_whatever_order_the_clusters_come() -> N
     assert local_usage([two, one], "abc", before=NOBODY).usage == first
     written = details(cpu="2000m", memory="2073741824", storage="0")
     assert local_usage([one, two], "abc", before=written).usage is written
+
+
+def test_the_status_of_a_copy_says_what_is_used_there_and_nothing_of_the_master_s_is_touched() -> None:
+    copy = quota(status=ResourceQuotaStatus(global_usage=usage("9")))
+    found = status_with(copy, local_usage([cluster("a", usage("2")), cluster("b")], "abc", before=NOBODY), now=NOW)
+    assert (found.local_usage, found.global_usage) == (usage("2"), usage("9"))
+    (condition,) = found.conditions
+    assert (condition.type, condition.status, condition.reason) == ("LocalUsageFresh", "False", "ClustersNotCounted")
+    assert condition.message == "these clusters are not in the sum: b: its machines are not counted yet"
+    again = msgspec.structs.replace(copy, status=found)
+    whole = status_with(again, local_usage([cluster("a", usage("2"))], "abc", before=found.local_usage), now=NOW)
+    assert [(one.status, one.reason) for one in whole.conditions] == [("True", "Fresh")]
+
+
+def test_where_nothing_is_new_on_a_seed_nothing_is_written() -> None:
+    copy = quota()
+    once = msgspec.structs.replace(copy, status=status_with(copy, local_usage([], "abc", before=NOBODY), now=NOW))
+    again = local_usage([], "abc", before=once.status.local_usage)
+    assert status_with(once, again, now=NOW) is once.status

@@ -168,7 +168,7 @@ def test_what_is_used_on_all_seeds(
 
 
 def test_what_a_seed_says_about_its_own_figures_is_passed_on() -> None:
-    condition = Condition(type="UsageFresh", status="False", reason="Incomplete", message="cluster x is not counted yet")
+    condition = Condition(type="LocalUsageFresh", status="False", reason="Incomplete", message="cluster x is not counted yet")
     found = totals(quota(), [says("a", usage("1"), conditions=(condition,))], now=NOW)
     assert (written(found), found.unknown) == (usage("1"), ("seed a: cluster x is not counted yet",))
 

@@ -103,8 +103,11 @@ def steps_for(default: Default, project: Project, quotas: Sequence[ResourceQuota
         yield CreateDefault(new_default(project, default.limits))
     else:
         # One that is being deleted still has the name: the default comes back when it is gone.
-        for quota in there:
-            if not same_limits(quota.spec.quota, default.limits):
+        wanted = quota_name(project.metadata.name)
+        for number, quota in enumerate(sorted(there, key=lambda one: (one.metadata.name != wanted, one.metadata.name))):
+            if number:
+                yield RemoveDefault(quota)  # one is enough, and it is the one with the right name if there is one
+            elif not same_limits(quota.spec.quota, default.limits):
                 limits = with_limits(quota.spec.quota, default.limits)
                 yield UpdateDefault(quota, msgspec.structs.replace(quota.spec, quota=limits))
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
+import msgspec
+
+from ullage.kube.objects import set_condition
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
+from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.clusters import project_of
 from ullage.projects.quota import amounts_of, is_counted, same_limits, total, usage_of
 
@@ -53,3 +58,21 @@ def local_usage(clusters: Iterable[Cluster], project: str, *, before: ResourceDe
             missing.append(f"{cluster.metadata.name}: {error}")
     usage = usage_of(total(parts))
     return LocalUsage(before if is_counted(before) and same_limits(before, usage) else usage, tuple(missing))
+
+
+def status_with(quota: ResourceQuota, found: LocalUsage, *, now: datetime) -> ResourceQuotaStatus:
+    """The status of a seed's copy with what is used there; the very same value where nothing is new. All else in it is the
+    master's."""
+    old, meta = quota.status, quota.metadata
+    conditions = set_condition(
+        old.conditions,
+        LOCAL_USAGE_FRESH,
+        status=not found.missing,
+        reason="ClustersNotCounted" if found.missing else "Fresh",
+        message=found.message,
+        generation=meta.generation,
+        now=now,
+    )
+    if found.usage == old.local_usage and conditions is old.conditions:
+        return old
+    return msgspec.structs.replace(old, local_usage=found.usage, conditions=conditions)

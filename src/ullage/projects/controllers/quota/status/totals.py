@@ -16,7 +16,7 @@ import msgspec
 from ullage.kube.objects import find_condition
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.amounts import ResourceDetails
-from ullage.projects.api.quotas import USAGE_FRESH, ResourceQuota, ResourceQuotaStatus, SeedUsage
+from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, ResourceQuota, ResourceQuotaStatus, SeedUsage
 from ullage.projects.quota import amounts_of, is_counted, same_limits, total, usage_of
 from ullage.times import read_time, timestamp
 
@@ -90,7 +90,7 @@ def _heard(report: SeedReport, quota: ResourceQuota, old: SeedUsage | None, *, n
     assert report.copy is not None
     found = report.copy.status.local_usage
     usage = last if is_counted(last) and same_limits(last, found) else usage_of(amounts_of(found, field="status.localUsage"))
-    fresh = find_condition(report.copy.status.conditions, USAGE_FRESH)
+    fresh = find_condition(report.copy.status.conditions, LOCAL_USAGE_FRESH)
     return SeedUsage(name=report.name, usage=usage), fresh.message if fresh is not None and fresh.status != "True" else ""
 
 
