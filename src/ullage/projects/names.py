@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ullage.kube.kinds import Meta
+from ullage.names import LABEL_LIMIT, is_subdomain
 
 PROJECT: Final = "project"  # the only kind of subject
 SETTING: Final = "globalsettings"  # the one KubermaticSetting that counts
@@ -30,6 +31,19 @@ FINALIZER: Final = "ullage.io/quota-copies"  # on the master's quota, while a se
 MAX_CLUSTERS: Final = "ullage.io/max-clusters"  # annotation on a quota: how many clusters its project may have
 
 _PREFIX: Final = f"{PROJECT}-"
+
+
+def is_project_id(text: str) -> bool:
+    """Whether a project can have this id: it is a name of an object, and the value of a label."""
+    return len(text) <= LABEL_LIMIT and is_subdomain(text)
+
+
+def bad_project_id(text: str) -> str:
+    """What is said of a text that no project can have as its id."""
+    shown = text if len(text) <= LABEL_LIMIT else f"{text[:LABEL_LIMIT]}…"
+    return (
+        f"{shown!r} is no id of a project: that has 1 to {LABEL_LIMIT} lower case letters, digits, dashes and dots, as in abc-1"
+    )
 
 
 def quota_name(project: str) -> str:

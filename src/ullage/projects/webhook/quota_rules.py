@@ -14,7 +14,7 @@ from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import Project
 from ullage.projects.api.quotas import SUBJECT_CHANGED, ResourceQuota
-from ullage.projects.names import half_marked, is_default, quota_name
+from ullage.projects.names import bad_project_id, half_marked, is_default, is_project_id, quota_name
 from ullage.projects.quota import QuotaFault, excesses, faults, limits_of, same_limits
 
 NAME_FIELD: Final = "metadata.name"
@@ -49,6 +49,12 @@ def subject_is_kept(facts: QuotaFacts) -> Iterator[QuotaFault]:
         yield QuotaFault(SUBJECT_FIELD, SUBJECT_CHANGED)
 
 
+def subject_is_an_id(facts: QuotaFacts) -> Iterator[QuotaFault]:
+    """Only whether it can be one: a quota may be there before its project."""
+    if facts.old is None and not is_project_id(facts.new.spec.subject.name):
+        yield QuotaFault(f"{SUBJECT_FIELD}.name", bad_project_id(facts.new.spec.subject.name))
+
+
 def subject_is_unique(facts: QuotaFacts) -> Iterator[QuotaFault]:
     subject, name = facts.new.spec.subject, facts.new.metadata.name
     if facts.old is None and (others := sorted(facts.rivals - {name})):
@@ -70,6 +76,7 @@ def amounts_are_amounts(facts: QuotaFacts) -> Iterator[QuotaFault]:
 
 RULES: Final[tuple[Callable[[QuotaFacts], Iterator[QuotaFault]], ...]] = (
     subject_is_kept,  # first: with another subject the others say nothing of use
+    subject_is_an_id,
     subject_is_unique,
     name_follows_subject,
     amounts_are_amounts,

@@ -47,6 +47,17 @@ def rivals(*names: str) -> frozenset[str]:
         ),
         pytest.param(QuotaFacts(quota("other", name="project-abc"), quota()), [FIXED], id="the subject is changed"),
         pytest.param(
+            QuotaFacts(quota("My Project", name="project-My Project")),
+            [
+                "spec.subject.name: 'My Project' is no id of a project: that has 1 to 63 lower case letters, digits, dashes and"
+                " dots, as in abc-1"
+            ],
+            id="the name that people read is no id",
+        ),
+        pytest.param(
+            QuotaFacts(quota("My Project", name="x"), quota("My Project", name="x")), [], id="one that is there may be changed"
+        ),
+        pytest.param(
             QuotaFacts(quota(name="mine"), quota(name="mine"), rivals("mine")), [], id="one that KKP named stays usable"
         ),
         pytest.param(

@@ -130,6 +130,9 @@ def test_a_limit_that_the_new_default_does_not_have_goes() -> None:
         pytest.param(setting(details(cpu="lots")), None, id="a slip: nobody can tell"),
         pytest.param(setting(details(cpu="-1")), None, id="less than nothing: nobody can tell"),
         pytest.param(None, None, id="no setting at all: nothing is done"),
+        pytest.param(
+            msgspec.structs.replace(setting(None), metadata=meta("globalsettings", deleting=True)), None, id="one that is going"
+        ),
     ],
 )
 def test_what_the_setting_says(given: KubermaticSetting | None, default: Default | None) -> None:

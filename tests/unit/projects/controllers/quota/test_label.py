@@ -70,4 +70,6 @@ def test_a_subject_that_no_label_can_have_is_said_and_not_tried_again_and_again(
     assert marked(given, None) is given.metadata
     reason, said = problem(given, None)
     assert reason == "BadSubject"
-    assert said == f"spec.subject.name: {subject[:63]!r} is no id of a project: it has at most 63 characters, as in abc-1"
+    shown = subject if len(subject) <= 63 else f"{subject[:63]}…"
+    allowed = "that has 1 to 63 lower case letters, digits, dashes and dots, as in abc-1"
+    assert said == f"spec.subject.name: {shown!r} is no id of a project: {allowed}"

@@ -8,10 +8,9 @@ import msgspec
 
 from ullage.kube.kinds import Meta, OwnerReference
 from ullage.kube.objects import is_deleting, owner_reference
-from ullage.names import LABEL_LIMIT, is_subdomain
 from ullage.projects.api.kkp import PROJECTS, Project
 from ullage.projects.api.quotas import ResourceQuota
-from ullage.projects.names import SUBJECT_KIND, SUBJECT_NAME
+from ullage.projects.names import SUBJECT_KIND, SUBJECT_NAME, bad_project_id, is_project_id
 
 PROJECT_MISSING: Final = "ProjectMissing"
 BAD_SUBJECT: Final = "BadSubject"
@@ -20,8 +19,8 @@ BAD_SUBJECT: Final = "BadSubject"
 def marked(quota: ResourceQuota, project: Project | None) -> Meta:
     """The metadata that a quota is to have; the very same value where nothing is missing. `project` is its subject."""
     meta = quota.metadata
-    if is_deleting(meta) or not _fits_label(quota.spec.subject.name):
-        return meta
+    if is_deleting(meta) or not is_project_id(quota.spec.subject.name):
+        return meta  # the API server would refuse such a label, again and again
     subject = quota.spec.subject
     labels = {**meta.labels, SUBJECT_NAME: subject.name, SUBJECT_KIND: subject.kind}
     owners = meta.owner_references if project is None else _owned_by(meta.owner_references, project)
@@ -49,19 +48,10 @@ def problem(quota: ResourceQuota, project: Project | None) -> tuple[str, str]:
     subject = quota.spec.subject
     if is_deleting(quota.metadata):
         return "", ""
-    if not _fits_label(subject.name):
-        shown = subject.name[:LABEL_LIMIT]
-        return (
-            BAD_SUBJECT,
-            f"spec.subject.name: {shown!r} is no id of a project: it has at most {LABEL_LIMIT} characters, as in abc-1",
-        )
+    if not is_project_id(subject.name):
+        return BAD_SUBJECT, f"spec.subject.name: {bad_project_id(subject.name)}"
     if project is None:
         return PROJECT_MISSING, (
             f"spec.subject.name: there is no project {subject.name}; the quota holds when there is. Next: kubectl get projects"
         )
     return "", ""
-
-
-def _fits_label(project: str) -> bool:
-    """The API server refuses labels with other values, again and again."""
-    return len(project) <= LABEL_LIMIT and is_subdomain(project)
