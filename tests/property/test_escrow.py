@@ -25,6 +25,7 @@ SEEDS = st.integers(0, 3)
 MASTERS = st.sampled_from([0, 0, 0, 1])
 SELDOM = st.sampled_from([False, False, False, True])
 SIZES = st.integers(1, 4)
+GIB = 2**30
 
 
 class EscrowMachine(RuleBasedStateMachine):
@@ -144,8 +145,10 @@ class EscrowMachine(RuleBasedStateMachine):
             self.world.draining.clear()
             self.world.settle()
             self.world.check_rest()
-            if self.world.quota:
+            if self.world.quota and len(self.backups) % 2:
                 self.world.fill(Random(0).choice, cpu=1, memory=1)
+            elif self.world.quota:
+                self.world.storm(most=12, cpu=1, memory=1)
 
 
 TestEscrow = EscrowMachine.TestCase
@@ -210,6 +213,19 @@ def test_partitions_never_pass_the_quota_and_after_them_all_room_is_usable(seed:
     world.check_rest()
     world.fill(Random(seed).choice, cpu=1)
     assert world.total("cpu") == world.quota["cpu"].value()
+
+
+@settings(max_examples=40, deadline=None)
+@given(random=st.randoms(use_true_random=False), seeds=st.integers(2, 4), cpu=st.integers(1, 5), memory=st.integers(1, 5))
+def test_whoever_asks_at_once_for_several_resources_uses_all_room(random: Random, seeds: int, cpu: int, memory: int) -> None:
+    """What is free lies about anyhow: more of one resource here, of another there."""
+    world = World({"cpu": random.randint(5, 40), "memory": random.randint(5, 40) * GIB}, seeds=seeds)
+    world.settle()
+    for _ in range(random.randint(0, 10)):
+        world.create(random.choice(sorted(world.seeds)), cpu=random.randint(0, 5), memory=random.randint(0, 5) * GIB)
+        world.settle()
+    world.storm(most=12, cpu=cpu, memory=memory * GIB)
+    world.check_rest()
 
 
 def seeds_take_any_number(patch: pytest.MonkeyPatch) -> None:

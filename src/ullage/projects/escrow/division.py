@@ -30,6 +30,7 @@ class Holder:
     wanted: int = 0  # the limit with which everything would fit that was asked for; never more than the whole
     waiting: datetime = NEVER  # since when: it asked, or last had its turn
     held: bool = False
+    first: bool = False  # in line for all resources (`first_in_line`)
     leaving: bool = False  # keeps what it uses, and gets no more
 
     @property
@@ -51,12 +52,34 @@ class Holder:
     @property
     def fixed(self) -> bool:
         """Nothing is taken away for others. To ask for more back while some is on its way would put off both."""
-        return self.used is None or self.held or self.on_its_way
+        return self.used is None or self.held or self.first or self.on_its_way
+
+    @property
+    def asks(self) -> bool:
+        return self.open and self.wanted > self.start
 
     @property
     def open(self) -> bool:
         """Whether it may get more."""
         return self.used is not None and not self.leaving
+
+
+def first_in_line(wholes: Sequence[int], holders: Sequence[Sequence[Holder]]) -> int | None:
+    """Which seed goes before all others, whatever it asks for: of those whose demands can all be met, who waits longest.
+
+    A machine takes several resources at once. Without this, of two seeds that each have what the other lacks, each would get
+    that and lose the rest, again and again. `holders` are by resource, and in each the same seeds in the same order.
+    """
+    waiting = []
+    for index in range(len(holders[0]) if holders else 0):
+        asked = [(whole, some) for whole, some in zip(wholes, holders, strict=True) if some[index].asks]
+        if asked and all(_can_be_met(whole, some, index) for whole, some in asked):
+            waiting.append((min(some[index].waiting for _, some in asked), index))
+    return min(waiting)[1] if waiting else None
+
+
+def _can_be_met(whole: int, holders: Sequence[Holder], index: int) -> bool:
+    return holders[index].wanted + sum(one.use for one in holders) - holders[index].use <= whole
 
 
 def divided(whole: int, holders: Sequence[Holder], *, step: int) -> list[tuple[int | None, int]]:
@@ -114,9 +137,9 @@ def _in_turn(holders: Sequence[Holder]) -> list[int]:
     """Those who may ask. Whoever has just had his turn comes last, or he who gave way would be the next to get it back. Those
     who have room that they do not use come after those who have none: more of the same does not help them."""
 
-    def rank(index: int) -> tuple[bool, bool, datetime, int]:
+    def rank(index: int) -> tuple[bool, bool, bool, datetime, int]:
         one = holders[index]
-        return one.held, one.start > one.use, one.waiting, index
+        return not one.first, one.held, one.start > one.use, one.waiting, index
 
     return sorted((index for index, one in enumerate(holders) if one.open), key=rank)
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ullage.ledger.amounts import Amounts, Cell, Limits, refuse_negative
-from ullage.projects.escrow.division import NEVER, Holder, divided
+from ullage.projects.escrow.division import NEVER, Holder, divided, first_in_line
 from ullage.projects.escrow.seeds import SeedLedger
 from ullage.projects.escrow.terms import Escrow, Part, Share
 from ullage.projects.names import ACCOUNT, CPU, MEMORY, STORAGE
@@ -65,8 +65,8 @@ def next_steps(
     shares |= {
         seed: _first(seen) for seed, seen in known.items() if seed not in shares and (quota or seen.limits or seen.grants)
     }
-    parts = _divided(shares, quota, known, now=now, draining=draining)
-    made = Escrow({seed: _numbered(share, parts[seed], quota, known.get(seed)) for seed, share in shares.items()})
+    new = _divided(shares, quota, known, now=now, draining=draining)
+    made = Escrow({seed: _numbered(share, new[seed], quota, known.get(seed)) for seed, share in shares.items()})
     if made != escrow:
         return (Record(made),)
     return tuple(
@@ -78,7 +78,7 @@ def next_steps(
 
 def look_again(escrow: Escrow, *, now: datetime) -> datetime | None:
     """When a seed is next no longer left alone with what it got: somebody who asks may get it then, and no event tells."""
-    ends = (part.turn + HOLD for share in escrow.shares.values() for part in share.parts.values() if part.turn)
+    ends = (share.turn + HOLD for share in escrow.shares.values() if share.turn)
     return min((end for end in ends if now < end <= now + HOLD), default=None)
 
 
@@ -92,7 +92,7 @@ def drained(escrow: Escrow, seed: str, *, taken: Amounts) -> Escrow:
     for resource, part in share.parts.items():
         left = taken[resource] if part.granted is None else min(taken[resource], part.granted)
         parts[resource] = Part(left, left)
-    return escrow.having(seed, Share(share.change + 1, share.reached, parts))
+    return escrow.having(seed, Share(share.change + 1, share.reached, parts, share.turn))
 
 
 # --- what a seed shows about what it was told ------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _adopted(share: Share, seen: SeedLedger) -> Share:
         resource: replace(part, granted=seen.limits.get(Cell(ACCOUNT, resource))) if _exceeds(seen, resource, part) else part
         for resource, part in share.parts.items()
     }
-    return Share(max(share.change, seen.change) + 1, seen.change, parts)
+    return Share(max(share.change, seen.change) + 1, seen.change, parts, share.turn)
 
 
 # --- what a seed is to be told ---------------------------------------------------------------------------------------
@@ -159,50 +159,46 @@ def _adopted(share: Share, seen: SeedLedger) -> Share:
 
 def _divided(
     shares: Mapping[str, Share], quota: Quota, known: Mapping[str, SeedLedger], *, now: datetime, draining: Collection[str]
-) -> dict[str, dict[str, Part]]:
-    made: dict[str, dict[str, Part]] = {seed: {} for seed in shares}
-    for resource, whole in quota.items():
-        seeds = sorted(shares)
-        holders = [
-            _holder(shares[seed].parts.get(resource), resource, whole, known.get(seed), now=now, leaving=seed in draining)
-            for seed in seeds
-        ]
+) -> dict[str, Share]:
+    """The shares with new parts, and the numbers that they had."""
+    seeds = sorted(shares)
+    holders = [
+        [_holder(shares[seed], resource, whole, known.get(seed), now=now, leaving=seed in draining) for seed in seeds]
+        for resource, whole in quota.items()
+    ]
+    first = first_in_line([whole.nanos for whole in quota.values()], holders)
+    parts: dict[str, dict[str, Part]] = {seed: {} for seed in seeds}
+    turns = {seed: shares[seed].turn for seed in seeds}
+    for (resource, whole), some in zip(quota.items(), holders, strict=True):
+        ranked = [replace(one, first=index == first) for index, one in enumerate(some)]
         step = STEPS.get(resource, Quantity.of(1)).nanos
-        for seed, holder, (granted, target) in zip(seeds, holders, divided(whole.nanos, holders, step=step), strict=True):
-            had = shares[seed].parts.get(resource)
-            dealt = holder.target is not None and target != holder.target and holder.wanted > holder.target
-            made[seed][resource] = Part(
-                None if granted is None else Quantity(granted, whole.format),
-                Quantity(target, whole.format),
-                now if dealt else had.turn if had else None,
-            )
-    return made
+        for seed, holder, (granted, target) in zip(seeds, ranked, divided(whole.nanos, ranked, step=step), strict=True):
+            bound = None if granted is None else Quantity(granted, whole.format)
+            parts[seed][resource] = Part(bound, Quantity(target, whole.format))
+            if holder.target is not None and target != holder.target and holder.wanted > holder.target:
+                turns[seed] = now
+    return {seed: replace(shares[seed], parts=parts[seed], turn=turns[seed]) for seed in seeds}
 
 
-def _holder(
-    part: Part | None, resource: str, whole: Quantity, seen: SeedLedger | None, *, now: datetime, leaving: bool
-) -> Holder:
-    demand = seen.demand.get(resource) if seen else None
-    turn = part.turn if part else None
+def _holder(share: Share, resource: str, whole: Quantity, seen: SeedLedger | None, *, now: datetime, leaving: bool) -> Holder:
+    part, demand = share.parts.get(resource), seen.demand.get(resource) if seen else None
     return Holder(
         granted=part.granted.nanos if part and part.granted is not None else None,
         target=part.target.nanos if part else None,
         used=seen.taken[resource].nanos if seen else None,
         wanted=min(demand.limit, whole).nanos if demand else 0,
-        waiting=max(demand.since, turn or NEVER) if demand else NEVER,
-        held=turn is not None and turn <= now < turn + HOLD,
+        waiting=max(demand.since, share.turn or NEVER) if demand else NEVER,
+        held=share.turn is not None and share.turn <= now < share.turn + HOLD,
         leaving=leaving,
     )
 
 
-def _numbered(share: Share, parts: Mapping[str, Part], quota: Quota, seen: SeedLedger | None) -> Share:
+def _numbered(had: Share, new: Share, quota: Quota, seen: SeedLedger | None) -> Share:
     """With a new number where the seed is to be told something else, or that the whole is another."""
-    targets = {resource: part.target for resource, part in parts.items()}
-    another = targets != {resource: part.target for resource, part in share.parts.items()}
-    if seen is not None and seen.change >= share.change:
-        another = another or seen.grants != _grants(parts, quota)
-        return replace(share, change=seen.change + 1 if another else share.change, parts=parts)
-    return replace(share, change=share.change + 1 if another else share.change, parts=parts)
+    another = new.limits != had.limits
+    if seen is not None and seen.change >= had.change:
+        another = another or seen.grants != _grants(new.parts, quota)
+    return replace(new, change=had.change + 1) if another else new
 
 
 def _grants(parts: Collection[str], quota: Quota) -> Limits:

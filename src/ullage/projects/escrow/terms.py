@@ -29,7 +29,6 @@ class Part:
 
     granted: Quantity | None
     target: Quantity  # the limit that the seed is told
-    turn: datetime | None = None  # when it last had its turn: it asked, and got more or had to give way
 
     def __post_init__(self) -> None:
         if self.granted is not None and self.granted < self.target:
@@ -48,6 +47,7 @@ class Share:
     change: int  # the number of the change that its targets are
     reached: int = 0  # the last change that was seen to be reached and freed something: the seed never goes back behind it
     parts: Mapping[str, Part] = field(default_factory=dict)  # by resource
+    turn: datetime | None = None  # when it last had its turn: it asked, and got more or had to give way
 
     @property
     def limits(self) -> Limits:
@@ -98,29 +98,26 @@ def _written(share: Share) -> Json:
         made["target"] = {name: str(part.target) for name, part in parts}
     if granted := {name: str(part.granted) for name, part in parts if part.granted is not None}:
         made["granted"] = granted
-    if turns := {name: micro_timestamp(part.turn) for name, part in parts if part.turn is not None}:
-        made["turn"] = turns
+    if share.turn is not None:
+        made["turn"] = micro_timestamp(share.turn)
     return made
 
 
 def _parsed(stored: object, place: str) -> Share:
     if not _is_object(stored):
         raise BadInput(place, stored, _OBJECT)
-    targets, granted, turns = (_texts(stored, name, place) for name in ("target", "granted", "turn"))
-    for name, found in (("granted", granted), ("turn", turns)):
-        if strange := sorted(found.keys() - targets.keys()):
-            raise BadInput(
-                f"{place}.{name}", strange[0], f"only what has a target is allowed: {', '.join(targets) or 'nothing'}"
-            )
+    targets, granted = (_texts(stored, name, place) for name in ("target", "granted"))
+    if strange := sorted(granted.keys() - targets.keys()):
+        raise BadInput(f"{place}.granted", strange[0], f"only what has a target is allowed: {', '.join(targets) or 'nothing'}")
     parts = {}
     for resource, text in targets.items():
         target = parse_amount(text, field=f"{place}.target.{resource}")
         given = parse_amount(granted[resource], field=f"{place}.granted.{resource}") if resource in granted else None
         if given is not None and given < target:
             raise BadInput(f"{place}.granted.{resource}", given, f"no less than the target of {target} is allowed")
-        moment = _moment(turns[resource], f"{place}.turn.{resource}") if resource in turns else None
-        parts[resource] = Part(given, target, moment)
-    return Share(_count(stored, "change", place), _count(stored, "reached", place), parts)
+        parts[resource] = Part(given, target)
+    turn = _moment(stored["turn"], f"{place}.turn") if "turn" in stored else None
+    return Share(_count(stored, "change", place), _count(stored, "reached", place), parts, turn)
 
 
 def _is_object(stored: object) -> TypeGuard[dict[str, Any]]:
@@ -141,8 +138,8 @@ def _count(stored: Json, name: str, place: str) -> int:
     return found
 
 
-def _moment(text: str, place: str) -> datetime:
-    moment = read_time(text)
+def _moment(text: object, place: str) -> datetime:
+    moment = read_time(text) if isinstance(text, str) else None
     if moment is None:
         raise BadInput(place, text, "a time like 2026-11-16T21:00:00Z is allowed")
     return moment

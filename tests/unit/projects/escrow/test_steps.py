@@ -32,7 +32,7 @@ def share(
         return Share(change, reached)
     given = None if granted == -1 else cpu(target if granted is None else granted)
     moment = None if turn is None else BEGIN - timedelta(seconds=turn)
-    return Share(change, reached, {"cpu": Part(given, cpu(target), moment)})
+    return Share(change, reached, {"cpu": Part(given, cpu(target))}, moment)
 
 
 def seed(
@@ -552,6 +552,24 @@ def test_two_that_want_the_same_last_room_do_not_take_it_from_each_other_all_the
         world.wait(1)
     assert had == set(world.seeds), "each had his turn"
     assert world.records - before <= 2 * 10 + 4
+
+
+def test_two_that_each_have_what_the_other_lacks_do_not_swap_it_for_ever() -> None:
+    """One has the last free CPU, the other the last free memory, and both ask for a machine all the time."""
+    world = World({"cpu": 5, "memory": 5 * 2**30}, seeds=2)
+    world.settle()
+    world.create("seed-0", cpu=2)
+    world.create("seed-0", memory=3 * 2**30)
+    world.create("seed-1", cpu=2)
+    world.create("seed-1", memory=2**30)
+    world.settle()
+    assert [str(seed.limit(name)) for seed in world.seeds.values() for name in ("cpu", "memory")] == ["3", "3Gi", "2", "2Gi"]
+    for _ in range(180):
+        if any(world.create(name, cpu=1, memory=2**30) for name in world.seeds):
+            return
+        world.settle()
+        world.wait(1)
+    raise AssertionError(f"three minutes, and nobody got both: {world.escrow.written()}")
 
 
 def test_a_demand_that_is_never_used_does_not_keep_a_neighbour_waiting_for_ever() -> None:

@@ -19,7 +19,7 @@ FULL: dict[str, Any] = {
         "reached": 6,
         "target": {"cpu": "1500m", "memory": "2Gi"},
         "granted": {"cpu": "3"},
-        "turn": {"cpu": "2026-11-16T12:00:00.000000Z"},
+        "turn": "2026-11-16T12:00:00.000000Z",
     },
     "us": {"change": 2},
 }
@@ -34,8 +34,9 @@ def test_it_reads_as_it_was_written() -> None:
                 6,
                 {
                     "memory": Part(None, Quantity.parse("2Gi")),
-                    "cpu": Part(Quantity.of(3), Quantity.parse("1.5"), BEGIN),
+                    "cpu": Part(Quantity.of(3), Quantity.parse("1.5")),
                 },
+                BEGIN,
             ),
         }
     )
@@ -98,14 +99,17 @@ def test_what_is_granted(stored: object, granted: str | None) -> None:
             id="granted without a target",
         ),
         pytest.param(
-            {"eu": {"turn": {"cpu": "2026-11-16T12:00:00Z"}}},
-            "escrow.eu.turn cpu: only what has a target is allowed: nothing",
-            id="a turn without a target",
+            {"eu": {"granted": {"disk": "2"}}},
+            "escrow.eu.granted disk: only what has a target is allowed: nothing",
+            id="granted without any target",
         ),
         pytest.param(
-            {"eu": {"target": {"cpu": "3"}, "turn": {"cpu": "noon"}}},
-            "escrow.eu.turn.cpu noon: a time like 2026-11-16T21:00:00Z is allowed",
-            id="no time",
+            {"eu": {"turn": "noon"}},
+            "escrow.eu.turn noon: a time like 2026-11-16T21:00:00Z is allowed",
+            id="a text that is no time",
+        ),
+        pytest.param(
+            {"eu": {"turn": 3}}, "escrow.eu.turn 3: a time like 2026-11-16T21:00:00Z is allowed", id="a number for a time"
         ),
     ],
 )

@@ -16,14 +16,14 @@ from ullage.projects.escrow.seeds import NO_LEDGER, SeedLedger
 from ullage.projects.escrow.steps import Carry, Quota, Record, Step, next_steps
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import ACCOUNT
-from ullage.quantity import Quantity
+from ullage.quantity import Format, Quantity
 
 BEGIN = datetime(2026, 11, 16, 12, tzinfo=UTC)
 WITHOUT_END = 10**9
 
 
-def cpu(count: int) -> Quantity:
-    return Quantity.of(count)
+def amount(resource: str, count: int) -> Quantity:
+    return Quantity.of(count, Format.BINARY_SI if resource == "memory" else Format.DECIMAL_SI)
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Master:
 class World:
     def __init__(self, quota: Mapping[str, int], *, seeds: int = 3, carries_first: bool = False) -> None:
         self.escrow, self.version = Escrow(), 0
-        self.quota: Quota = {name: cpu(count) for name, count in quota.items()}
+        self.quota: Quota = {name: amount(name, count) for name, count in quota.items()}
         self.seeds = {f"seed-{number}": Seed() for number in range(seeds)}
         self.masters = [Master(), Master()]
         self.mail: list[Carry] = []  # on its way
@@ -170,7 +170,7 @@ class World:
     def set_quota(self, **quota: int) -> None:
         """The record is kept on the quota's own object: whoever decided on the quota of before has a conflict."""
         self.version += 1
-        self.quota = {name: cpu(count) for name, count in quota.items()}
+        self.quota = {name: amount(name, count) for name, count in quota.items()}
         self.note()
 
     def add_seed(self, name: str) -> None:
@@ -186,7 +186,7 @@ class World:
         self.note()
 
     def create(self, seed: str, **asks: int) -> bool:
-        made = self.seeds[seed].create(Amounts({name: cpu(count) for name, count in asks.items()}), self.now)
+        made = self.seeds[seed].create(Amounts({name: amount(name, count) for name, count in asks.items()}), self.now)
         self.check()
         return made
 
@@ -289,3 +289,14 @@ class World:
             else:
                 raise AssertionError(f"there is room that {seed} cannot get: {self.escrow.written()}")
         return self.records - before
+
+    def storm(self, *, most: int, **asks: int) -> None:
+        """Everybody wants machines of one size and tries again every 20 seconds, until nothing more fits. There is never
+        a longer pause than `most` tries without anybody getting one."""
+        vain = 0
+        while all(self.total(name) + asks[name] <= self.quota[name].value() for name in asks if name in self.quota):
+            got = [name for name in sorted(self.seeds) if self.create(name, **asks)]
+            vain = 0 if got else vain + 1
+            assert vain <= most, f"there is room, everybody asks, and nobody gets any: {self.escrow.written()}"
+            self.settle()
+            self.wait(20)
