@@ -393,6 +393,18 @@ def test_a_drained_seed_keeps_no_more_than_it_was_granted() -> None:
             id="what does not do for all goes to one: halves may be of use to nobody",
         ),
         pytest.param(
+            {"a": share(50), "b": share(45)},
+            {"a": seed(50, 45, wants=55, since=9), "b": seed(45, 45, wants=50)},
+            {"a": "55 of 55 @6", "b": "45 of 45 @5"},
+            id="who waits longest and can be satisfied goes before all others, although he has some room",
+        ),
+        pytest.param(
+            {"a": share(50), "b": share(45)},
+            {"a": seed(50, 45, wants=56, since=9), "b": seed(45, 45, wants=50)},
+            {"a": "50 of 50 @5", "b": "50 of 50 @6"},
+            id="who cannot be satisfied does not",
+        ),
+        pytest.param(
             {"a": share(50, turn=59), "b": share(50)},
             {"a": seed(50, 10), "b": seed(50, 50, wants=60)},
             None,
