@@ -1,7 +1,8 @@
 """VirtualMachines: gives each an instance while it is to run, takes it away when not, and says how things are.
 
 All that is done follows from the VM and its instance, so this may end at any moment. What somebody asked for is crossed off
-only when it can be seen to be done.
+only when it can be seen to be done. A VM shows that it starts before it has an instance, and that it has stopped only when
+nothing of it is on its way: whoever counts what runs may go by what it shows, also where it is halted in between.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ullage.clock import Clock
 from ullage.kube.backoff import Backoff
@@ -35,7 +37,7 @@ from ullage.standalone.world.controllers.virtual_machine.rules import (
     StartInstance,
     StopInstance,
 )
-from ullage.standalone.world.controllers.virtual_machine.status import RESTART_REQUIRED, status_of
+from ullage.standalone.world.controllers.virtual_machine.status import RESTART_REQUIRED, STARTING, status_of
 from ullage.standalone.world.machines import GENERATION, differs, new_instance, plugged
 from ullage.standalone.world.refusals import Refusals
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
@@ -64,12 +66,18 @@ class VirtualMachineController:
         self._recorder = recorder
         self._clock = clock
         self._refusals = Refusals(AFTER_REFUSAL)
+        self._unseen: set[Key] = set()  # those whose instance was made and is not in the cache yet
 
     async def reconcile(self, key: Key) -> Requeue | None:
         machine, found = self._machines.get(key), self._instances.get(key)
+        if found is not None:
+            self._unseen.discard(key)
         if machine is None:
             self._refusals.end(key)
+            self._unseen.discard(key)
             return None
+        if found is None and await self._is_coming(key):
+            return None  # when it is seen, that brings us back
         owner = controller_of(found.metadata) if found is not None else None
         own_instance = found if owner is not None and owner.uid == machine.metadata.uid else None
         try:
@@ -108,6 +116,8 @@ class VirtualMachineController:
                 )
                 return None
             case StartInstance(paused):
+                if await self._announce(machine):
+                    return None
                 plan = await self._start(machine, paused=paused)
             case StopInstance() if instance is not None:
                 await calls.delete(self._client, INSTANCES, instance.metadata)
@@ -119,6 +129,24 @@ class VirtualMachineController:
         await self._write_status(machine, instance, plan)
         refusal = self._refusals.still(key, now, about=meta.generation)
         return Requeue(refusal.until - now) if refusal is not None else None
+
+    async def _is_coming(self, key: Key) -> bool:
+        """Whether there is an instance that we made a moment ago, and that the cache does not have yet."""
+        if key in self._unseen and await self._client.find(INSTANCES, key.name, key.namespace) is None:
+            self._unseen.discard(key)  # it went again, and the cache never had it or has no more of it
+        return key in self._unseen
+
+    async def _announce(self, machine: VirtualMachine) -> bool:
+        """Whether the VM has just been told to show that it starts."""
+        status = machine.status
+        if status.printable_status == STARTING or self._is_refused(machine):
+            return False
+        await patch_status(self._client, MACHINES, machine, old=status, new=replace(status, printable_status=STARTING))
+        return True
+
+    def _is_refused(self, machine: VirtualMachine) -> bool:
+        about = machine.metadata.generation
+        return self._refusals.still(key_of(machine), self._clock.monotonic(), about=about) is not None
 
     async def _start(self, machine: VirtualMachine, *, paused: bool) -> Plan:
         """Of the VM as the API has it: most of a template is nothing that we know of. Where somebody refuses the instance it is
@@ -137,6 +165,8 @@ class VirtualMachineController:
                 self._recorder.record(MACHINES, machine, NOT_STARTED, note=f"Error creating virtual machine instance: {error}")
             self._refusals.add(key, message, self._clock.monotonic(), about=meta.generation)
             return CannotStart("FailedCreate", message)
+        if self._instances.get(key) is None:
+            self._unseen.add(key)
         if made:
             note = f"Started the virtual machine by creating the new virtual machine instance {meta.name}"
             self._recorder.record(MACHINES, machine, STARTED, note=note)

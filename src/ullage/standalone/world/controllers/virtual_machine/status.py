@@ -13,6 +13,7 @@ from ullage.standalone.world.machines import NO_CLAIM, NOT_CREATED, PROVISIONING
 from ullage.vms.api.machines import MachineStatus, VirtualMachine, VirtualMachineInstance
 from ullage.vms.lifecycle import PAUSED, is_over, is_paused
 
+STARTING: Final = "Starting"
 FAILURE: Final = "Failure"
 RESTART_REQUIRED: Final = "RestartRequired"
 CHANGED: Final = "the template was changed; what was changed takes effect when the VM is restarted"
@@ -23,11 +24,11 @@ def printable_status(machine: VirtualMachine, instance: VirtualMachineInstance |
     if is_deleting(machine.metadata):
         return "Terminating"
     if instance is None:
-        return "Starting" if starts else "Stopped"
+        return STARTING if starts else "Stopped"
     if is_deleting(instance.metadata) and not is_over(instance):
         return "Stopping"
     if is_over(instance):
-        return "Starting" if starts else "Stopped"
+        return STARTING if starts else "Stopped"
     migration = instance.status.migration_state
     if migration is not None and not migration.completed:
         return "Migrating"
@@ -53,7 +54,7 @@ def _waiting(instance: VirtualMachineInstance) -> str:
         return "Unschedulable"
     if refusal_of(instance) is not None:
         return "Unschedulable"
-    return "WaitingForVolumeBinding" if is_true(conditions, PROVISIONING) else "Starting"
+    return "WaitingForVolumeBinding" if is_true(conditions, PROVISIONING) else STARTING
 
 
 def status_of(

@@ -6,15 +6,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 
-from tests.unit.standalone.world.longhorn import NAME, Place, place_in
+from tests.unit.snapshots.memory_api import Told
+from tests.unit.standalone.world.longhorn import NAME, Place, WholeApi, place_in
+from ullage.clock import SystemClock
 from ullage.kube.backoff import Backoff
 from ullage.kube.builtin.core import CLAIMS, NODES
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden
+from ullage.kube.events.recorder import Recorder
 from ullage.standalone.world.controllers.virtual_machine import controller
+from ullage.standalone.world.controllers.virtual_machine.controller import VirtualMachineController
 from ullage.vms import lifecycle
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
 
@@ -305,6 +313,72 @@ async def test_a_refused_instance_is_asked_for_later_and_later_and_at_once_when_
             await settles(lambda: "2 used" in vm.condition("Failure"))
         assert len(asked) == 2
         assert place.told.reasons.count("FailedCreate") == 2
+
+
+async def test_a_vm_shows_that_it_starts_before_it_has_an_instance(tmp_path: Path) -> None:
+    """Halted a moment later, it is still known to have one."""
+    async with place_in(tmp_path) as place:
+        vm, shown = Machines(place), list[str]()
+
+        def note(what: str) -> None:
+            if what.startswith("create virtualmachineinstances"):
+                shown.append(vm.word)
+
+        place.api.refuse = note
+        place.claim()
+        vm.create("Halted")
+        await place.live(vm.says("Stopped"))
+        await vm.ask("start")
+        await place.live(vm.says("Running"))
+        assert shown == ["Starting"]
+
+
+class Behind:
+    """A cache that has what it is told to have."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def get(self, key: Key) -> Any:
+        return self.value
+
+
+@pytest.mark.parametrize("strategy", ["Always", "RerunOnFailure"])
+@pytest.mark.parametrize("halted", [False, True])
+async def test_a_vm_has_not_stopped_while_its_instance_is_only_not_seen_yet(strategy: str, halted: bool) -> None:
+    api, told, machines, instances = WholeApi(), Told(), Behind(), Behind()
+    vm = Machines(cast(Place, SimpleNamespace(api=api)))
+    vm.create(strategy)
+    made = VirtualMachineController(
+        cast(Client, api),
+        machines=cast(Cache[VirtualMachine], machines),
+        instances=cast(Cache[VirtualMachineInstance], instances),
+        recorder=cast(Recorder, told),
+        clock=SystemClock(),
+    )
+
+    async def goes_on(times: int) -> set[str]:
+        words = set()
+        for _ in range(times):
+            machines.value = await api.find(MACHINES, "db", "default")
+            await made.reconcile(Key("default", "db"))
+            words.add(vm.word)
+        return words
+
+    assert await goes_on(4) <= {"", "Starting"}
+    assert vm.instance
+    if halted:
+        vm.edit({"runStrategy": "Halted"})
+    assert await goes_on(4) == {"Starting"}
+
+    if halted:  # it may go before it was ever seen
+        api.edit(INSTANCES, "db", "default", merge={"metadata": {"finalizers": None}})
+        await api.delete(INSTANCES, "db", "default")
+        assert await goes_on(2) == {"Stopped"}
+    else:
+        instances.value = await api.find(INSTANCES, "db", "default")
+        await goes_on(1)
+        assert vm.machine["status"]["created"]
 
 
 async def test_an_instance_without_a_vm_runs_too_and_goes(tmp_path: Path) -> None:
