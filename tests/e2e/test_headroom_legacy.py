@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -54,9 +55,12 @@ def test_more_than_a_ledger_takes_on_at_once_are_stamped_and_counted_in_the_end(
         list(pool.map(lambda number: scene.api.create(machines, machine(number)), range(COUNT)))
     quota = json.dumps({"limit": {"limitsCpu": "4", "limitsMemory": "5Gi"}})
     reserve = json.dumps({"limit": {"limitsCPUPercent": 50, "limitsMemoryPercent": 50}})
-    with scene.base.running(scene.command("webhook"), scene.command("controller")):
-        said = {"field.cattle.io/resourceQuota": quota, "harvesterhci.io/maintenanceQuota": reserve}
+    said = {"field.cattle.io/resourceQuota": quota, "harvesterhci.io/maintenanceQuota": reserve}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(scene.base.running(scene.command("webhook")))
+        # Before anybody has stamped a VM: once it is known that they do not fit, such a share is refused.
         scene.api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"annotations": said}})
+        stack.enter_context(scene.base.running(scene.command("controller")))
         eventually("all are counted", lambda: used(scene, namespace) == COUNT * COST, seconds=400, every=1)
         found = scene.api.get(machines).obj["items"]
         assert {one["metadata"]["annotations"][STAMP] for one in found} == {'{"compute/vms":{"cpu":"1","memory":"1222Mi"}}'}
