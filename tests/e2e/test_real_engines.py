@@ -6,6 +6,7 @@ The API is in memory: what is new here is who answers behind the protocol.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -209,10 +210,16 @@ async def test_a_storm_of_kills_leaves_nothing_behind_in_real_engines(program: P
             except* Crash:
                 deaths += 1
         world.api.fuse.blows_at = -1
-        async with world.running():
-            await holds(calm, seconds=60)
+        async with world.running(), asyncio.timeout(60):
+            # A mark may be of a time when its snapshot was the parent of a head: then the next purge takes it.
+            while not calm() or any([await lingering(client) for client in clients.values()]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         for volume, client in clients.items():
             found = await entries(client)
             marked = {name for name, entry in found.items() if entry.removed}
             assert set(found) - {HEAD} - marked == {name for name, of in asked.items() if of == volume}
-            assert all(found[name].children == {HEAD} for name in marked), "only the parent of a head stays"
+
+
+async def lingering(client: LonghornClient) -> bool:
+    """Whether something is marked as removed that need not stay: only the parent of a head has to."""
+    return any(entry.removed and entry.children != {HEAD} for entry in (await entries(client)).values())

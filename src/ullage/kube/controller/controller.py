@@ -161,6 +161,14 @@ class Controller(Generic[K]):
             result = await self._run_once(key)
             self._count[result].inc()
             self._seconds.observe(self._clock.monotonic() - started)
+            self._end_if_cancelled()
+
+    @staticmethod
+    def _end_if_cancelled() -> None:
+        """A call that is cancelled as it fails may say only that it failed; the worker is to end all the same."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
     async def _run_once(self, key: K) -> str:
         """One run and what follows from it for the key; how it ended, in a word."""

@@ -350,3 +350,26 @@ async def test_if_one_part_dies_all_do_and_the_reason_is_raised() -> None:
     controller = Controller("things", [own(cache)], Reconciler(runs=1))
     with pytest.raises(MemoryError, match="no room"):
         await asyncio.wait_for(run([cache, broken], [controller], stop=asyncio.Event()), 10)
+
+
+async def test_a_cancellation_that_a_call_turns_into_a_failure_ends_the_work_all_the_same() -> None:
+    """As a gRPC call may that fails in the moment in which it is cancelled."""
+    begun = asyncio.Event()
+
+    async def reconcile(key: Key) -> Requeue | None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise Retryable("the call was cancelled") from None
+        return None
+
+    cache = filled(added(thing("a", 1)), initial_end(1))
+    made = Controller("things", [own(cache)], reconcile, workers=1, backoff=QUICK)
+    tasks = [asyncio.create_task(cache.run()), asyncio.create_task(made.run())]
+    async with asyncio.timeout(10):
+        await begun.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    assert all(task.cancelled() for task in tasks)
