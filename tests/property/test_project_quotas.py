@@ -17,7 +17,7 @@ from ullage.projects.controllers.quota.copy.rules import SeedCopy, new_copy, obj
 from ullage.projects.controllers.quota.default.rules import CreateDefault, Default, RemoveDefault, UpdateDefault, steps
 from ullage.projects.controllers.quota.status.totals import SeedReport, totals, with_totals
 from ullage.projects.names import FINALIZER, is_default
-from ullage.projects.quota import amounts_of, faults, limits_of, same_limits, total, usage_of
+from ullage.projects.quota import amounts_of, faults, limits_of, same_limits, usage_of
 
 AMOUNTS = st.integers(0, 10**6).map(str) | st.sampled_from(["0", "1000m", "1", "1Gi", "1024Mi", "1G", "1e3", ".5", "1n"])
 WRITTEN = AMOUNTS | st.integers(0, 10**6)
@@ -52,9 +52,9 @@ def test_to_allow_the_same_is_an_equality(one: ResourceDetails, two: ResourceDet
 @given(st.lists(USED, max_size=8), st.randoms(use_true_random=False))
 def test_a_sum_does_not_depend_on_the_order(parts: list[ResourceDetails], chance: object) -> None:
     amounts = [amounts_of(part, field="x") for part in parts]
-    found = total(amounts)
+    found = Amounts.total(amounts)
     chance.shuffle(amounts)  # type: ignore[attr-defined]
-    assert total(amounts) == found
+    assert Amounts.total(amounts) == found
     assert amounts_of(usage_of(found), field="x") == found
 
 
@@ -119,7 +119,7 @@ def test_the_total_is_never_less_than_what_the_seeds_said_last(events: list[tupl
             last[seed] = amounts_of(used, field="x")
         found = totals(about, reports.values(), now=NOW + timedelta(minutes=number))
         about = msgspec.structs.replace(about, status=with_totals(about.status, found))
-        said = total(last.values())
+        said = Amounts.total(last.values())
         assert (found.usage is None) == (not last)
         if found.usage is not None:
             assert said <= found.usage

@@ -82,6 +82,15 @@ class Cells(Generic[K]):
         object.__setattr__(made, "cells", cells)
         return made
 
+    @classmethod
+    def total(cls, parts: Iterable[Self]) -> Self:
+        """The sum of many, without a value for every step."""
+        sums: dict[K, Quantity] = {}
+        for part in parts:
+            for key, quantity in part.cells.items():
+                sums[key] = sums[key] + quantity if key in sums else quantity
+        return cls(sums)
+
     def __add__(self, other: Self) -> Self:
         if not other.cells or not self.cells:
             return self if self.cells else other
@@ -179,12 +188,7 @@ NOTHING = Takings()
 
 
 def total(parts: Iterable[Takings]) -> Takings:
-    """The sum of many, without a value for every step."""
-    sums: dict[Cell, Quantity] = {}
-    for part in parts:
-        for cell, quantity in part.cells.items():
-            sums[cell] = sums[cell] + quantity if cell in sums else quantity
-    return Takings(sums)
+    return Takings.total(parts)
 
 
 def parse_limits(written: Mapping[str, Mapping[str, str]], *, field: str = "") -> dict[Cell, Quantity]:

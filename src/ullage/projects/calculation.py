@@ -15,11 +15,12 @@ from typing import Final
 
 from ullage.errors import BadInput
 from ullage.ledger.amounts import Amounts, spell
+from ullage.projects.names import CPU, MEMORY, STORAGE
+from ullage.projects.quota import Excess, excesses
 from ullage.quantity import Quantity
 
 MOST_REPLICAS: Final = 1_000_000
-# In the order in which they are told, and what people call them.
-RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "storage": "disk size"}
+_WORDS: Final = {CPU: "cpu", MEMORY: "memory", STORAGE: "disk size"}  # what people call them
 _SHORT: Final = 8
 
 
@@ -60,20 +61,19 @@ def calculate(
     if quota is None:
         return None
     usage = used.beyond(less) + more
-    over = [name for name in RESOURCES if name in quota and usage[name] > quota[name]]
-    return Calculation(quota=quota, usage=usage, message="".join(_line(name, usage[name], quota[name]) for name in over))
+    return Calculation(quota=quota, usage=usage, message="".join(map(_line, excesses(usage, quota))))
 
 
-def _line(resource: str, usage: Quantity, limit: Quantity) -> str:
+def _line(over: Excess) -> str:
     """`Calculated cpu (8) exceeds resource quota (5)`, in words that clients of the peer know."""
-    said, allowed = _texts(resource, usage, limit)
-    return f"Calculated {RESOURCES[resource]} ({said}) exceeds resource quota ({allowed})\n"
+    said, allowed = _texts(over.resource, over.used, over.limit)
+    return f"Calculated {_WORDS[over.resource]} ({said}) exceeds resource quota ({allowed})\n"
 
 
 def _texts(resource: str, usage: Quantity, limit: Quantity) -> tuple[str, str]:
     """As they are written where both are of one family and short; else both in binary units, rounded apart: two numbers of
     which one exceeds the other never read the same."""
-    if resource == "cpu":
+    if resource == CPU:
         return _cpus(usage), _cpus(limit)
     said, allowed = str(usage), str(limit)
     alike = usage.format is limit.format

@@ -6,7 +6,7 @@ webhook is there, so each value is looked at by itself: one that is wrong is sai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,13 +117,6 @@ def amounts_of(usage: ResourceDetails, *, field: str) -> Amounts:
 def usage_of(amounts: Amounts) -> ResourceDetails:
     """The same to be written down: nothing is 0, and not absent."""
     return ResourceDetails(cpu=str(amounts[CPU]), memory=str(amounts[MEMORY]), storage=str(amounts[STORAGE]))
-
-
-def total(parts: Iterable[Amounts]) -> Amounts:
-    found = Amounts()
-    for part in parts:
-        found = found + part
-    return found
 
 
 @dataclass(frozen=True, slots=True)

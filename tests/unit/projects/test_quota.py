@@ -16,7 +16,6 @@ from ullage.projects.quota import (
     limits_of,
     max_clusters,
     same_limits,
-    total,
     usage_of,
     with_limits,
 )
@@ -97,7 +96,7 @@ def test_a_usage_of_nothing_is_zero_and_one_that_nobody_counted_is_absent() -> N
 
 def test_sums_are_exact_and_what_is_absent_is_nothing() -> None:
     parts = [amounts_of(one, field="x") for one in (details(cpu="500m", memory="1Gi"), details(cpu=1), details())]
-    assert usage_of(total(parts)) == usage("1500m", "1Gi", "0")
+    assert usage_of(Amounts.total(parts)) == usage("1500m", "1Gi", "0")
     assert usage_of(parts[0] | parts[1]) == usage("1", "1Gi", "0")
 
 

@@ -52,8 +52,7 @@ def count(
     machine: MachineFacts, verdict: Verdict, *, remembered: Remembered | None = None, asked_since: datetime | None = None
 ) -> Counted | Resize:
     """Has an answer for every Machine. `asked_since` is when the webhook began to be asked in its cluster: what is older and
-    has
-    no stamp was there before us, and nobody did anything wrong."""
+    has no stamp was there before us, and nobody did anything wrong."""
     known = remembered if remembered is not None and remembered.uid == machine.uid else None
     before = known.amounts if known is not None else _NONE
     if not isinstance(verdict, Valid):

@@ -42,8 +42,7 @@ SizeOf = Callable[[Any], Amounts | None]  # what a provider spec costs; None: no
 
 def marks_on_create(machine: MachineFacts, size: Amounts | None, keys: SigningKeys, *, now: datetime) -> Marks:
     """The annotations that a new Machine is to have, whatever it was sent with. None: it is not to have it. Without a known
-    size
-    there is no stamp. A stamp of a moment ago stays, as the hook may be asked again for one request. Raises BadSpec."""
+    size there is no stamp. A stamp of a moment ago stays, as the hook may be asked again for one request. Raises BadSpec."""
     if size is None:
         return dict.fromkeys(GUARDED)
     given = verify_create(machine, keys, now=now)
@@ -54,8 +53,7 @@ def marks_on_create(machine: MachineFacts, size: Amounts | None, keys: SigningKe
 
 def create_fault(machine: MachineFacts, size: Amounts | None, keys: SigningKeys, *, now: datetime) -> str | None:
     """What is wrong with the stamp of a new Machine in the validating phase: None where it is as it ought to be. It is to be
-    tried
-    again, since the catalogue may have changed between the phases, or another replica may have the next key already."""
+    tried again, since the catalogue may have changed between the phases, or another replica may have the next key already."""
     if size is None:
         found = next((key for key, text in _marks(machine).items() if text is not None), None)
         return None if found is None else f"metadata.annotations[{found}]: its size is not known, and another webhook stamps it"
@@ -91,8 +89,7 @@ def marks_on_update(old: MachineFacts, new: MachineFacts, keys: SigningKeys, *, 
 
 def update_fault(old: MachineFacts, new: MachineFacts, keys: SigningKeys, *, size_of: SizeOf, limited: bool) -> str | None:
     """Why an update is refused: it changes what the Machine costs. None: it is not. What it costs is what it is stamped with,
-    and
-    without a valid stamp what its spec costs. Where that cannot be told, it is refused if there is a quota."""
+    and without a valid stamp what its spec costs. Where that cannot be told, it is refused if there is a quota."""
     if same(old.provider_spec, new.provider_spec):
         return None
     had = verify(old, keys)
@@ -115,8 +112,7 @@ def marks_fault(old: MachineFacts, new: MachineFacts, keys: SigningKeys) -> str 
 
 def _is_ours(had: Verdict, given: Verdict) -> bool:
     """Whether a stamp was written by our controller, which never lowers what a Machine counts. One that says less was made
-    before
-    the one that is there, and copied back."""
+    before the one that is there, and copied back."""
     if not isinstance(given, Valid) or given.form != "bound":
         return False
     return not isinstance(had, Valid) or had.amounts <= given.amounts

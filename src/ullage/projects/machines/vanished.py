@@ -26,8 +26,7 @@ State = Literal["gone", "there", "unknown"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vanished:
     """A Machine that went: what it counted, and since when it is away. `key` is its ledger's, with the uid behind it: several
-    of
-    one name may have gone. `provider_id` is as the provider named it for this Machine; empty: it never did."""
+    of one name may have gone. `provider_id` is as the provider named it for this Machine; empty: it never did."""
 
     key: str
     amounts: Amounts
@@ -69,11 +68,8 @@ def sum_of(
     vanished: Iterable[Vanished], *, now: datetime, keep: timedelta, answers: Mapping[str, Answer] | None = None
 ) -> Amounts:
     """What all of them count together; `answers` by key."""
-    said, total = answers or {}, Amounts()
-    for one in vanished:
-        if still_counts(one, now=now, keep=keep, answer=said.get(one.key)):
-            total = total + one.amounts
-    return total
+    said = answers or {}
+    return Amounts.total(one.amounts for one in vanished if still_counts(one, now=now, keep=keep, answer=said.get(one.key)))
 
 
 def bounded(vanished: Iterable[Vanished], *, most: int = MOST, rest: str) -> tuple[Vanished, ...]:
@@ -84,7 +80,5 @@ def bounded(vanished: Iterable[Vanished], *, most: int = MOST, rest: str) -> tup
     if len(ordered) <= most:
         return tuple(ordered)
     kept, beyond = ordered[: most - 1], ordered[most - 1 :]
-    total = Amounts()
-    for one in beyond:
-        total = total + one.amounts
+    total = Amounts.total(one.amounts for one in beyond)
     return tuple(sorted((*kept, replace(beyond[-1], key=rest, amounts=total, provider_id="")), key=lambda one: one.since))

@@ -20,7 +20,7 @@ from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.clusters import project_of
-from ullage.projects.quota import amounts_of, is_counted, same_limits, total, usage_of
+from ullage.projects.quota import amounts_of, is_counted, same_limits, usage_of
 
 USAGE_FIELD: Final = "status.resourceUsage"
 NAMED: Final = 5  # clusters that a message spells out
@@ -56,7 +56,7 @@ def local_usage(clusters: Iterable[Cluster], project: str, *, before: ResourceDe
             parts.append(amounts_of(found, field=USAGE_FIELD))
         except BadAmount as error:
             missing.append(f"{cluster.metadata.name}: {error}")
-    usage = usage_of(total(parts))
+    usage = usage_of(Amounts.total(parts))
     return LocalUsage(before if is_counted(before) and same_limits(before, usage) else usage, tuple(missing))
 
 

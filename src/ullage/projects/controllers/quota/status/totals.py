@@ -17,7 +17,7 @@ from ullage.kube.objects import find_condition
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, ResourceQuota, ResourceQuotaStatus, SeedUsage
-from ullage.projects.quota import amounts_of, is_counted, same_limits, total, usage_of
+from ullage.projects.quota import amounts_of, is_counted, same_limits, usage_of
 from ullage.times import read_time, timestamp
 
 # The age of figures is said in steps, each longer than the one before: a status is written at each, and not every second.
@@ -71,7 +71,7 @@ def totals(quota: ResourceQuota, reports: Iterable[SeedReport], *, now: datetime
             known.append(amounts_of(seed.usage, field="status.seeds"))
         else:
             lost = True
-    usage = None if lost and not known else total(known)
+    usage = None if lost and not known else Amounts.total(known)
     said = _last_total(quota.status)
     if lost and said is not None:
         usage = said if usage is None else usage | said
