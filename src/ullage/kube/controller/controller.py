@@ -12,6 +12,7 @@ Level-triggered: `reconcile(key)` is told which object may need it, never what h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ class Controller(Generic[K]):
         self._longest_run = longest_run
         self._after_terminal = after_terminal
         self._stopped = asyncio.Event()
+        self._ended = False
         metrics = metrics or Metrics()
         self._count = {result: metrics.reconciles.labels(name, result) for result in _RESULTS}
         self._seconds = metrics.reconcile_seconds.labels(name)
@@ -127,8 +129,9 @@ class Controller(Generic[K]):
             return
         logger.info("controller started", extra={"controller": self.name, "workers": self._workers})
         async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                group.create_task(self._work(), name=f"{self.name}/{number}")
+            workers = [group.create_task(self._work(), name=f"{self.name}/{number}") for number in range(self._workers)]
+            with self._ending():
+                await asyncio.wait(workers)
 
     def stop(self) -> None:
         """No key is begun after this; `run` returns when those that run are done."""
@@ -152,30 +155,37 @@ class Controller(Generic[K]):
             await source.cache.synced.wait()
 
     async def _work(self) -> None:
-        while True:
-            try:
-                key = await self.queue.take()
-            except Closed:
-                return
-            started = self._clock.monotonic()
-            result = await self._run_once(key)
-            self._count[result].inc()
-            self._seconds.observe(self._clock.monotonic() - started)
-            self._end_if_cancelled()
+        with self._ending():
+            while not self._ended:
+                try:
+                    key = await self.queue.take()
+                except Closed:
+                    return
+                started = self._clock.monotonic()
+                result = await self._run_once(key)
+                self._count[result].inc()
+                self._seconds.observe(self._clock.monotonic() - started)
 
-    @staticmethod
-    def _end_if_cancelled() -> None:
-        """A call that is cancelled as it fails may say only that it failed; the worker is to end all the same."""
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Tells every worker of a cancellation or a bug that ends one: a call that is cancelled as it fails may say only that
+        it failed, and whoever made it would go on. `Task.cancelling` does not tell: before Python 3.13 a `TaskGroup` one of
+        whose tasks fails leaves it raised, and reconcilers use those.
+        """
+        try:
+            yield
+        except BaseException:
+            self._ended = True
+            raise
 
     async def _run_once(self, key: K) -> str:
         """One run and what follows from it for the key; how it ended, in a word."""
         try:
             async with asyncio.timeout(self._longest_run):
                 again = await self._reconcile(key)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not self._ended:  # nobody cancels us: a call was, such as one whose gRPC channel is closed under it
+                return self._settle(key, Retryable(f"a call was cancelled: {error}" if str(error) else "a call was cancelled"))
             self.queue.done(key)
             raise
         except Exception as error:

@@ -373,3 +373,93 @@ async def test_a_cancellation_that_a_call_turns_into_a_failure_ends_the_work_all
             task.cancel()
         await asyncio.wait(tasks)
     assert all(task.cancelled() for task in tasks)
+
+
+async def test_what_fails_in_a_group_of_tasks_does_not_end_its_worker() -> None:
+    """A `TaskGroup` leaves the task that waits for it with `cancelling() == 1` on Python 3.11."""
+    runs = 0
+    often = asyncio.Event()
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise Retryable("a conflict")
+
+    async def reconcile(key: Key) -> Requeue | None:
+        nonlocal runs
+        runs += 1
+        if runs == 5:
+            often.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            group.create_task(asyncio.sleep(60))
+        return None
+
+    cache = filled(added(thing("a", 1)), initial_end(1))
+    made = Controller("things", [own(cache)], reconcile, workers=1, backoff=QUICK)
+    tasks = [asyncio.create_task(cache.run()), asyncio.create_task(made.run())]
+    try:
+        async with asyncio.timeout(10):
+            await often.wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def test_a_bug_that_ends_one_worker_ends_all_of_them() -> None:
+    """Also the one whose call swallows the cancellation that follows."""
+    begun = asyncio.Event()
+
+    async def reconcile(key: Key) -> Requeue | None:
+        if key.name == "a":
+            begun.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise Retryable("the call was cancelled") from None
+        await begun.wait()
+        return None
+
+    cache = filled(added(thing("a", 1)), added(thing("b", 2)), initial_end(2))
+    made = Controller("things", [own(cache)], reconcile, workers=2, backoff=QUICK)
+    broken = made.queue.done
+
+    def done(key: Key, after: float | None = None) -> None:
+        broken(key, after=after)
+        if key.name == "b":
+            raise MemoryError("no room")
+
+    made.queue.done = done  # type: ignore[method-assign]
+    reading = asyncio.create_task(cache.run())
+    try:
+        with pytest.raises(ExceptionGroup) as raised:
+            await asyncio.wait_for(made.run(), 10)
+        assert raised.group_contains(MemoryError, match="no room")
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def test_a_call_that_is_cancelled_by_somebody_else_is_tried_again() -> None:
+    """As gRPC does when a channel is closed under a call: the worker itself is not cancelled."""
+    again = asyncio.Event()
+    runs = 0
+
+    async def reconcile(key: Key) -> Requeue | None:
+        nonlocal runs
+        runs += 1
+        if runs == 3:
+            again.set()
+        raise asyncio.CancelledError("channel closed")
+
+    cache = filled(added(thing("a", 1)), initial_end(1))
+    made = Controller("things", [own(cache)], reconcile, workers=1, backoff=QUICK)
+    tasks = [asyncio.create_task(cache.run()), asyncio.create_task(made.run())]
+    try:
+        async with asyncio.timeout(10):
+            await again.wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    assert all(task.cancelled() for task in tasks)
