@@ -167,9 +167,9 @@ def condition(api: Api, namespace: str, type: str) -> tuple[str, str]:
 def test_from_the_quota_to_the_ledger_and_back(stage: Scene, namespace: str) -> None:
     api, path = stage.api, KIND.path(namespace)
     db = machine(api, namespace, "db")
-    taken = api.call(
-        "POST", path, quota({"namespaceTotalSnapshotSizeQuota": 10 * GI, "vmTotalSnapshotSizeQuota": {"db": 1, "x": 2}})
-    )
+    wanted = quota({"namespaceTotalSnapshotSizeQuota": 10 * GI, "vmTotalSnapshotSizeQuota": {"db": 1, "x": 2}})
+    eventually("the webhook has seen db", lambda: len(api.call("POST", f"{path}?dryRun=All", wanted).warnings) == 1)
+    taken = api.call("POST", path, wanted)
     assert taken.code == 201
     assert [text.partition(": ")[0] for text in taken.warnings] == [f"{VM_LIMITS}[x]"], "there is a VM db, and no x"
     both = {"snapshots/namespace": {"storage": "10Gi"}, "snapshots/vm/db": {"storage": "1"}, "snapshots/vm/x": {"storage": "2"}}
@@ -336,7 +336,9 @@ def test_what_is_used_is_said_at_once_and_a_limit_below_it_is_taken_with_a_warni
     claim(stage, namespace)
     snapshots = GA.snapshots(namespace)
     api.create(snapshots, GA.of_claim("before", "data"))
-    taken = api.call("POST", path, quota({"namespaceTotalSnapshotSizeQuota": GI - 1}))
+    wanted = quota({"namespaceTotalSnapshotSizeQuota": GI - 1})
+    eventually("the webhook has seen the snapshot", lambda: api.call("POST", f"{path}?dryRun=All", wanted).warnings)
+    taken = api.call("POST", path, wanted)
     assert taken.code == 201
     (warning,) = taken.warnings
     assert warning.startswith(f"the snapshots of namespace {namespace} take 1Gi, 1 byte more than the limit of 1023.99Mi: ")
