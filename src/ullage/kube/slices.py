@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from ullage.clock import Clock, SystemClock
+from ullage.kube.builtin.core import SECRETS, Secret
 from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.clusters.cluster import Cluster
@@ -56,6 +57,7 @@ class Wiring:
         self.held: list[AbstractAsyncContextManager[Any]] = []
         self._caches: dict[tuple[Kind[Any], str, str, str], Cache[Any]] = {}
         self._declared: frozenset[Kind[Any]] = frozenset()
+        self._secrets: frozenset[str] = frozenset()  # names that are declared
         self._shared: dict[Callable[[Wiring], Any], Any] = {}
         self._clusters: Clusters | None = None
 
@@ -81,6 +83,16 @@ class Wiring:
     def cache(self, kind: Kind[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Cache[T]:
         if kind not in self._declared:
             raise LookupError(f"{kind.name}: not among what this part of the slice says that it watches")
+        return self._cache(kind, namespace=namespace, labels=labels, fields=fields)
+
+    def secrets(self, name: str, *, namespace: str = "") -> Cache[Secret]:
+        """The Secrets of one name, of all namespaces or of one: whoever watches these by their name needs rights on no
+        others."""
+        if name not in self._secrets:
+            raise LookupError(f"secrets called {name}: not among those that this part of the slice says that it reads")
+        return self._cache(SECRETS, namespace=namespace, fields=f"metadata.name={name}")
+
+    def _cache(self, kind: Kind[T], *, namespace: str, labels: str = "", fields: str = "") -> Cache[T]:
         key = (kind, namespace, labels, fields)
         if key not in self._caches:
             self._caches[key] = Cache(
@@ -152,13 +164,13 @@ class Wiring:
 
     def made(self, part: Part[M]) -> list[M]:
         """What a part's factory makes of this wiring."""
-        self._declared = frozenset(part.watches)
+        self._declared, self._secrets = frozenset(part.watches), frozenset((*part.named_secrets, *part.own_secrets))
         if part.elsewhere:
             self.clusters.watch(*part.elsewhere)
         try:
             return list(part.make(self))
         finally:
-            self._declared = frozenset()
+            self._declared, self._secrets = frozenset(), frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +182,8 @@ class Part(Generic[M]):
     writes: tuple[Write, ...] = ()
     events: bool = False  # writes Events on objects
     secrets: bool = False  # reads the Secrets that classes name: which these are, only a cluster tells
+    named_secrets: tuple[str, ...] = ()  # watches the Secrets of these names, in all namespaces
+    own_secrets: tuple[str, ...] = ()  # makes and watches the Secrets of these names in our own namespace
     elsewhere: tuple[Kind[Any], ...] = ()  # watched in other clusters, with the rights that their kubeconfigs give
 
 

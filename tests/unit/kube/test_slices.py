@@ -62,3 +62,15 @@ async def test_the_sample_slice_asks_only_for_what_it_declares() -> None:
     assert [made.name for made in found.made(SLICE.controllers)] == ["barrels"]
     assert [made.name for made in found.made(SLICE.hooks)] == ["barrels"]
     assert len(found.held) == 1, "the recorder of events"
+
+
+async def test_secrets_are_read_by_a_name_that_was_declared_and_by_no_other() -> None:
+    found = wiring()
+    part: Part[Cache[Any]] = Part(
+        make=lambda given: [given.secrets("a"), given.secrets("b", namespace="n")], named_secrets=("a",), own_secrets=("b",)
+    )
+    assert [cache.whole for cache in found.made(part)] == [False, False]
+    assert found.made(part) == found.caches
+    other: Part[Cache[Any]] = Part(make=lambda given: [given.secrets("c")], named_secrets=("a",))
+    with pytest.raises(LookupError, match="secrets called c"):
+        found.made(other)

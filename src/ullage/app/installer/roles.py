@@ -68,6 +68,9 @@ def roles(slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: b
             rules = tuple(rules_of(*needed, all_secrets=all_secrets))
             if rules:
                 found.append(Role(f"ullage:{account}:{one.name}", account, rules))
+            if own := tuple(sorted({name for wanted in needed for name in wanted.own_secrets})):
+                making = (Rule("", ("secrets",), ("create",)), Rule("", ("secrets",), WATCHING, own))
+                found.append(Role(f"ullage:{account}:{one.name}", account, making, here=True))
         if one.routes is not None and (rules := tuple(rules_of(one.routes))):
             found.append(Role(f"ullage:{API}:{one.name}", API, rules))
     return found
@@ -137,6 +140,9 @@ def rules_of(*parts: Part[Any], all_secrets: bool = False) -> Iterator[Rule]:
     if defined := tuple(sorted({kind.name for kind in watched if "." in kind.group})):
         # A kind is believed to be gone only when its definition is. Asked for by name, so these and no others.
         yield Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), defined)
+    if named := tuple(sorted({name for part in parts for name in part.named_secrets})):
+        # A list or watch by `metadata.name=…` is let through to whoever may read that name, and shows no others.
+        yield Rule("", ("secrets",), WATCHING, named)
     if all_secrets and any(part.secrets for part in parts):
         yield Rule("", ("secrets",), ("get",))
     if any(part.events for part in parts):
