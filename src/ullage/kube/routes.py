@@ -8,7 +8,7 @@ to be told in place of an answer is raised as `Declined`; whatever else goes wro
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -64,8 +64,17 @@ class Permission:
 
     verb: str
     kind: Kind[Any]
-    name: str = ""  # of the one object that it is about
+    name: str = ""  # of the one object that it is about; what the path names may be in it: `project-{id}`
     words: str  # in a refusal: "update resource quota"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What may be said behind the `?` of a request, once."""
+
+    name: str
+    description: str
+    values: tuple[str, ...] = ()  # those that are allowed; none: all are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,7 @@ class RouteCall:
 
     user: UserInfo
     names: Mapping[str, str]  # what the path names; each is one that an object can have
+    query: Mapping[str, str] = field(default_factory=dict)  # the route's parameters, those that were given
     body: Any = None  # of the route's type
 
 
@@ -81,14 +91,17 @@ class RouteCall:
 class Reply:
     """The answer; its code is the route's. `warnings` are for people."""
 
-    body: Value | None = None
+    body: Value | Sequence[Value] | None = None
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One thing that can be asked for. It has one path, or several spellings of it, and where it is an action on an object,
-    one or several spellings of `?action=`; the first is the one that is documented as such."""
+    one or several spellings of `?action=`; the first is the one that is documented as such.
+
+    What is wrong with what was sent is answered 422, as Kubernetes does, or 400 where clients of an older API expect that.
+    """
 
     name: str  # in metrics and logs
     method: Method
@@ -96,8 +109,12 @@ class Route:
     actions: tuple[str, ...] = ()
     access: Permission
     answer: Callable[[RouteCall], Awaitable[Reply]]
+    query: tuple[Parameter, ...] = ()
     body: type[Value] | None = None
+    reply: type[Value] | None = None  # in the document
+    many: bool = False  # a list of those is answered
     code: int = 200
+    invalid: Literal[400, 422] = 422
     summary: str
     description: str = ""
     refusals: Mapping[int, str] = field(default_factory=dict)  # beyond those that every route has
@@ -115,8 +132,15 @@ class Route:
                 raise ValueError(f"route {self.name}: {action!r} is no action: it has letters and digits")
         if len({parts_of(path) for path in self.paths}) > 1:
             raise ValueError(f"route {self.name}: its paths do not name the same things")
+        if strange := sorted(parts_of(self.access.name) - parts_of(self.paths[0])):
+            raise ValueError(f"route {self.name}: access is asked for with {{{strange[0]}}}, which its path does not name")
         if self.access.kind.namespaced and NAMESPACE not in parts_of(self.paths[0]):
             raise ValueError(f"route {self.name}: no {{namespace}} in its path, and access is asked for in one")
+
+
+def filled(text: str, names: Mapping[str, str]) -> str:
+    """A text with what a path names put in: `project-abc` of `project-{id}`."""
+    return _PART.sub(lambda found: names[found[1]], text)
 
 
 def parts_of(path: str) -> frozenset[str]:

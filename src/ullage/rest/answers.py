@@ -52,25 +52,29 @@ def of_reply(route: Route, reply: Reply) -> Page:
     return Page(route.code, body, JSON if body else b"").with_headers(*warnings)
 
 
-def of_refusal(declined: Declined) -> Page:
+def of_refusal(declined: Declined, route: Route | None = None) -> Page:
+    """`route` is the one that was asked, where that is known: what was sent to it is wrong in its own terms."""
+    code, reason = declined.code, declined.reason
+    if route is not None and code == 422 != route.invalid:
+        code, reason = route.invalid, "BadRequest"
     status: Json = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
         "message": declined.message,
-        "reason": declined.reason,
-        "code": declined.code,
+        "reason": reason,
+        "code": code,
     }
     details = dict(declined.details)
     if declined.retry_after:
         details["retryAfterSeconds"] = declined.retry_after
     if details:
         status["details"] = details
-    page = Page(declined.code, msgspec.json.encode(status), JSON)
+    page = Page(code, msgspec.json.encode(status), JSON)
     if declined.retry_after:
         page = page.with_headers((b"retry-after", str(declined.retry_after).encode()))
-    return page.with_headers(CHALLENGE) if declined.code == 401 else page
+    return page.with_headers(CHALLENGE) if code == 401 else page
 
 
 def from_api(error: ApiError) -> Declined:

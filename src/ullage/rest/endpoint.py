@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -18,12 +19,12 @@ from ullage.clock import Clock
 from ullage.errors import UllageError
 from ullage.kube.errors import ApiError
 from ullage.kube.review import UserInfo
-from ullage.kube.routes import NAMESPACE, Declined, Route, RouteCall
+from ullage.kube.routes import NAMESPACE, Declined, Route, RouteCall, filled
 from ullage.rest import answers
 from ullage.rest.answers import Page
 from ullage.rest.authorization import Authorization
 from ullage.rest.metrics import Metrics
-from ullage.rest.routing import Found, Place, Table, chosen, impossible
+from ullage.rest.routing import Found, Place, Table, chosen, impossible, parameters
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
 from ullage.serving.health import health_page
 
@@ -114,20 +115,21 @@ class Endpoint:
         try:
             user = await self._let_in(found, place, scope)
             route = chosen(place, scope["query_string"])
+            query = parameters(route, scope["query_string"])
             body = await self._body(route, scope, receive)
-            reply = await route.answer(RouteCall(user=user, names=found.names, body=body))
+            reply = await route.answer(RouteCall(user=user, names=found.names, query=query, body=body))
             # The API server's own audit log knows only us: this is where it stands who asked.
             about = {"route": route.name, "user": user.username, "object": "/".join(found.names.values())}
             logger.info("request done", extra=about)
             return route, answers.of_reply(route, reply)
         except Declined as declined:
-            return route, answers.of_refusal(declined)
+            return route, answers.of_refusal(declined, route)
         except ApiError as error:
             told = answers.from_api(error)
             if told.code >= 500:
                 failed = {"route": route.name if route else "", "error": str(error), "code": error.code}
                 logger.warning("the Kubernetes API did not do it", extra=failed)
-            return route, answers.of_refusal(told)
+            return route, answers.of_refusal(told, route)
         except UllageError as error:
             logger.warning("request failed", extra={"route": route.name if route else "", "error": str(error)})
         except Exception:  # the end of the request's own time is none: it comes as a cancellation
@@ -144,6 +146,7 @@ class Endpoint:
             access = place.routes[0].access
             if any(route.access != access for route in place.routes):  # then which action it is has to be known first
                 access = chosen(place, scope["query_string"]).access
+            access = replace(access, name=filled(access.name, found.names))
             await self._authorization.check(user, access, namespace=found.names.get(NAMESPACE, ""))
             return user
 

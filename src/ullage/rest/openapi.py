@@ -12,7 +12,7 @@ from typing import Any, Final
 from ullage import __version__
 from ullage.kube.crds.schemas import EITHER_MARK, schema_of
 from ullage.kube.objects import Json
-from ullage.kube.routes import NAMESPACE, Route, parts_of
+from ullage.kube.routes import NAMESPACE, Parameter, Route, parts_of
 from ullage.rest.routing import ACTION, Place, Table
 
 TITLE: Final = "Ullage API"
@@ -73,7 +73,8 @@ def document(routes: Iterable[Route]) -> Json:
     paths: dict[str, Json] = {}
     for place in table.places:
         paths.setdefault(place.path, {"parameters": _path_parameters(place.path)})[place.method.lower()] = _operation(place)
-    bodies = {route.body.__name__: _schema(route.body) for place in table.places for route in place.routes if route.body}
+    routes = [route for place in table.places for route in place.routes]
+    bodies = {told.__name__: _schema(told) for route in routes for told in (route.body, route.reply) if told}
     return {
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": __version__, "description": DESCRIPTION},
@@ -99,16 +100,8 @@ def _operation(place: Place) -> Json:
     if place.path != first.paths[0]:
         operation["deprecated"] = True
         operation["description"] = f"Another spelling of `{first.paths[0]}`.\n\n{operation['description']}"
-    if place.actions:
-        operation["parameters"] = [
-            {
-                "name": ACTION,
-                "in": "query",
-                "required": True,
-                "description": "What is to be done.",
-                "schema": {"type": "string", "enum": list(place.actions)},
-            }
-        ]
+    if parameters := _query_parameters(place):
+        operation["parameters"] = parameters
     with_body = [route for route in place.routes if route.body]
     if with_body:
         references = [{"$ref": f"#/components/schemas/{name}"} for name in dict.fromkeys(_body_name(r) for r in with_body)]
@@ -118,6 +111,22 @@ def _operation(place: Place) -> Json:
             "content": {"application/json": {"schema": schema}},
         }
     return operation
+
+
+def _query_parameters(place: Place) -> list[Json]:
+    about = Parameter(name=ACTION, description="What is to be done.", values=place.actions)
+    given = [(about, True)] if place.actions else []
+    given += [(one, False) for route in place.routes for one in route.query]
+    return [
+        {
+            "name": one.name,
+            "in": "query",
+            "required": required,
+            "description": one.description,
+            "schema": {"type": "string", **({"enum": list(one.values)} if one.values else {})},
+        }
+        for one, required in given
+    ]
 
 
 def _body_name(route: Route) -> str:
@@ -135,10 +144,19 @@ def _description(place: Place) -> str:
 
 
 def _responses(place: Place) -> Json:
-    refusals = {**COMMON, **{code: text for route in place.routes for code, text in route.refusals.items()}}
+    invalid = {route.invalid for route in place.routes}
+    common = {code: text for code, text in COMMON.items() if code != 422 or 422 in invalid}
+    refusals = {**common, **{code: text for route in place.routes for code, text in route.refusals.items()}}
     status = {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
-    done = {str(route.code): {"description": "Done."} for route in place.routes}
+    done = {str(route.code): {"description": "Done.", **_content(route)} for route in place.routes}
     return done | {str(code): {"description": text, "content": status} for code, text in sorted(refusals.items())}
+
+
+def _content(route: Route) -> Json:
+    if route.reply is None:
+        return {}
+    schema: Json = {"$ref": f"#/components/schemas/{route.reply.__name__}"}
+    return {"content": {"application/json": {"schema": {"type": "array", "items": schema} if route.many else schema}}}
 
 
 def _path_parameters(path: str) -> list[Json]:

@@ -27,7 +27,7 @@ _SAFE: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-cache"),
 )
-_EXAMPLE: Final = {"namespace": "team-a", "name": "db"}
+_EXAMPLE: Final = {"namespace": "team-a", "name": "db", "id": "abc"}
 
 
 def public_pages(routes: Sequence[Route]) -> dict[str, Page]:

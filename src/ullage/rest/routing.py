@@ -100,12 +100,8 @@ def chosen(place: Place, query: bytes) -> Route:
     """The route that `?action=` names. Raises Declined, with the actions that there are."""
     if not place.actions:
         return place.routes[0]
-    allowed = f"{', '.join(place.actions[:-1])} or {place.actions[-1]}" if len(place.actions) > 1 else place.actions[0]
-    try:
-        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
-    except ValueError:
-        raise Declined.invalid("query", f"at most {MOST_PARAMETERS} parameters are allowed") from None
-    wanted = [value for name, value in pairs if name == ACTION]
+    allowed = _either(place.actions)
+    wanted = [value for name, value in _pairs(query) if name == ACTION]
     if len(wanted) != 1:
         problem = f"it is given {len(wanted)} times" if wanted else "it is missing"
         raise Declined.invalid(ACTION, f"{problem}: {allowed} is allowed")
@@ -113,6 +109,37 @@ def chosen(place: Place, query: bytes) -> Route:
         if wanted[0] in route.actions:
             return route
     raise Declined.invalid(ACTION, f"{_shown(wanted[0])} is not known: {allowed} is allowed")
+
+
+def parameters(route: Route, query: bytes) -> dict[str, str]:
+    """What was given of a route's parameters. Raises Declined for one that it does not have: who mistypes a filter would take
+    what comes without it for what he asked for. Where a route has none, what is behind the `?` is of no interest."""
+    if not route.query:
+        return {}
+    known = {one.name: one for one in route.query}
+    given: dict[str, str] = {}
+    for name, value in _pairs(query):
+        if name == ACTION and route.actions:
+            continue
+        if name not in known:
+            raise Declined.invalid(_shown(name), f"there is no such parameter: {_either(tuple(known))} is allowed")
+        if name in given:
+            raise Declined.invalid(name, "it is given several times: once is allowed")
+        if known[name].values and value not in known[name].values:
+            raise Declined.invalid(name, f"{_shown(value)} is not known: {_either(known[name].values)} is allowed")
+        given[name] = value
+    return given
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+    except ValueError:
+        raise Declined.invalid("query", f"at most {MOST_PARAMETERS} parameters are allowed") from None
+
+
+def _either(allowed: tuple[str, ...]) -> str:
+    return f"{', '.join(allowed[:-1])} or {allowed[-1]}" if len(allowed) > 1 else allowed[0]
 
 
 def impossible(names: Mapping[str, str]) -> tuple[str, str] | None:
