@@ -26,7 +26,8 @@ from ullage.app.drivers import ONE_MACHINE
 from ullage.app.installer.api_deployment import api_deployment
 from ullage.app.installer.installer import Installer
 from ullage.app.installer.manifests import manifests
-from ullage.app.installer.roles import API, API_BUNDLE
+from ullage.app.installer.names import DEFAULT
+from ullage.app.installer.roles import API
 from ullage.app.up.identities import Identities, Identity
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
@@ -64,7 +65,7 @@ class Rest:
     def __init__(self, root: Api, port: int) -> None:
         self.root = root
         self.port = port
-        bundle = root.get(f"/api/v1/namespaces/ullage-system/configmaps/{API_BUNDLE}").obj["data"]["ca.crt"]
+        bundle = root.get(f"/api/v1/namespaces/ullage-system/configmaps/{DEFAULT.api_bundle}").obj["data"]["ca.crt"]
         self.context = ssl.create_default_context(cadata=bundle)
 
     def call(self, method: str, path: str, *, token: str = "", body: bytes | None = None, **headers: str) -> Answer:

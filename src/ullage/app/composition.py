@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ullage.app import drivers, vm_options
+from ullage.app import drivers, project_options, vm_options
+from ullage.app.installer.names import CLUSTER, MASTER, SEED
 
 if TYPE_CHECKING:
     from ullage.kube.slices import Slice
+    from ullage.projects.settings import Settings
 
 PROGRAM = (sys.executable, "-m", "ullage")
 
@@ -23,21 +26,50 @@ class Composition:
     program: Sequence[str] = PROGRAM
 
 
-def compose(chosen: drivers.Chosen) -> Sequence[Slice]:
-    """The slices of the product."""
+class ProjectSlices(Protocol):
+    """What `ullage.projects.slice` has."""
+
+    def master(self, settings: Settings | None = None) -> Slice: ...
+
+    def seed(self, settings: Settings | None = None) -> Slice: ...
+
+
+def compose(chosen: drivers.Chosen, *, projects: ProjectSlices | None = None) -> Sequence[Slice]:
+    """The slices of the product, for the roles that were chosen. There are ledgers where something is charged for, which is
+    not on a master: it only divides the limits of its seeds. `projects` stands in for the slices of project quotas."""
+    roles = chosen.projects.roles
+    slices = [*_of_cluster(chosen)] if CLUSTER in roles else [*_ledger()] if SEED in roles else []
+    if MASTER in roles or SEED in roles:
+        found = projects or _project_slices()
+        settings = project_options.settings_of(chosen.projects)
+        slices += [found.master(settings)] if MASTER in roles else []
+        slices += [found.seed(settings)] if SEED in roles else []
+    return slices
+
+
+def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
     from ullage.engines.slice import engines
     from ullage.headroom.slice import headroom
-    from ullage.ledger.slice import LEDGER
     from ullage.snapshots.slice import snapshots
     from ullage.space.slice import space
     from ullage.vms.slice import vms
 
     machines = vm_options.settings_of(chosen)
-    return (
-        LEDGER,
-        engines(drivers.engines_of(chosen)),
-        snapshots(drivers.options_of(chosen)),
-        vms(machines),
-        space(machines),
-        headroom(vm_options.headroom_of(chosen)),
-    )
+    yield from _ledger()
+    yield engines(drivers.engines_of(chosen))
+    yield snapshots(drivers.options_of(chosen))
+    yield vms(machines)
+    yield space(machines)
+    yield headroom(vm_options.headroom_of(chosen))
+
+
+def _ledger() -> Iterator[Slice]:
+    from ullage.ledger.slice import LEDGER
+
+    yield LEDGER
+
+
+def _project_slices() -> ProjectSlices:
+    found: Any = import_module("ullage.projects.slice")
+    slices: ProjectSlices = found
+    return slices

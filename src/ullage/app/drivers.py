@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ullage.app.project_options import ProjectChoice
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Chosen:
     migration: str = "reserve"  # where the room for live migrations comes from
     kubevirt: str = "seed"  # the version whose overhead VMs are charged with
     kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
+    projects: ProjectChoice = field(default_factory=ProjectChoice)  # the roles, and what is set about project quotas
 
 
 NOTHING_CHOSEN: Final = Chosen()
@@ -160,6 +162,7 @@ def chosen(
     migration: str = "reserve",
     kubevirt: str = "seed",
     kubevirt_namespaces: Sequence[str] | None = None,
+    projects: ProjectChoice | None = None,
 ) -> Chosen:
     sockets = _sockets(drivers or ())
     connect = {name for name, socket in sockets.items() if socket} | _of_longhorn(longhorn, sockets)
@@ -184,6 +187,7 @@ def chosen(
         migration=migration,
         kubevirt=kubevirt,
         kubevirt_namespaces=tuple(kubevirt_namespaces or ()),
+        projects=projects or ProjectChoice(),
     )
 
 

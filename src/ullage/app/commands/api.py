@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.app import drivers
+from ullage.app import drivers, project_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 from ullage.errors import BadInput
@@ -29,6 +29,7 @@ def api(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    role: project_options.Roles = None,
     port: Annotated[int, typer.Option(metavar="N", help="The port to listen on. 0 takes any free one.")] = 8443,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     service: Annotated[
@@ -58,6 +59,7 @@ def api(
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
     ] = 5.0,
+    seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -71,7 +73,9 @@ def api(
     from ullage.kube.client.config import Config
 
     composition: Composition = context.obj
+    projects = project_options.ProjectChoice(roles=project_options.roles_of(role), seed_namespace=seed_namespace)
     settings = api_settings(
+        projects.names,
         host=bind,
         port=options.port("--port", port),
         names=names_of(bind, service, hostname or []),
@@ -81,7 +85,7 @@ def api(
         drain=drain,
     )
     config = Config.load(kubeconfig, kube_context)
-    slices = composition.slices(drivers.NOTHING_CHOSEN)
+    slices = composition.slices(drivers.Chosen(projects=projects))
     run_until_stopped(
         lambda stop, serves: run_api(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers, vm_options
+from ullage.app import drivers, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 
@@ -15,6 +15,7 @@ def controller(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    role: project_options.Roles = None,
     leader_elect: Annotated[bool, typer.Option(help="Work only while holding the lease, so that several may run.")] = True,
     metrics_port: Annotated[
         int, typer.Option(metavar="N", help="Where /metrics, /healthz and /readyz are served. 0 takes any free port.")
@@ -36,6 +37,10 @@ def controller(
     manage_vm_restores: vm_options.ManageRestores = False,
     migration: vm_options.MigrationMode = "reserve",
     kubevirt: vm_options.KubeVirtTable = "seed",
+    surge: project_options.Surge = project_options.SURGE,
+    unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
+    keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
+    seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -50,9 +55,19 @@ def controller(
     from ullage.kube.client.config import Config
 
     composition: Composition = context.obj
+    projects = project_options.ProjectChoice(
+        roles=project_options.roles_of(role),
+        surge=surge,
+        unknown_size=unknown_size,
+        keep_vanished=keep_vanished,
+        seed_namespace=seed_namespace,
+    )
     config = Config.load(kubeconfig, kube_context)
     settings = ControllerSettings(
-        leader_elect=leader_elect, host=metrics_bind, port=options.port("--metrics-port", metrics_port)
+        leader_elect=leader_elect,
+        lease=projects.names.lease,
+        host=metrics_bind,
+        port=options.port("--metrics-port", metrics_port),
     )
     what = drivers.chosen(
         driver,
@@ -71,6 +86,7 @@ def controller(
         manage_vm_restores=manage_vm_restores,
         migration=migration,
         kubevirt=kubevirt,
+        projects=projects,
     )
     slices = composition.slices(what)
     run_until_stopped(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.app import drivers, vm_options
+from ullage.app import drivers, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 from ullage.cli.common import shell
@@ -33,6 +33,7 @@ snapshots and classes of other drivers, and a kind that has some, stay in any ca
 
 def install(
     context: typer.Context,
+    role: project_options.Roles = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,27 +60,32 @@ def install(
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
     migration: vm_options.MigrationMode = "reserve",
+    seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
 ) -> None:
     from ullage.app.installer.installer import Installer
     from ullage.app.installer.manifests import ROLE_TEMPLATES, manifests
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
+    projects = project_options.ProjectChoice(roles=project_options.roles_of(role), seed_namespace=seed_namespace)
     chosen = drivers.Chosen(
         longhorn=longhorn,
         manage_engines=manage_engines,
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
         migration=migration,
+        projects=projects,
     )
-    wanted = manifests(composition.slices(chosen), all_secrets=all_secrets)
+    slices = composition.slices(chosen)
+    classes = any(part.secrets for one in slices for part in (one.controllers, one.hooks, one.sidecar) if part is not None)
+    wanted = manifests(slices, all_secrets=all_secrets, names=projects.names)
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")
         # Which cluster it is for nobody knows: most have no Rancher, and `kubectl apply` would stop there.
         shown = (manifest.body for manifest in wanted if manifest.brought and manifest.kind is not ROLE_TEMPLATES)
         print(to_yaml(*shown), end="")
-        if not all_secrets:
+        if classes and not all_secrets:
             print("ullage: note: rights on Secrets follow from a cluster's classes; they are not in this", file=sys.stderr)
         return
 
@@ -87,6 +93,8 @@ def install(
         from ullage.app.installer.secret_access import SecretAccess
 
         outcomes = await Installer(client, dry_run=dry_run).install(wanted, tell=print)
+        if not classes:
+            return outcomes
         access = SecretAccess(client, dry_run=dry_run)
         return outcomes + await access.keep(tell=print, drivers=frozenset(only) if only else None, all_secrets=all_secrets)
 

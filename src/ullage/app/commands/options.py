@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ullage.app.installer.names import SEED
 from ullage.cli.common.options import Context as Context
 from ullage.cli.common.options import Kubeconfig as Kubeconfig
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
-    from ullage.admission.registration import Address
+    from ullage.admission.registration import Address, ByUrl
 
 LogFormat = Annotated[str, typer.Option(metavar="text|json", help="How the log is written, on standard error.")]
 LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
@@ -25,22 +27,39 @@ _SERVICE = re.compile(r"([a-z0-9-]+)/([a-z0-9-]+)(?::([0-9]{1,5}))?")
 
 def address(url: str | None, service: str | None) -> Address | None:
     """How API servers reach the webhook; None: at the socket's own address."""
-    from urllib.parse import urlsplit
-
-    from ullage.admission.registration import ByService, ByUrl
+    from ullage.admission.registration import ByService
 
     if url and service:
         raise BadInput("--url", url, "not allowed with --service; an API server calls one of them")
     if url:
-        parts = urlsplit(url)
-        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
-            raise BadInput("--url", url, "something like https://host:9443 is allowed")
-        return ByUrl(url)
+        return by_url("--url", url)
     if service:
         found = _SERVICE.fullmatch(service)
         if found is None:
             raise BadInput("--service", service, "NAMESPACE/NAME or NAMESPACE/NAME:PORT is allowed")
         return ByService(found[1], found[2], int(found[3] or 443))
+    return None
+
+
+def by_url(option: str, url: str) -> ByUrl:
+    from urllib.parse import urlsplit
+
+    from ullage.admission.registration import ByUrl
+
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise BadInput(option, url, "something like https://host:9443 is allowed")
+    return ByUrl(url)
+
+
+def address_elsewhere(url: str | None, service: str | None, *, roles: Collection[str]) -> ByUrl | None:
+    """How the API servers of user clusters reach the webhook of a seed; None: as those of the seed do."""
+    if url:
+        return by_url("--url-elsewhere", url)
+    if service and SEED in roles:
+        raise BadInput(
+            "--url-elsewhere", "(absent)", f"user clusters cannot reach the Service {service} of the seed: name a URL"
+        )
     return None
 
 

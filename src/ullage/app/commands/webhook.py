@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers, vm_options
+from ullage.app import drivers, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 
@@ -15,6 +15,7 @@ def webhook(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    role: project_options.Roles = None,
     port: Annotated[int, typer.Option(metavar="N", help="The port to listen on. 0 takes any free one.")] = 9443,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     url: Annotated[
@@ -22,6 +23,14 @@ def webhook(
     ] = None,
     service: Annotated[
         str | None, typer.Option(metavar="NAMESPACE/NAME[:PORT]", help="Or the Service through which they do, in a cluster.")
+    ] = None,
+    url_elsewhere: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the API servers of user clusters find it, on a seed.",
+            show_default="as those of the seed do",
+        ),
     ] = None,
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
@@ -32,6 +41,10 @@ def webhook(
     kubevirt: vm_options.KubeVirtTable = "seed",
     kubevirt_namespace: vm_options.KubeVirtNamespaces = None,
     longhorn: drivers.LonghornClaims = False,
+    surge: project_options.Surge = project_options.SURGE,
+    unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
+    keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
+    seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -46,8 +59,21 @@ def webhook(
     from ullage.kube.client.config import Config
 
     composition: Composition = context.obj
-    address = options.address(url, service)
-    settings = webhook_settings(host=bind, port=options.port("--port", port), address=address, drain=drain)
+    projects = project_options.ProjectChoice(
+        roles=project_options.roles_of(role),
+        surge=surge,
+        unknown_size=unknown_size,
+        keep_vanished=keep_vanished,
+        seed_namespace=seed_namespace,
+    )
+    settings = webhook_settings(
+        projects.names,
+        host=bind,
+        port=options.port("--port", port),
+        address=options.address(url, service),
+        address_elsewhere=options.address_elsewhere(url_elsewhere, service, roles=projects.roles),
+        drain=drain,
+    )
     config = Config.load(kubeconfig, kube_context)
     chosen = drivers.Chosen(
         longhorn=longhorn,
@@ -56,10 +82,11 @@ def webhook(
         manage_vm_restores=manage_vm_restores,
         kubevirt=kubevirt,
         kubevirt_namespaces=tuple(kubevirt_namespace or ()),
+        projects=projects,
     )
     slices = composition.slices(chosen)
     run_until_stopped(
-        lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves),
+        lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves, names=projects.names),
         ready_fd=ready_fd,
         parent_fd=parent_fd,
         grace=settings.grace,

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD, Rule, granted, roles, rules_of
+from ullage.app.installer.names import DEFAULT, Names
+from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD, Role, Rule, granted, roles, rules_of
 from ullage.kube import identities
 from ullage.kube.builtin.admissionregistration import POLICIES, POLICY_BINDINGS
 from ullage.kube.builtin.apiextensions import DEFINITIONS
@@ -55,18 +56,23 @@ class Manifest:
 
 
 def manifests(
-    slices: Sequence[Slice], *, foreign: bool = False, world: Slice | None = None, all_secrets: bool = False
+    slices: Sequence[Slice],
+    *,
+    foreign: bool = False,
+    world: Slice | None = None,
+    all_secrets: bool = False,
+    names: Names = DEFAULT,
 ) -> list[Manifest]:
     """In the order in which they are applied. With `foreign`, the kinds of other products are brought along too: on one
     machine, where those products are not. There the `world` has an identity as well. Without `all_secrets` the rights on
-    Secrets are roles of their own: `secret_roles`."""
+    Secrets are roles of their own: `secret_roles`. `names` are those of the objects that the processes make for themselves."""
     accounts = (CONTROLLER, WEBHOOK, API, *((WORLD,) if world else ()))
     return [
         _manifest(NAMESPACES, NAMESPACE),
         *definitions(slices, foreign=foreign),
         *_policies(slices),
         *(_manifest(SERVICE_ACCOUNTS, name, NAMESPACE) for name in accounts),
-        *_roles(slices, world, all_secrets=all_secrets),
+        *_roles(roles(slices, world=world, all_secrets=all_secrets, names=names)),
         *_grants((*slices, world) if world else slices),
         *user_roles(slices, rancher=not foreign),
         *_sidecars(slices, all_secrets=all_secrets),
@@ -133,9 +139,9 @@ def secret_roles(by_namespace: Mapping[str, frozenset[str] | None]) -> list[Mani
     return made
 
 
-def _roles(slices: Sequence[Slice], world: Slice | None, *, all_secrets: bool) -> list[Manifest]:
+def _roles(found: Iterable[Role]) -> list[Manifest]:
     made = []
-    for role in roles(slices, world=world, all_secrets=all_secrets):
+    for role in found:
         where = NAMESPACE if role.here else ""
         kind, binding = (ROLES, ROLE_BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ullage.app.installer.names import DEFAULT, Names
 from ullage.kube import identities
 from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.kinds import Kind
@@ -20,13 +21,6 @@ CONTROLLER: Final = identities.CONTROLLER
 WEBHOOK: Final = identities.WEBHOOK
 WORLD: Final = identities.WORLD
 API: Final = identities.API
-LEASE: Final = "ullage-controller"
-REGISTRATION: Final = "ullage"
-CERTIFICATE: Final = "ullage-webhook-tls"
-CONDITION: Final = "ullage-webhook-status"
-CALLERS: Final = "ullage-webhook-callers"  # the key to the paths under which other clusters ask
-API_CERTIFICATE: Final = "ullage-api-tls"
-API_BUNDLE: Final = "ullage-api-ca"  # the ConfigMap in which clients find what to trust
 WATCHING: Final = ("get", "list", "watch")
 
 
@@ -54,12 +48,16 @@ class Role:
     here: bool = False
 
 
-def roles(slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: bool = False) -> list[Role]:
+def roles(
+    slices: Sequence[Slice], *, world: Slice | None = None, all_secrets: bool = False, names: Names = DEFAULT
+) -> list[Role]:
     """`world` plays the parts of a cluster's own controllers, as somebody else than ours. `all_secrets`: who reads Secrets may
-    read any."""
-    found = [_leading(), _certificate(), _registration(), *_api()]
+    read any. `names` are those of the processes' own objects: the accounts are the same whatever a process does, so each set
+    of names has roles of its own."""
+    found = [_leading(names), _certificate(names), _registration(names), *_api(names)]
     if any(part.elsewhere for one in slices for part in (one.shared, one.hooks) if part is not None):
-        found.append(Role("ullage:webhook:callers", WEBHOOK, (Rule("", ("secrets",), ("get",), (CALLERS,)),), here=True))
+        rule = Rule("", ("secrets",), ("get",), (names.callers,))
+        found.append(Role(f"ullage:webhook:callers{names.suffix}", WEBHOOK, (rule,), here=True))
     if world is not None and world.controllers is not None:
         found.append(Role(f"ullage:{WORLD}", WORLD, tuple(rules_of(world.controllers))))
     for one in slices:
@@ -84,41 +82,41 @@ def granted(grant: Grant | UserRole, verbs: tuple[str, ...] = ()) -> list[Rule]:
     return [Rule(group, named, verbs or grant.verbs) for group, named in resources.items()]
 
 
-def _leading() -> Role:
+def _leading(names: Names) -> Role:
     """Leader election. To create, no name can be demanded: a POST has none in its path."""
     group, resources = "coordination.k8s.io", ("leases",)
-    rules = (Rule(group, resources, ("create",)), Rule(group, resources, ("get", "patch"), (LEASE,)))
-    return Role("ullage:controller", CONTROLLER, rules, here=True)
+    rules = (Rule(group, resources, ("create",)), Rule(group, resources, ("get", "patch"), (names.lease,)))
+    return Role(f"ullage:controller{names.suffix}", CONTROLLER, rules, here=True)
 
 
-def _certificate() -> Role:
+def _certificate(names: Names) -> Role:
     rules = (
         Rule("", ("secrets", "configmaps"), ("create",)),  # the certificate; the self-test's dry run
-        Rule("", ("secrets",), ("get", "update"), (CERTIFICATE,)),
-        Rule("", ("configmaps",), ("get", "patch"), (CONDITION,)),
+        Rule("", ("secrets",), ("get", "update"), (names.certificate,)),
+        Rule("", ("configmaps",), ("get", "patch"), (names.condition,)),
     )
-    return Role("ullage:webhook", WEBHOOK, rules, here=True)
+    return Role(f"ullage:webhook{names.suffix}", WEBHOOK, rules, here=True)
 
 
-def _registration() -> Role:
+def _registration(names: Names) -> Role:
     """An apply has the name in its path, so even creating is bound to it: nobody else's webhook can be put in."""
     resources = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-    rule = Rule("admissionregistration.k8s.io", resources, ("get", "create", "patch", "delete"), (REGISTRATION,))
-    return Role("ullage:webhook", WEBHOOK, (rule,))
+    rule = Rule("admissionregistration.k8s.io", resources, ("get", "create", "patch", "delete"), (names.registration,))
+    return Role(f"ullage:webhook{names.suffix}", WEBHOOK, (rule,))
 
 
-def _api() -> list[Role]:
+def _api(names: Names) -> list[Role]:
     """Its certificate; and to ask whose a token is, and what that one may do."""
     own = (
         Rule("", ("secrets",), ("create",)),
-        Rule("", ("secrets",), ("get", "update"), (API_CERTIFICATE,)),
-        Rule("", ("configmaps",), ("get", "create", "patch"), (API_BUNDLE,)),
+        Rule("", ("secrets",), ("get", "update"), (names.api_certificate,)),
+        Rule("", ("configmaps",), ("get", "create", "patch"), (names.api_bundle,)),
     )
     asking = (
         Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
         Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
     )
-    return [Role("ullage:api", API, own, here=True), Role("ullage:api", API, asking)]
+    return [Role(f"ullage:api{names.suffix}", API, own, here=True), Role("ullage:api", API, asking)]
 
 
 def rules_of(*parts: Part[Any], all_secrets: bool = False) -> Iterator[Rule]:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.app.installer import manifests as ours
+from ullage.app.installer.names import EVERY
 from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.app.installer.ownership import Ownership
-from ullage.app.installer.roles import API_BUNDLE, API_CERTIFICATE, CERTIFICATE, CONDITION, LEASE
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core, flowcontrol, rbac
 from ullage.kube.builtin.admissionregistration import (
@@ -42,12 +42,21 @@ SHOWN: Final = 10  # objects that keep us waiting, by name
 
 
 HOOKS: Final[tuple[Kind[Any], ...]] = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, POLICY_BINDINGS, POLICIES)
-_LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = (
-    (core.SECRETS, CERTIFICATE),
-    (core.SECRETS, API_CERTIFICATE),
-    (core.CONFIG_MAPS, CONDITION),
-    (core.CONFIG_MAPS, API_BUNDLE),
+_LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = tuple(
+    found
+    for names in EVERY
+    for found in (
+        (core.SECRETS, names.certificate),
+        (core.SECRETS, names.api_certificate),
+        (core.CONFIG_MAPS, names.condition),
+        (core.CONFIG_MAPS, names.api_bundle),
+    )
 )
+# Without our label; their names are ours alone.
+_UNMARKED: Final[tuple[tuple[Kind[Any], str], ...]] = tuple(
+    dict.fromkeys(found for names in EVERY for found in ((core.SECRETS, names.callers), (LEASES, names.lease)))
+)
+_CONTROLLER_LEASES: Final = tuple(dict.fromkeys(names.lease for names in EVERY))
 _IDENTITIES: Final = (
     ours.ROLE_TEMPLATES,
     rbac.CLUSTER_ROLE_BINDINGS,
@@ -167,9 +176,9 @@ class Uninstaller:
         await self._delete_all(found)
 
     async def _stuck(self, left: list[FoundObject]) -> None:
-        lease = await self._client.find(LEASES, LEASE, ours.NAMESPACE)
-        holder = lease.spec.holder_identity if lease else ""
-        who = f"the controllers run as {holder}" if holder else "no controller runs: start one, it gives back what they hold"
+        found = [await self._client.find(LEASES, name, ours.NAMESPACE) for name in _CONTROLLER_LEASES]
+        holders = ", ".join(lease.spec.holder_identity for lease in found if lease and lease.spec.holder_identity)
+        who = f"the controllers run as {holders}" if holders else "no controller runs: start one, it gives back what they hold"
         for one in left[:SHOWN]:
             held = ", ".join(one.meta.finalizers) or "nothing that it says"
             self._note("problem", one, f"not gone after {self._timeout:.0f} s, held by {held}; {who}")
@@ -199,14 +208,15 @@ class Uninstaller:
         return [FoundObject(kind, obj.metadata) for obj in listing.items]
 
     async def _left_behind(self) -> AsyncIterator[FoundObject]:
-        """What the processes make for themselves. The lease has no label; its name is ours alone."""
+        """What the processes make for themselves."""
         for kind, name in _LEFT_BEHIND:
             found = await self._client.find(kind, name, ours.NAMESPACE)
             if found is not None and found.metadata.labels.get(MANAGED_BY) == OURS:
                 yield FoundObject(kind, found.metadata)
-        lease = await self._client.find(LEASES, LEASE, ours.NAMESPACE)
-        if lease is not None:
-            yield FoundObject(LEASES, lease.metadata)
+        for kind, name in _UNMARKED:
+            found = await self._client.find(kind, name, ours.NAMESPACE)
+            if found is not None:
+                yield FoundObject(kind, found.metadata)
 
     async def _namespace(self, *, purge: bool) -> None:
         found = await self._client.find(core.NAMESPACES, ours.NAMESPACE)

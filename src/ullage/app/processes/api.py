@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from ullage.app.installer.manifests import NAMESPACE
-from ullage.app.installer.roles import API_BUNDLE, API_CERTIFICATE
+from ullage.app.installer.names import DEFAULT, Names
 from ullage.app.processes.caches import NotInstalled, cache_checks, run_beside
 from ullage.app.processes.lifecycle import Serves, user_agent
 from ullage.kube.client.client import Client
@@ -46,6 +46,6 @@ async def run_api(
                 raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
 
 
-def api_settings(**given: Any) -> rest.Settings:
+def api_settings(objects: Names = DEFAULT, **given: Any) -> rest.Settings:
     """The settings with the names that the roles allow."""
-    return rest.Settings(namespace=NAMESPACE, secret=API_CERTIFICATE, config_map=API_BUNDLE, **given)
+    return rest.Settings(namespace=NAMESPACE, secret=objects.api_certificate, config_map=objects.api_bundle, **given)

@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ullage.app.installer.manifests import NAMESPACE
-from ullage.app.installer.roles import LEASE
+from ullage.app.installer.names import DEFAULT
 from ullage.app.processes import health
 from ullage.app.processes.lifecycle import Serves, user_agent
 from ullage.kube.client.client import Client
@@ -37,7 +37,7 @@ READY_POLL: Final = 0.05
 class ControllerSettings:
     component: str = "controller"  # what it calls itself
     leader_elect: bool = True
-    lease: str = LEASE
+    lease: str = DEFAULT.lease
     lease_namespace: str = NAMESPACE
     host: str = "127.0.0.1"
     port: int = 0  # of /metrics, /healthz and /readyz; 0 takes any free one

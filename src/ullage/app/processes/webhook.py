@@ -14,7 +14,7 @@ from ullage.admission import run as admission
 from ullage.admission.callers import Callers, read_key
 from ullage.admission.elsewhere import Elsewhere
 from ullage.app.installer.manifests import NAMESPACE
-from ullage.app.installer.roles import CALLERS, CERTIFICATE, CONDITION, REGISTRATION
+from ullage.app.installer.names import DEFAULT, Names
 from ullage.app.processes.caches import NotInstalled, cache_checks, run_beside
 from ullage.app.processes.lifecycle import Serves, user_agent
 from ullage.kube.client.client import Client
@@ -41,15 +41,21 @@ _NEEDED: Final = frozenset(
 
 
 async def run_webhook(
-    slices: Sequence[Slice], config: Config, settings: admission.Settings, *, stop: asyncio.Event, serves: Serves | None = None
+    slices: Sequence[Slice],
+    config: Config,
+    settings: admission.Settings,
+    *,
+    stop: asyncio.Event,
+    serves: Serves | None = None,
+    names: Names = DEFAULT,
 ) -> None:
-    """Serves the slices' hooks until `stop` is set."""
+    """Serves the slices' hooks until `stop` is set. The settings are those of `webhook_settings` with the same names."""
     registry = CollectorRegistry()
     async with Client(config, user_agent=user_agent("webhook")) as client:
         wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry))
         hooks = wiring.hooks(slices)
         refuse_self_locking(hooks)
-        elsewhere = await _elsewhere(wiring) if any(hook.elsewhere for hook in hooks) else None
+        elsewhere = await _elsewhere(wiring, names.callers) if any(hook.elsewhere for hook in hooks) else None
         async with wiring.holding(stop):
             serve = admission.run_webhook(
                 hooks,
@@ -67,9 +73,11 @@ async def run_webhook(
                 raise NotInstalled(f"{error}; has `ullage install` been run on this cluster?") from error
 
 
-def webhook_settings(**given: Any) -> admission.Settings:
+def webhook_settings(names: Names = DEFAULT, **given: Any) -> admission.Settings:
     """The settings with the names that the roles allow."""
-    return admission.Settings(namespace=NAMESPACE, name=REGISTRATION, secret=CERTIFICATE, status=CONDITION, **given)
+    return admission.Settings(
+        namespace=NAMESPACE, name=names.registration, secret=names.certificate, status=names.condition, **given
+    )
 
 
 def refuse_self_locking(hooks: Iterable[Hook]) -> None:
@@ -88,10 +96,10 @@ def refuse_self_locking(hooks: Iterable[Hook]) -> None:
                     )
 
 
-async def _elsewhere(wiring: Wiring) -> Elsewhere:
+async def _elsewhere(wiring: Wiring, secret: str) -> Elsewhere:
     """How other clusters ask: all that are followed, whether or not they can be reached."""
     clusters, news = wiring.clusters, asyncio.Event()
-    key = await read_key(wiring.client, namespace=NAMESPACE, name=CALLERS, new=secrets.token_bytes)
+    key = await read_key(wiring.client, namespace=NAMESPACE, name=secret, new=secrets.token_bytes)
     clusters.handle(lambda name, cluster: news.set())
 
     def clients() -> dict[str, Client]:

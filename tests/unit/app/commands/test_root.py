@@ -27,9 +27,12 @@ def call(*arguments: str, program: tuple[str, ...] = ("-m", "ullage")) -> subpro
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("controller", ("--kubeconfig", "--context", "--no-leader-elect", "--metrics-port", "--log-format", "--log-level")),
-        ("webhook", ("--kubeconfig", "--port", "--bind", "--url", "--service", "--log-format")),
-        ("install", ("--kubeconfig", "--dry-run", "--output")),
+        (
+            "controller",
+            ("--kubeconfig", "--context", "--no-leader-elect", "--metrics-port", "--log-format", "--role", "--surge"),
+        ),
+        ("webhook", ("--kubeconfig", "--port", "--bind", "--url", "--service", "--log-format", "--role", "--url-elsewhere")),
+        ("install", ("--kubeconfig", "--dry-run", "--output", "--role")),
         ("uninstall", ("--kubeconfig", "--purge", "--dry-run")),
     ],
 )
@@ -83,3 +86,10 @@ def test_install_prints_what_it_would_apply_without_any_cluster() -> None:
     assert ("CustomResourceDefinition", "barrels.app.example.com") in found
     assert ("CustomResourceDefinition", "casks.other.example.com") not in found, "it belongs to another product"
     assert found[0] == ("Namespace", "ullage-system")
+
+
+@pytest.mark.parametrize("command", ["controller", "webhook", "api", "install"])
+def test_a_role_that_is_none_is_refused_before_anything_is_asked_for(command: str) -> None:
+    done = call(command, "--role", "tenant")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ullage: --role tenant: cluster, master or seed is allowed\n"
