@@ -236,7 +236,7 @@ def spell(resource: str, quantity: Quantity, *, down: bool = False) -> str:
         units = quantity.nanos // 10**9 if down else quantity.value()
         for suffix, power in _STEPS:
             if units >= 1 << power:
-                return f"{_places(units, 1 << power, down=down)}{suffix}"
+                return f"{_places(quantity.nanos, 10**9 << power, down=down)}{suffix}"
         return "0" if not units else f"{units} bytes" if units > 1 else "1 byte"
     number = _places(quantity.nanos, 10**9, down=down)
     if not resource.endswith("cpu") or number == "0":

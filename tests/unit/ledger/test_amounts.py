@@ -118,6 +118,7 @@ def test_equal_amounts_are_one_key() -> None:
     [
         pytest.param("storage", "1536Mi", "1.5Gi", "1.5Gi", id="bytes with a binary suffix"),
         pytest.param("requests.storage", "10737418241", "10.01Gi", "10Gi", id="one byte more is not hidden"),
+        pytest.param("memory", "10.37Gi", "10.37Gi", "10.37Gi", id="two places, which are no whole bytes"),
         pytest.param("memory", "1", "1 byte", "1 byte", id="one byte"),
         pytest.param("memory", "1023", "1023 bytes", "1023 bytes", id="less than a Ki"),
         pytest.param("memory", "500m", "1 byte", "0", id="part of a byte"),

@@ -1,0 +1,152 @@
+"""The quota of a project for its members, and what it would say to more machines.
+
+A member has the right to `get` the quota of his project by its name, and no other. That is what is asked for, and whoever is no
+member learns nothing, not even whether there is such a project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+import msgspec
+
+from ullage.errors import BadInput
+from ullage.kube.client.client import Client
+from ullage.kube.kinds import Value
+from ullage.kube.routes import Declined, Permission, Reply, Route, RouteCall
+from ullage.ledger.amounts import Amounts, BadAmount
+from ullage.projects.api.kkp import PROJECTS
+from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.calculation import Replicas, calculate
+from ullage.projects.names import CPU, MEMORY, STORAGE, quota_name
+from ullage.projects.quota import amounts_of, limits_of
+from ullage.projects.routes.items import Nothing, QuotaItem, QuotaNumbers, item_of, limit_numbers, usage_numbers
+from ullage.projects.routes.numbers import amount_of
+
+ACCESS: Final = Permission(verb="get", kind=QUOTAS, name=quota_name("{id}"), words="see the quota of this project")
+CORE_PLACES: Final = 3
+_CORES: Final = msgspec.Meta(extra_json_schema={"examples": [2]})
+_GB: Final = msgspec.Meta(extra_json_schema={"examples": [4]})
+
+
+class MachineSize(Value, forbid_unknown_fields=True):
+    """What one machine takes beside its disk."""
+
+    cpu: Annotated[int | float, _CORES] = 0
+    """Processors; parts of them have three places at most."""
+    memory: Annotated[int | float, _GB] = 0
+    """Memory in GB of 2^30 bytes."""
+
+
+class MachineReplicas(Value, forbid_unknown_fields=True):
+    """So many machines of one size."""
+
+    replicas: int
+    """How many."""
+    disk_size_gb: int | float = msgspec.field(default=0, name="diskSizeGB")
+    """The disk of each in GB of 2^30 bytes."""
+    size: MachineSize = MachineSize()
+    """What each takes beside its disk."""
+
+
+class CalculationRequest(MachineReplicas, forbid_unknown_fields=True):
+    """Machines that would be added."""
+
+    replaced_resources: MachineReplicas | None = None
+    """Machines that would go for them: what these take is taken off first."""
+
+
+class CalculatedQuota(Value):
+    """What would be used."""
+
+    resource_quota: QuotaNumbers
+    """The most that may be used."""
+    calculated_quota: QuotaNumbers
+    """What would be used."""
+    message: str = ""
+    """A line for each resource of which that is too much. Absent: all fits."""
+
+
+class ProjectQuota:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def show(self, call: RouteCall) -> Reply:
+        quota = await self._quota(call)
+        if quota is None:
+            return Reply(Nothing())
+        return Reply(item_of(quota, await self._client.find(PROJECTS, call.names["id"])))
+
+    async def calculate(self, call: RouteCall) -> Reply:
+        given: CalculationRequest = call.body
+        quota = await self._quota(call)
+        try:
+            replaced = given.replaced_resources
+            found = calculate(
+                None if quota is None else limits_of(quota.spec.quota),
+                Amounts() if quota is None else _used(quota),
+                added=_replicas(given),
+                replaced=None if replaced is None else _replicas(replaced, field="replacedResources."),
+            )
+        except BadInput as error:
+            raise Declined.invalid(error.where, f"{error.given}: {error.problem}") from None
+        if found is None:
+            return Reply(Nothing())
+        usage = {resource: found.usage[resource] for resource in (CPU, MEMORY, STORAGE)}
+        return Reply(
+            CalculatedQuota(
+                resource_quota=limit_numbers(found.quota), calculated_quota=usage_numbers(usage), message=found.message
+            )
+        )
+
+    async def _quota(self, call: RouteCall) -> ResourceQuota | None:
+        """One of that name which is another's is nobody's here: who made it was not asked for its right name."""
+        project = call.names["id"]
+        found = await self._client.find(QUOTAS, quota_name(project))
+        return found if found is not None and found.spec.subject.name == project else None
+
+
+def _used(quota: ResourceQuota) -> Amounts:
+    try:
+        return amounts_of(quota.status.global_usage, field="status.globalUsage")
+    except BadAmount as error:
+        message = f"ResourceQuota {quota.metadata.name}: {error}. Next: try again when the seeds have been counted"
+        raise Declined(503, "ServiceUnavailable", message, retry_after=5) from None
+
+
+def _replicas(given: MachineReplicas, *, field: str = "") -> Replicas:
+    size = {
+        CPU: amount_of(CPU, given.size.cpu, field=f"{field}size.cpu", places=CORE_PLACES),
+        MEMORY: amount_of(MEMORY, given.size.memory, field=f"{field}size.memory"),
+        STORAGE: amount_of(STORAGE, given.disk_size_gb, field=f"{field}diskSizeGB"),
+    }
+    return Replicas(given.replicas, Amounts(size))
+
+
+def membership_routes(client: Client) -> Iterable[Route]:
+    actions = ProjectQuota(client)
+    yield Route(
+        name="get-project-quota",
+        method="GET",
+        paths=("/api/v2/projects/{id}/quota",),
+        access=ACCESS,
+        answer=actions.show,
+        reply=QuotaItem,
+        summary="Show the quota of a project",
+        description="For the members of a project. Without a quota it is an empty object.",
+    )
+    yield Route(
+        name="calculate-project-quota",
+        method="POST",
+        paths=("/api/v2/projects/{id}/quotacalculation",),
+        access=ACCESS,
+        answer=actions.calculate,
+        body=CalculationRequest,
+        reply=CalculatedQuota,
+        invalid=400,
+        summary="Calculate what a project would use",
+        description="What a project would use with so many machines more, and whether its quota allows that. It promises "
+        "nothing: machines are admitted when they are made. Without a quota it is an empty object. A GB is 2^30 bytes.",
+        refusals={400: "What was sent is wrong: the Status names the field."},
+    )

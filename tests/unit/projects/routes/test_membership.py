@@ -1,0 +1,208 @@
+"""The quota of a project for its members, and what more machines would make of it. All sums are written out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.projects.builders import details, quota, usage
+from tests.unit.projects.routes.scene import MEMBER, STRANGER, Api
+from ullage.projects.api.quotas import ResourceQuotaStatus
+
+OWN, CALCULATED = "/api/v2/projects/abc/quota", "/api/v2/projects/abc/quotacalculation"
+
+
+def api(limits: str = "5 10Gi 100Gi", used: str = "2 4Gi 40Gi") -> Api:
+    """`5 10Gi 100Gi`: cpu, memory and storage; `-` for none."""
+    given = {name: one for name, one in zip(("cpu", "memory", "storage"), limits.split(), strict=True) if one != "-"}
+    status = ResourceQuotaStatus(global_usage=usage(*used.split()))
+    return Api().put(quota("abc", details(**given), status=status)).project("abc", "Alphabet")
+
+
+def machines(text: str) -> dict[str, Any]:
+    """`3 x 2 4 20`: replicas, cores, GB of memory, GB of disk."""
+    count, size = text.split(" x ")
+    cpu, memory, disk = (json.loads(one) for one in size.split())
+    return {"replicas": int(count), "diskSizeGB": disk, "size": {"cpu": cpu, "memory": memory}}
+
+
+async def test_a_member_sees_the_quota_of_the_project() -> None:
+    assert await api().get(OWN, token=MEMBER) == {
+        "name": "project-abc",
+        "subjectName": "abc",
+        "subjectKind": "project",
+        "subjectHumanReadableName": "Alphabet",
+        "isDefault": False,
+        "quota": {"cpu": 5, "memory": 10.0, "storage": 100.0},
+        "status": {"globalUsage": {"cpu": 2, "memory": 4.0, "storage": 40.0}},
+    }
+
+
+async def test_without_a_quota_there_is_an_empty_object() -> None:
+    assert await Api().get(OWN, token=MEMBER) == {}
+    answered = await Api().ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER)
+    assert (answered.code, answered.body) == (200, b"{}")
+
+
+async def test_one_of_the_name_that_is_another_project_s_is_not_shown() -> None:
+    assert await Api().put(quota("other", name="project-abc")).get(OWN, token=MEMBER) == {}
+
+
+@pytest.mark.parametrize(
+    ("token", "url", "code"),
+    [
+        pytest.param(MEMBER, "/api/v2/projects/xyz/quota", 403, id="a project that is not his"),
+        pytest.param(MEMBER, "/api/v2/projects/none/quota", 403, id="one that is not there looks the same"),
+        pytest.param(STRANGER, OWN, 403, id="no member"),
+        pytest.param(None, OWN, 401, id="no token"),
+        pytest.param(MEMBER, "/api/v2/projects/A%20B/quota", 404, id="no id"),
+    ],
+)
+async def test_nobody_else_sees_it(token: str | None, url: str, code: int) -> None:
+    found = api()
+    assert (await found.ask("GET", url, token=token)).code == code
+    if code != 404:
+        calculation = await found.ask("POST", f"{url}calculation", machines("1 x 1 1 1"), token=token)
+        assert calculation.code == code
+
+
+CPU = "Calculated cpu ({}) exceeds resource quota ({})\n"
+MEMORY = "Calculated memory ({}) exceeds resource quota ({})\n"
+DISK = "Calculated disk size ({}) exceeds resource quota ({})\n"
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "added", "replaced", "calculated", "message"),
+    [
+        pytest.param("5 - -", "2 0 0", "3 x 1 0 0", "", {"cpu": 5}, "", id="exactly full fits"),
+        pytest.param("5 - -", "2 0 0", "3 x 2 0 0", "", {"cpu": 8}, CPU.format(8, 5), id="one line in the peer's words"),
+        pytest.param(
+            "5 10Gi 100Gi",
+            "2 4Gi 40Gi",
+            "3 x 2 4 30",
+            "",
+            {"cpu": 8, "memory": 16.0, "storage": 130.0},
+            CPU.format(8, 5) + MEMORY.format("16Gi", "10Gi") + DISK.format("130Gi", "100Gi"),
+            id="a line for each",
+        ),
+        pytest.param("5 - -", "4 0 0", "2 x 2 0 0", "2 x 2 0 0", {"cpu": 4}, "", id="what is replaced makes room"),
+        pytest.param("5 - -", "4 0 0", "3 x 2 0 0", "2 x 2 0 0", {"cpu": 6}, CPU.format(6, 5), id="and no more than that"),
+        pytest.param("5 - -", "1 0 0", "1 x 5 0 0", "9 x 9 0 0", {"cpu": 5}, "", id="never more than is used"),
+        pytest.param("- 10Gi -", "0 5Gi 0", "1 x 0 5 0", "", {"cpu": 0, "memory": 10.0}, "", id="a GB is a Gi"),
+        pytest.param(
+            "- 10G -",
+            "0 0 0",
+            "1 x 0 10 0",
+            "",
+            {"cpu": 0, "memory": 10.0},
+            MEMORY.format("10Gi", "9.31Gi"),
+            id="10 GB are more than 10G",
+        ),
+        pytest.param(
+            "- - 100G",
+            "0 0 50G",
+            "1 x 0 0 46.56",
+            "",
+            {"cpu": 0, "storage": 93.13},
+            "",
+            id="G and GB together fit",
+        ),
+        pytest.param(
+            "- - 100G",
+            "0 0 50G",
+            "1 x 0 0 46.57",
+            "",
+            {"cpu": 0, "storage": 93.14},
+            DISK.format("93.14Gi", "93.13Gi"),
+            id="or do not, by a hundredth",
+        ),
+        pytest.param("- 1Ti -", "0 1000Gi 0", "12 x 0 2 0", "", {"cpu": 0, "memory": 1024.0}, "", id="Ti and GB"),
+        pytest.param("- - -", "9 9Gi 0", "9 x 9 9 9", "", {"cpu": 90, "memory": 90.0, "storage": 81.0}, "", id="no limit"),
+        pytest.param("0 - -", "0 0 0", "1 x 1 1 1", "", {"cpu": 1, "memory": 1.0, "storage": 1.0}, CPU.format(1, 0), id="none"),
+        pytest.param("1 - -", "0 0 0", "3 x 0.5 0 0", "", {"cpu": 2}, CPU.format("1500m", 1), id="halves of cores"),
+        pytest.param("5 - -", "7 0 0", "0 x 0 0 0", "", {"cpu": 7}, CPU.format(7, 5), id="it is over already"),
+        pytest.param(
+            "5 - 100Gi",
+            "4 0 80Gi",
+            "2 x 2 0 50",
+            "2 x 2 0 40",
+            {"cpu": 4, "storage": 100.0},
+            "",
+            id="larger disks in place of smaller ones",
+        ),
+        pytest.param(
+            "5 - 100Gi",
+            "4 0 80Gi",
+            "2 x 2 0 50.01",
+            "2 x 2 0 40",
+            {"cpu": 4, "storage": 100.02},
+            DISK.format("100.02Gi", "100Gi"),
+            id="which are a little too large",
+        ),
+        pytest.param("5 - -", "4 0 0", "1 x 2 0 0", "1 x 1 8 0", {"cpu": 5}, "", id="by another size"),
+        pytest.param(
+            "- 20G -",
+            "0 10Gi 0",
+            "1 x 0 16 0",
+            "1 x 0 8 0",
+            {"cpu": 0, "memory": 18.0},
+            "",
+            id="18 GB fit into 20G",
+        ),
+        pytest.param(
+            "- 20G -",
+            "0 10Gi 0",
+            "1 x 0 16 0",
+            "1 x 0 7 0",
+            {"cpu": 0, "memory": 19.0},
+            MEMORY.format("19Gi", "18.62Gi"),
+            id="19 GB do not",
+        ),
+        pytest.param("1k - -", "999 0 0", "2 x 1 0 0", "", {"cpu": 1001}, CPU.format(1001, 1000), id="1k are 1000"),
+    ],
+)
+async def test_what_would_be_used(
+    limits: str, used: str, added: str, replaced: str, calculated: dict[str, Any], message: str
+) -> None:
+    body = machines(added) | ({"replacedResources": machines(replaced)} if replaced else {})
+    found = api(limits, used)
+    answered = await found.ask("POST", CALCULATED, body, token=MEMBER)
+    shown = json.loads(answered.body)
+    assert (answered.code, shown["calculatedQuota"], shown.get("message", "")) == (200, calculated, message)
+    assert shown["resourceQuota"] == (await found.get(OWN))["quota"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param({}, "Object missing required field `replicas`", id="nothing"),
+        pytest.param({"replicas": -1}, "replicas: -1: 0 to 1000000 are allowed", id="fewer than none"),
+        pytest.param({"replicas": 10**9}, "replicas: 1000000000: 0 to 1000000 are allowed", id="too many"),
+        pytest.param({"replicas": 1, "diskSizeGB": -1}, "diskSizeGB: -1: a number of GB", id="a disk of less than nothing"),
+        pytest.param({"replicas": 1, "size": {"cpu": 0.0001}}, "size.cpu: 0.0001: a number of cores", id="too fine"),
+        pytest.param({"replicas": 1, "size": {"cpus": 2}}, "size: Object contains unknown field `cpus`", id="unknown"),
+        pytest.param(
+            {"replicas": 1, "replacedResources": {"replicas": -2}},
+            "replacedResources.replicas: -2: 0 to 1000000 are allowed",
+            id="in what is replaced",
+        ),
+        pytest.param(
+            {"replicas": 1, "replacedResources": {"replicas": 1, "diskSizeGB": 0.001}},
+            "replacedResources.diskSizeGB: 0.001: a number of GB",
+            id="a disk of what is replaced",
+        ),
+    ],
+)
+async def test_what_cannot_be_calculated_is_answered_400_with_the_field(body: Any, message: str) -> None:
+    for found in (api(), Api()):
+        answered = await found.ask("POST", CALCULATED, body, token=MEMBER)
+        assert answered.code == 400
+        assert answered.status["message"].startswith(message), answered.status["message"]
+
+
+async def test_while_nobody_knows_what_is_used_nothing_is_calculated() -> None:
+    answered = await api(used="some 0 0").ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER)
+    assert answered.code == 503
+    assert "status.globalUsage.cpu" in answered.status["message"]
