@@ -30,6 +30,7 @@ EXTERNAL_CLUSTER: Final = "external-cluster-id"  # on what KKP keeps about a clu
 FINALIZER: Final = "ullage.io/quota-copies"  # on the master's quota, while a seed may have a copy
 MAX_CLUSTERS: Final = "ullage.io/max-clusters"  # annotation on a quota: how many clusters its project may have
 ESCROW: Final = "ullage.io/escrow"  # annotation on the master's quota: what each seed may have of it
+DRAINING: Final = "ullage.io/draining"  # annotation on a Seed, "true": it is to leave, and gets no more than it uses
 DRAINED: Final = "ullage.io/drained"  # annotation on a Seed, "true": it is gone for good, and what it does not use is free
 
 _PREFIX: Final = f"{PROJECT}-"

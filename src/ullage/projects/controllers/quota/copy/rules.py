@@ -15,6 +15,7 @@ import msgspec
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json, is_deleting, merge_patch, without_finalizer
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
+from ullage.projects.escrow.record import has_record
 from ullage.projects.names import DEFAULT_MARKS, FINALIZER, MAX_CLUSTERS, SUBJECT_KIND, SUBJECT_NAME
 from ullage.projects.quota import is_counted, same_limits, with_limits
 
@@ -96,7 +97,8 @@ class SeedCopy:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is next when a quota is deleted: these copies, and when there is none any more, the finalizer."""
+    """What is next when a quota is deleted: these copies, and when there is none any more, the finalizer. Before that, while
+    there is a record of what the seeds may have, they are told that there is no limit any more, which is not done here."""
 
     delete: tuple[tuple[str, ResourceQuota], ...] = ()  # by seed
     metadata: Meta | None = None  # what the quota is to have: without the finalizer
@@ -117,13 +119,17 @@ def removal(master: ResourceQuota, copies: Iterable[SeedCopy]) -> Removal:
             going.append(one.seed)
             if not is_deleting(one.copy.metadata):
                 delete.append((one.seed, one.copy))
+    if has_record(master.metadata):
+        return Removal(waiting=_waiting([], unknown, first="the seeds are told that there is no limit any more"))
     if not going and not unknown:
         return Removal(metadata=without_finalizer(master.metadata, FINALIZER))
     return Removal(tuple(delete), None, _waiting(going, unknown))
 
 
-def _waiting(going: list[str], unknown: list[str]) -> str:
-    said = [f"there is still a copy on {_few(going)}"] if going else []
+def _waiting(going: list[str], unknown: list[str], first: str = "") -> str:
+    said = [first] if first else []
+    if going:
+        said.append(f"there is still a copy on {_few(going)}")
     if unknown:
         said.append(f"out of reach: {_few(unknown)}; where a seed does not come back, delete its Seed object")
     return "; ".join(said)

@@ -1,0 +1,215 @@
+"""Divides each quota over the seeds, so that no two of them can spend the same room. Keys are projects.
+
+The record is written on the quota's own object, on condition that it is the one that was read; what it says is carried to the
+seeds' ledgers. Whoever is killed between two steps, or takes them on an old view, does no harm (`projects/escrow`). A seed that
+cannot be asked, or whose ledger cannot be read, is passed as not seen, and never with what was read of it before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ullage.clock import Clock
+from ullage.errors import BadInput
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.client.interface import Patcher
+from ullage.kube.controller.controller import Controller, Requeue, Source
+from ullage.kube.errors import NotFound
+from ullage.kube.kinds import Kind
+from ullage.kube.metrics import Metrics
+from ullage.kube.objects import find_condition
+from ullage.kube.slices import Write
+from ullage.ledger.amounts import Amounts
+from ullage.ledger.api import LEDGERS, Ledger
+from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
+from ullage.ledger.codec import READY, WITHIN_LIMITS, LedgerError
+from ullage.ledger.service.limits import Outdated, set_limits
+from ullage.projects.api.kkp import SEEDS, Seed
+from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.controllers.quota.escrow.rules import (
+    EscrowFacts,
+    Forget,
+    is_dead,
+    is_draining,
+    last_usage,
+    left_by,
+    lifted,
+    steps,
+)
+from ullage.projects.escrow.record import leading, read_record, record_patch
+from ullage.projects.escrow.seeds import SeedLedger, seed_ledger
+from ullage.projects.escrow.steps import Carry, Record, look_again
+from ullage.projects.escrow.terms import Escrow
+from ullage.projects.metrics import ProjectMetrics
+from ullage.projects.names import ACCOUNT, is_project_id, project_of, quota_name
+from ullage.projects.seeds import Seeds, answering
+from ullage.projects.subjects import QuotaLookup
+
+logger = logging.getLogger(__name__)
+
+WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, SEEDS)
+ELSEWHERE: Final[tuple[Kind[Any], ...]] = (LEDGERS,)
+WRITES: Final = (Write(QUOTAS, ("patch",)),)
+WORKERS: Final = 8  # some may wait for a seed
+ROUNDS: Final = 5  # records in one run: each is looked at again, and there is rarely more than one
+AFTER_DOUBT: Final = 1.0  # seconds until a seed is looked at again whose watch was just being renewed
+
+
+class QuotaEscrow:
+    """The controller of grants."""
+
+    def __init__(self, client: Patcher, lookup: QuotaLookup, seeds: Seeds, *, metrics: ProjectMetrics, clock: Clock) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._seeds = seeds
+        self._metrics = metrics
+        self._clock = clock
+
+    def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
+        sources: list[Source[Any, Key]] = [
+            Source(self._lookup.quotas, lambda quota: (Key("", quota.spec.subject.name),), when=_matters),
+            self._seeds.source(self._every),
+        ]
+        found = Controller("project-quota-escrow", sources, self.reconcile, workers=WORKERS, clock=self._clock, metrics=metrics)
+        self._seeds.wake_by_reach(found.queue, self._every)
+        self._seeds.wake_by_ledgers(found.queue, _of_ledger, when=_shows_otherwise)
+        return found
+
+    def _every(self, seed: str) -> Iterable[Key]:
+        return {Key("", quota.spec.subject.name) for quota in self._lookup.quotas.items()}
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        if not is_project_id(key.name):
+            return None
+        quota = leading(self._lookup.of(key.name))
+        if quota is None:
+            await self._carry(key.name, lifted(self._seen(key.name)))
+            return None
+        for _ in range(ROUNDS):
+            facts = self._facts(quota)
+            if facts is None:
+                return None
+            found = steps(facts, now=self._clock.now())
+            if not found or isinstance(found[0], Carry):
+                await self._carry(key.name, [step for step in found if isinstance(step, Carry)])
+                return self._again(facts.record)
+            written = await self._write(quota, found[0])
+            if written is None:
+                return None
+            quota = written
+        return Requeue(0.0)
+
+    # --- gather ---
+
+    def _facts(self, quota: ResourceQuota) -> EscrowFacts | None:
+        """None: the record cannot be read. The quota's status says so, and nothing is granted or taken back."""
+        try:
+            record = read_record(quota.metadata)
+        except BadInput as error:
+            logger.error("record of grants cannot be read", extra={"quota": quota.metadata.name, "error": str(error)})
+            return None
+        project = quota.spec.subject.name
+        found = {seed.metadata.name: seed for seed in self._seeds.objects.items()}
+        dead = {name: self._left(seed, quota) for name, seed in found.items() if is_dead(seed)}
+        return EscrowFacts(
+            quota=quota,
+            record=record,
+            seeds=self._seen(project),
+            draining=frozenset(name for name, seed in found.items() if is_draining(seed)),
+            dead={name: left for name, left in dead.items() if left is not None},
+        )
+
+    def _seen(self, project: str) -> dict[str, SeedLedger | None]:
+        return {seed: self._ledger(seed, project) for seed in self._seeds.names}
+
+    def _ledger(self, seed: str, project: str) -> SeedLedger | None:
+        ledgers = self._seeds.ledgers(seed)
+        if ledgers is None:
+            return None
+        try:
+            return seed_ledger(ledgers.get(_key(project)))
+        except LedgerError as error:
+            logger.warning("ledger of a seed cannot be read", extra={"seed": seed, "project": project, "error": str(error)})
+            return None
+
+    def _left(self, seed: Seed, quota: ResourceQuota) -> Amounts | None:
+        """Of two figures of a dead seed the larger one: its ledger also has what was reserved there."""
+        name = seed.metadata.name
+        said, ledgers = last_usage(quota.status, name), self._seeds.last_ledgers(name)
+        ledger = ledgers.get(_key(quota.spec.subject.name)) if ledgers is not None else None
+        if ledger is not None:
+            with contextlib.suppress(LedgerError):
+                taken = seed_ledger(ledger).taken
+                said = taken if said is None else said | taken
+        return left_by(seed, last=said)
+
+    # --- act ---
+
+    async def _write(self, quota: ResourceQuota, step: Record | Forget) -> ResourceQuota | None:
+        """The quota as it is then; None: it is gone. A Conflict where anything of it has changed: look again."""
+        record = step.escrow if isinstance(step, Record) else None
+        try:
+            written = await patch_seen(self._client, QUOTAS, quota, record_patch(record))
+        except NotFound:
+            return None
+        self._metrics.steps.labels("record" if record is not None else "forget").inc()
+        return written
+
+    async def _carry(self, project: str, found: Iterable[Carry]) -> None:
+        """All at once, and each by itself: a seed that fails is tried again, and the others have theirs."""
+        done = await asyncio.gather(*(self._carry_to_seed(project, step) for step in found), return_exceptions=True)
+        if failed := [one for one in done if isinstance(one, Exception)]:
+            raise ExceptionGroup("some seeds could not be told their limits", failed)
+
+    async def _carry_to_seed(self, project: str, step: Carry) -> None:
+        client = self._seeds.client(step.seed)
+        if client is None:
+            return
+        async with answering(step.seed):
+            with contextlib.suppress(Outdated):  # somebody else was quicker, and whoever looks again sees it
+                await set_limits(
+                    client, quota_name(project), step.limits, number=step.number, about=ACCOUNT, grants=step.grants
+                )
+        self._metrics.steps.labels("carry").inc()
+
+    def _again(self, record: Escrow) -> Requeue | None:
+        now = self._clock.now()
+        moment = look_again(record, now=now)
+        waits = [] if moment is None else [(moment - now).total_seconds()]
+        if any(self._seeds.reach(seed).reachable and self._seeds.ledgers(seed) is None for seed in self._seeds.names):
+            waits.append(AFTER_DOUBT)
+        return Requeue(min(waits)) if waits else None
+
+
+def _key(project: str) -> Key:
+    return Key(LEDGER_NAMESPACE, quota_name(project))
+
+
+def _of_ledger(seed: str, ledger: Ledger) -> Iterable[Key]:
+    project = project_of(ledger.metadata.name)
+    return (Key("", project),) if project else ()
+
+
+def _matters(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:
+    """Usage is written all the time, and what a dead seed used last does not change any more."""
+    if old is None or new is None:
+        return True
+    one, other = old.metadata, new.metadata
+    return (one.annotations, one.deletion_timestamp, old.spec) != (other.annotations, other.deletion_timestamp, new.spec)
+
+
+def _shows_otherwise(old: Ledger | None, new: Ledger | None) -> bool:
+    """Bookings come and go; what counts is what limits there are, what is asked for, and whether they are kept."""
+    return old is None or new is None or _shown(old) != _shown(new)
+
+
+def _shown(ledger: Ledger) -> object:
+    status = ledger.status
+    said = (find_condition(status.conditions, type) for type in (READY, WITHIN_LIMITS))
+    conditions = tuple((one.status, one.observed_generation) if one is not None else None for one in said)
+    return ledger.spec, status.change, status.observed_generation, status.demand, conditions

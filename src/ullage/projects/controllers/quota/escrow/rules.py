@@ -1,0 +1,123 @@
+"""What is next about the grants of one project: the steps of the escrow, seeds that leave or are dead, how it ends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from ullage.kube.objects import is_deleting
+from ullage.ledger.amounts import Amounts, BadAmount
+from ullage.projects.api.kkp import Seed
+from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
+from ullage.projects.escrow.record import has_record
+from ullage.projects.escrow.seeds import SeedLedger
+from ullage.projects.escrow.steps import Carry, Quota, Record, drained, next_steps
+from ullage.projects.escrow.terms import Escrow
+from ullage.projects.names import DRAINED, DRAINING
+from ullage.projects.quota import amounts_of, is_counted, limits_of
+
+YES: Final = "true"
+GONE: Final = "gone"  # of a dead seed: its machines are gone, too
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Take the record off a quota that is being deleted: every seed knows that it has no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscrowFacts:
+    """The quota that is in force for a project, its record, and what is seen of the seeds: None where one cannot be asked.
+    `dead` are those that somebody says are gone for good, with what they used when they were last seen."""
+
+    quota: ResourceQuota
+    record: Escrow
+    seeds: Mapping[str, SeedLedger | None]
+    draining: frozenset[str] = frozenset()
+    dead: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+Steps = tuple[Record | Carry | Forget, ...]
+
+
+def steps(facts: EscrowFacts, *, now: datetime) -> Steps:
+    """Either the record is written, or limits are carried: never both at once. Nothing where all is as it should be."""
+    meta = facts.quota.metadata
+    if is_deleting(meta) and not has_record(meta):
+        return ()  # nobody was told anything, or all were told that it is over
+    freed = without_dead(facts)
+    if freed != facts.record:
+        return (Record(freed),)
+    found = next_steps(facts.record, wanted(facts.quota), facts.seeds, now=now, draining=facts.draining)
+    if found or not is_deleting(meta) or untold(facts.record, facts.seeds):
+        return found
+    return (Forget(),)
+
+
+def wanted(quota: ResourceQuota) -> Quota:
+    """The limits of a quota; one that is being deleted has none."""
+    return {} if is_deleting(quota.metadata) else limits_of(quota.spec.quota)
+
+
+def untold(record: Escrow, seeds: Mapping[str, SeedLedger | None]) -> list[str]:
+    """The seeds that are not known to have heard of what the record says."""
+    return sorted(
+        name
+        for name, share in record.shares.items()
+        if name in seeds and ((seen := seeds[name]) is None or seen.change < share.change)
+    )
+
+
+def lifted(seeds: Mapping[str, SeedLedger | None]) -> list[Carry]:
+    """What is to be told to seeds that have limits for a project which has no quota: one that was removed and has come back, or
+    whose quota went while nobody could tell it."""
+    return [
+        Carry(seed=name, number=seen.change + 1, limits={}, grants={})
+        for name, seen in sorted(seeds.items())
+        if seen is not None and (seen.limits or seen.grants)
+    ]
+
+
+# --- seeds that leave ------------------------------------------------------------------------------------------------
+
+
+def is_draining(seed: Seed) -> bool:
+    """Whether a seed is to get no more than it uses: somebody said so, or its object is being deleted."""
+    meta = seed.metadata
+    return is_deleting(meta) or meta.annotations.get(DRAINING) == YES or is_dead(seed)
+
+
+def is_dead(seed: Seed) -> bool:
+    return seed.metadata.annotations.get(DRAINED) in (YES, GONE)
+
+
+def left_by(seed: Seed, *, last: Amounts | None) -> Amounts | None:
+    """What a dead seed keeps of its grant: what it used when it was last seen. None: that is not known, and it keeps all,
+    unless somebody says that its machines are gone."""
+    return Amounts() if seed.metadata.annotations.get(DRAINED) == GONE else last
+
+
+def last_usage(status: ResourceQuotaStatus, seed: str) -> Amounts | None:
+    """What a seed said last that the project uses there; None: nothing that can be read."""
+    found = next((one.usage for one in status.seeds if one.name == seed), None)
+    if found is None or not is_counted(found):
+        return None
+    try:
+        return amounts_of(found, field="status.seeds")
+    except BadAmount:
+        return None
+
+
+def without_dead(facts: EscrowFacts) -> Escrow:
+    """The record without what dead seeds do not use; the same where all of that is done. One that is heard of again is not
+    dead: it is told what it uses, like any that is to leave."""
+    record = facts.record
+    for seed, taken in sorted(facts.dead.items()):
+        share = record.shares.get(seed)
+        if share is None or facts.seeds.get(seed) is not None:
+            continue
+        if any(part.granted is None or part.granted > taken[resource] for resource, part in share.parts.items()):
+            record = drained(record, seed, taken=taken)
+    return record

@@ -1,0 +1,55 @@
+"""Where the master's record is kept: on the quota's own object, so that one resourceVersion guards both. Pure.
+
+Nobody raises a grant for a quota that was lowered since, and a record that cannot be read is never taken for an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from ullage.errors import BadInput
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import Json
+from ullage.projects.api.quotas import ResourceQuota
+from ullage.projects.escrow.terms import Escrow
+from ullage.projects.names import ESCROW, quota_name
+
+FIELD: Final = f"metadata.annotations[{ESCROW}]"
+SHOWN: Final = 80  # characters of a record that cannot be read
+
+
+def has_record(meta: Meta) -> bool:
+    return ESCROW in meta.annotations
+
+
+def read_record(meta: Meta) -> Escrow:
+    """What is granted of a quota. Raises `BadInput` for a record that cannot be read; none is an empty one."""
+    if not has_record(meta):
+        return Escrow()
+    text = meta.annotations[ESCROW]
+    try:
+        stored = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        raise BadInput(FIELD, repr(shown), "it is not JSON") from None
+    return Escrow.parse(stored, field=FIELD)
+
+
+def record_patch(escrow: Escrow | None) -> Json:
+    """What writes a record; None takes it away."""
+    text = None if escrow is None else msgspec.json.encode(escrow.written(), order="deterministic").decode()
+    return {"metadata": {"annotations": {ESCROW: text}}}
+
+
+def leading(quotas: Iterable[ResourceQuota]) -> ResourceQuota | None:
+    """Of all quotas of a project the one that is in force: the one with the record, since nobody else knows what is granted;
+    before there is one, that with the right name. None where there is no quota."""
+
+    def rank(quota: ResourceQuota) -> tuple[bool, bool, str]:
+        meta = quota.metadata
+        return not has_record(meta), meta.name != quota_name(quota.spec.subject.name), meta.name
+
+    return min(quotas, key=rank, default=None)
