@@ -10,10 +10,14 @@ import typer
 from ullage.app import drivers, vm_options
 from ullage.app.commands import options
 from ullage.cli.common import arguments
+from ullage.errors import BadInput
 
 
 def world(
-    volumes: Annotated[Path, typer.Option(metavar="DIR", help="Where volumes have their directories.")],
+    volumes: Annotated[Path | None, typer.Option(metavar="DIR", help="Where volumes have their directories.")] = None,
+    user_cluster: Annotated[
+        bool, typer.Option("--user-cluster", help="Play machine-controller in a user cluster, and nothing else.")
+    ] = False,
     engines: drivers.Engines = None,
     nodes: Annotated[int, typer.Option(metavar="N", help="How many nodes there are to be.", min=1)] = 1,
     kubevirt: vm_options.KubeVirtTable = "seed",
@@ -42,7 +46,10 @@ def world(
     from ullage.kube.client.config import Config
     from ullage.standalone.world.slice import opened
     from ullage.standalone.world.slice import world as slice_of
+    from ullage.standalone.world.user_cluster.slice import user_cluster as user_cluster_of
 
+    if (volumes is None) != user_cluster:
+        raise BadInput("--volumes", str(volumes or "(absent)"), "is needed, except with --user-cluster, where there are none")
     table = vm_options.overhead_of(kubevirt)
     config = Config.load(kubeconfig, kube_context)
     port = options.port("--metrics-port", metrics_port)
@@ -50,6 +57,9 @@ def world(
     settings = ControllerSettings(component="world", leader_elect=False, port=port)
 
     async def run(stop: asyncio.Event, serves: Serves) -> None:
+        if volumes is None:
+            await run_controller((user_cluster_of(),), config, settings, stop=stop, serves=serves)
+            return
         async with opened(volumes) as directories:
             part = slice_of(
                 directories,

@@ -93,3 +93,13 @@ def test_a_role_that_is_none_is_refused_before_anything_is_asked_for(command: st
     done = call(command, "--role", "tenant")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "ullage: --role tenant: cluster, master or seed is allowed\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [pytest.param((), "(absent)", id="none"), pytest.param(("--user-cluster", "--volumes", "v"), "v", id="both")],
+)
+def test_the_world_has_volumes_or_the_machines_of_a_user_cluster(options: tuple[str, ...], given: str) -> None:
+    done = call("world", *options)
+    assert done.returncode == 2
+    assert done.stderr == f"ullage: --volumes {given}: is needed, except with --user-cluster, where there are none\n"

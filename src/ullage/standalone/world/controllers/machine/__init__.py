@@ -1,0 +1,1 @@
+"""Machines of a user cluster."""

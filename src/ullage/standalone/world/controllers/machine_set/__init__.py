@@ -1,0 +1,1 @@
+"""MachineSets of a user cluster."""
