@@ -104,8 +104,12 @@ class Recorder:
             self._observe("dropped")
 
     async def __aenter__(self) -> Self:
-        self._writer = asyncio.create_task(self._write_all(), name="events")
+        self.start()
         return self
+
+    def start(self) -> None:
+        """For whoever cannot wait, or has a recorder for each of many places; it ends with `stop`."""
+        self._writer = asyncio.create_task(self._write_all(), name="events")
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()

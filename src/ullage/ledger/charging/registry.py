@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ullage.kube.cache.cache import Cache
@@ -150,7 +151,13 @@ class Registry:
         return charged
 
     def register_elsewhere(
-        self, kind: Kind[T], evaluator_of: Callable[[str], Evaluator[T]], *, removed: Removed, complete: Callable[[], bool]
+        self,
+        kind: Kind[T],
+        evaluator_of: Callable[[str], Evaluator[T]],
+        *,
+        removed: Removed,
+        complete: Callable[[], bool],
+        settled: Callable[[str], bool] = lambda cluster: True,
     ) -> Charged[T]:
         """Has objects of a kind counted in other clusters, all that are followed (`Wiring.clusters`) and placed. To be called
         while a part is made that declares to watch the kind `elsewhere`.
@@ -158,7 +165,9 @@ class Registry:
         `evaluator_of` gives the same for a cluster as long as it is followed: what was counted is not looked at again.
         `removed` tells whether a cluster was removed on purpose: it has to ask the API itself, since a cache may not have heard
         yet of one that came. `complete` says when all clusters have been placed that were there at first: that of the cache
-        which they come from has synced, say. Until then no ledger is counted.
+        which they come from has synced, say. Until then no ledger is counted. `settled` is for kinds whose objects are counted
+        on by others when they go: whether those have taken over, of one cluster, all that has gone there. Whoever says so has
+        the ledgers woken when it changes.
         """
         charged = self._registered(kind, evaluator_of)
         self._sources.count_elsewhere(kind.name, removed, complete=complete)
@@ -168,7 +177,9 @@ class Registry:
                 self._sources.drop(source_name(kind.name, name))
                 return
             cache, client = cluster.cache(kind), cluster.client
-            self._sources.add(KindView(cache, evaluator_of(name), client=client, cluster=name, clock=self._wiring.clock))
+            clock, taken_over = self._wiring.clock, partial(settled, name)
+            view = KindView(cache, evaluator_of(name), client=client, cluster=name, clock=clock, settled=taken_over)
+            self._sources.add(view)
 
         self._wiring.clusters.handle(follow)
         return charged

@@ -67,13 +67,16 @@ class KindView(Generic[T]):
         cluster: str = "",
         clock: Clock | None = None,
         remember: float = REMEMBER_SECONDS,
+        settled: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`settled` says whether what went is counted by others who have to; nothing is folded while it is not."""
         if not cache.whole:
             raise ValueError(f"{cache.kind.name}: a cache of some objects counts too little for the ledgers of the others")
         self.cache = cache
         self._evaluator = evaluator
         self._client = client
         self._cluster = cluster
+        self._settled = settled
         self._clock = clock or SystemClock()
         self._gone = _Gone(remember)
         self._serial = next(_serials)
@@ -107,7 +110,7 @@ class KindView(Generic[T]):
     def usable(self, ledger: str) -> bool:
         """An object that cannot be counted makes the sums of its ledger too small: nothing is folded there until it is gone or
         mended."""
-        if not self.followed or self._unplaced:
+        if not self.followed or self._unplaced or not self._settled():
             return False
         counted = self._ledgers.get(ledger)
         return counted is None or not counted.unreadable

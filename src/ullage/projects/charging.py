@@ -1,0 +1,154 @@
+"""What the seed charges: the Machines of every user cluster, each to the ledger of its cluster's project.
+
+A cluster is followed as long as its object is there, whether or not it is being deleted: its machines run until then. One that
+is given to another project is followed anew, so that everything in it is counted there. Imported clusters, and those that are
+of no project, are not followed.
+
+A Machine takes what its stamp says, if that is signed for it. Any other makes the ledger say that it is not exact, and name the
+Machine, until the controller has stamped it anew. Machines that went are charged with the record that has them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ullage.errors import Retryable
+from ullage.kube.builtin.core import Secret
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.interface import Finder
+from ullage.kube.clusters.clusters import Clusters
+from ullage.kube.kinds import Kind
+from ullage.kube.slices import Part, Wiring
+from ullage.ledger.amounts import Takings
+from ullage.ledger.charging.registry import Charged, Registry, registry_of
+from ullage.ledger.service.views import Evaluator
+from ullage.names import is_label
+from ullage.projects.api.kkp import CLUSTERS, Cluster
+from ullage.projects.api.machines import MACHINES, Machine
+from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
+from ullage.projects.clusters import project_of
+from ullage.projects.keys import STAMP_KEYS, StampKeys, stamp_keys
+from ullage.projects.machines.reading import machine_facts
+from ullage.projects.machines.signatures import Valid, verify
+from ullage.projects.names import is_project_id, quota_name
+from ullage.projects.presence import recorded_machines
+from ullage.projects.records import ledger_of, takes_of
+from ullage.projects.settings import KUBECONFIG_SECRET
+
+logger = logging.getLogger(__name__)
+
+ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES, SET_TEMPLATES, DEPLOYMENT_TEMPLATES)
+OF_RECORDS: Final[Evaluator[MachineRecord]] = Evaluator(ledger_of=ledger_of, takes=takes_of)
+
+
+class WrongStamp(Retryable):
+    """What a Machine takes cannot be told by its stamp. The controller stamps it anew."""
+
+
+class ChargedClusters:
+    """The user clusters that count for a project. `follow` begins it, once whoever counts has registered."""
+
+    def __init__(self, client: Finder, clusters: Cache[Cluster], kubeconfigs: Cache[Secret]) -> None:
+        self.objects = clusters
+        self._client = client
+        self._kubeconfigs = kubeconfigs
+        self._projects: dict[str, str] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._projects
+
+    def project(self, name: str) -> str:
+        """The project that a cluster counts for; empty: none, or there is no such cluster."""
+        return self._projects.get(name, "")
+
+    def ledger(self, name: str) -> str:
+        project = self.project(name)
+        return quota_name(project) if project else ""
+
+    def get(self, name: str) -> Cluster | None:
+        return self.objects.get(Key("", name))
+
+    def follow(self, registry: Registry, followed: Clusters) -> None:
+        def changed(old: Cluster | None, new: Cluster | None) -> None:
+            name = (new or old or Cluster()).metadata.name
+            project = charged_project(new) if new is not None else ""
+            if name in self._projects and self._projects[name] != project:
+                del self._projects[name]
+                followed.remove(name)
+                registry.displace(name)
+            if new is None or not project:
+                return
+            self._projects[name] = project
+            registry.place(name, [quota_name(project)])
+            if is_label(name):
+                followed.follow(name, self._kubeconfigs, Key(namespace_of(new), KUBECONFIG_SECRET))
+            else:
+                logger.error("no cluster can be called that: it is not followed, nor counted", extra={"cluster": name})
+
+        self.objects.handle(changed)
+
+    async def removed(self, name: str) -> bool:
+        """By the API itself: it is gone, or counts for nobody any more."""
+        there = await self._client.find(CLUSTERS, name)
+        return there is None or not charged_project(there)
+
+
+def charged_project(cluster: Cluster) -> str:
+    """Empty where the label is one that no project can have."""
+    project = project_of(cluster)
+    return project if is_project_id(project) else ""
+
+
+def namespace_of(cluster: Cluster) -> str:
+    """The namespace on the seed that a cluster's control plane, and its kubeconfig, is in."""
+    return cluster.status.namespace_name or f"cluster-{cluster.metadata.name}"
+
+
+def machine_evaluator(cluster: str, ledger: str, keys: StampKeys) -> Evaluator[Machine]:
+    """Of one cluster, for as long as it is followed under one project."""
+
+    def takes(machine: Machine) -> Takings:
+        verdict = verify(machine_facts(cluster, machine), keys.current)
+        if isinstance(verdict, Valid):
+            return verdict.takes
+        raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {verdict.message}")
+
+    return Evaluator(ledger_of=lambda machine: ledger, takes=takes)
+
+
+def charged_clusters(wiring: Wiring) -> ChargedClusters:
+    """Those of this process: `wiring.shared(charged_clusters)`."""
+    return ChargedClusters(wiring.client, wiring.cache(CLUSTERS), wiring.secrets(KUBECONFIG_SECRET))
+
+
+def charging() -> Part[Any]:
+    """What every process of a seed counts."""
+
+    def register(wiring: Wiring) -> Iterable[Charged[Any]]:
+        registry, clusters = registry_of(wiring), wiring.shared(charged_clusters)
+        keys, recorded = wiring.shared(stamp_keys), wiring.shared(recorded_machines)
+
+        def evaluator_of(name: str) -> Evaluator[Machine]:
+            return machine_evaluator(name, clusters.ledger(name), keys)
+
+        charged = registry.register_elsewhere(
+            MACHINES,
+            evaluator_of,
+            removed=clusters.removed,
+            complete=clusters.objects.synced.is_set,
+            settled=recorded.is_settled,
+        )
+        clusters.follow(registry, wiring.clusters)
+        return [charged, registry.register(RECORDS, OF_RECORDS)]
+
+    return Part(
+        make=register,
+        watches=(CLUSTERS, RECORDS),
+        named_secrets=(KUBECONFIG_SECRET,),
+        own_secrets=(STAMP_KEYS,),
+        elsewhere=ELSEWHERE,
+    )

@@ -1,0 +1,96 @@
+"""Which Machines of each user cluster are recorded, and which of those are not there any more: in memory, by every event.
+
+A Machine that goes makes room in what is counted of its cluster, and the record that has it count on (`api/records.py`) is
+written by another process, a moment later. In between nobody may believe that there is room. So no process folds a cluster's
+Machines into a ledger while one is missing there that the record, as the same process sees it, still has among those present.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from ullage.kube.cache.cache import Cache
+from ullage.kube.clusters.cluster import Cluster as FollowedCluster
+from ullage.kube.clusters.clusters import Clusters
+from ullage.kube.slices import Wiring
+from ullage.ledger.amounts import Amounts
+from ullage.projects.api.machines import MACHINES, Machine
+from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.machines.counting import Remembered
+from ullage.projects.records import BadRecord, remembered_in
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Presence:
+    recorded: dict[str, Amounts] = field(default_factory=dict)
+    present: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    readable: bool = True
+    cluster: FollowedCluster | None = None  # whose events are believed
+
+
+class RecordedMachines:
+    def __init__(self, records: Cache[MachineRecord], clusters: Clusters) -> None:
+        self.records = records
+        self._by_cluster: defaultdict[str, _Presence] = defaultdict(_Presence)
+        records.handle(self._recorded)
+        clusters.handle(self._followed)
+
+    def is_settled(self, cluster: str) -> bool:
+        """Whether every Machine that went is taken out of the record's list, to count on there or not. A record that cannot be
+        read may have any."""
+        found = self._by_cluster.get(cluster)
+        return found is None or (found.readable and not found.missing)
+
+    def remembered(self, cluster: str, uid: str) -> Remembered | None:
+        """What a Machine has counted at most, as the record has it."""
+        found = self._by_cluster.get(cluster)
+        amounts = found.recorded.get(uid) if found is not None else None
+        return None if amounts is None else Remembered(uid, amounts)
+
+    def _recorded(self, old: MachineRecord | None, new: MachineRecord | None) -> None:
+        some = new or old
+        if some is None or (old is not None and new is not None and old.status.machines == new.status.machines):
+            return
+        found = self._by_cluster[some.metadata.name]
+        try:
+            found.recorded, found.readable = remembered_in(new) if new is not None else {}, True
+        except BadRecord as error:
+            found.readable = False
+            logger.error("what was recorded of a cluster's machines cannot be read", extra={"error": str(error)})
+        found.missing = found.recorded.keys() - found.present
+        self._tidy(some.metadata.name)
+
+    def _followed(self, name: str, cluster: FollowedCluster | None) -> None:
+        found = self._by_cluster[name]
+        found.cluster, found.present, found.missing = cluster, set(), set(found.recorded)
+        if cluster is None:
+            self._tidy(name)
+            return
+
+        def changed(old: Machine | None, new: Machine | None) -> None:
+            if found.cluster is not cluster:
+                return  # it was read with a client that is not used any more
+            if old is not None:
+                found.present.discard(old.metadata.uid)
+                if old.metadata.uid in found.recorded:
+                    found.missing.add(old.metadata.uid)
+            if new is not None:
+                found.present.add(new.metadata.uid)
+                found.missing.discard(new.metadata.uid)
+
+        cluster.cache(MACHINES).handle(changed)
+
+    def _tidy(self, name: str) -> None:
+        found = self._by_cluster[name]
+        if found.cluster is None and found.readable and not found.recorded:
+            del self._by_cluster[name]
+
+
+def recorded_machines(wiring: Wiring) -> RecordedMachines:
+    """Those of this process: `wiring.shared(recorded_machines)`."""
+    return RecordedMachines(wiring.cache(RECORDS), wiring.clusters)

@@ -1,0 +1,104 @@
+"""Whether a Machine that is about to be made replaces another: looked up in what is held of its user cluster, by owner.
+
+Everything there may be made up (`machines/surge.py` says what is believed). How much is looked at has an end: a deployment with
+more machines than that gets no allowance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.kube.cache.indexer import Key
+from ullage.kube.clusters.cluster import Cluster as FollowedCluster
+from ullage.kube.clusters.clusters import Clusters
+from ullage.ledger.amounts import Amounts
+from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINES, Machine
+from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES, DeploymentTemplate, SetTemplate
+from ullage.projects.keys import StampKeys
+from ullage.projects.machines.digests import BadSpec
+from ullage.projects.machines.facts import Room
+from ullage.projects.machines.reading import (
+    controller_uid,
+    deployment_facts,
+    machine_facts,
+    owned_machine,
+    set_facts,
+    set_of,
+)
+from ullage.projects.machines.signatures import Valid, verify
+from ullage.projects.machines.surge import OwnedMachine, SurgeAllowance, SurgeSetting, allowance
+
+MOST_MACHINES: Final = 500  # of one deployment, and as many sets: each is verified for the answer
+_UID: Final = "uid"
+_OWNER: Final = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """What a Machine belongs to; None: nothing that is there."""
+
+    set: SetTemplate | None = None
+    deployment: DeploymentTemplate | None = None
+
+
+class Surges:
+    def __init__(self, clusters: Clusters, keys: StampKeys) -> None:
+        self._clusters = clusters
+        self._keys = keys
+        clusters.handle(_indexed)
+
+    def owners(self, cluster: str, machine: Machine) -> Owners:
+        """By uid, as its owner references have it."""
+        followed, uid = self._clusters.get(cluster), set_of(machine.metadata)
+        if followed is None or not uid:
+            return Owners()
+        found = next(iter(followed.cache(SET_TEMPLATES).by(_UID, uid)), None)
+        owner = controller_uid(found.metadata, MACHINE_DEPLOYMENTS.kind) if found is not None else ""
+        deployments = followed.cache(DEPLOYMENT_TEMPLATES).by(_UID, owner) if owner else ()
+        return Owners(found, next(iter(deployments), None))
+
+    def deployment(self, cluster: str, namespace: str, name: str) -> DeploymentTemplate | None:
+        followed = self._clusters.get(cluster)
+        return followed.cache(DEPLOYMENT_TEMPLATES).get(Key(namespace, name)) if followed is not None else None
+
+    def allowance(
+        self, cluster: str, owners: Owners, *, setting: SurgeSetting, size: Amounts, room: Mapping[str, Room]
+    ) -> SurgeAllowance | None:
+        """What a new Machine may pass the limit by. None: it is in no deployment, or that is too large or cannot be read."""
+        followed = self._clusters.get(cluster)
+        if followed is None or owners.set is None or owners.deployment is None:
+            return None
+        sets = followed.cache(SET_TEMPLATES).by(_OWNER, owners.deployment.metadata.uid)
+        if len(sets) > MOST_MACHINES:
+            return None
+        cache = followed.cache(MACHINES)
+        machines = [one for each in sets for one in cache.by(_OWNER, each.metadata.uid)]
+        if len(machines) > MOST_MACHINES:
+            return None
+        try:
+            return allowance(
+                deployment_facts(owners.deployment, owners.deployment.spec.template),
+                [set_facts(one, one.spec.template) for one in sets],
+                [owned for one in machines if (owned := self._owned(cluster, one)) is not None],
+                setting=setting,
+                creator=owners.set.metadata.uid,
+                size=size,
+                room=room,
+            )
+        except BadSpec:
+            return None
+
+    def _owned(self, cluster: str, machine: Machine) -> OwnedMachine | None:
+        verdict = verify(machine_facts(cluster, machine), self._keys.current)
+        return owned_machine(machine, verdict.amounts) if isinstance(verdict, Valid) else None
+
+
+def _indexed(name: str, cluster: FollowedCluster | None) -> None:
+    if cluster is None:
+        return
+    cluster.cache(SET_TEMPLATES).index(_UID, lambda one: (one.metadata.uid,))
+    cluster.cache(SET_TEMPLATES).index(_OWNER, lambda one: (controller_uid(one.metadata, MACHINE_DEPLOYMENTS.kind),))
+    cluster.cache(DEPLOYMENT_TEMPLATES).index(_UID, lambda one: (one.metadata.uid,))
+    cluster.cache(MACHINES).index(_OWNER, lambda one: (set_of(one.metadata),))
