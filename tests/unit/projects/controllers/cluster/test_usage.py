@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.projects.builders import details, usage
+from tests.unit.projects.builders import cluster, details, usage
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
-from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage
+from ullage.projects.api.kkp import Cluster
+from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage, is_charged, unreachable
 
 NONE = Amounts()
 TWO = Amounts.parse({"cpu": "2", "memory": "4Gi"})
@@ -34,19 +35,45 @@ ONE = Amounts.parse({"cpu": "1", "memory": "1Gi", "storage": "10G"})
 def test_what_a_cluster_uses(
     machines: Amounts, vanished: Amounts, before: ResourceDetails | None, said: ResourceDetails
 ) -> None:
-    assert cluster_usage(machines, vanished=vanished, unsized=(), before=before) == ClusterUsage(said)
+    assert cluster_usage(machines, vanished=vanished, uncounted={}, before=before) == ClusterUsage(said)
+
+
+KEPT = "and the usage is that of before"
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("uncounted", "said"),
     [
-        ({"b"}, "the size of this machine is not known, and not in the sum: b"),
-        ({"b", "a"}, "the sizes of these machines are not known, and not in the sum: a, b"),
+        ({"b": "no stamp"}, f"this machine cannot be counted, {KEPT}: b: no stamp"),
+        ({"b": "x", "a": "y"}, f"these machines cannot be counted, {KEPT}: a: y; b: x"),
         (
-            {f"m{number}" for number in range(8)},
-            "the sizes of these machines are not known, and not in the sum: m0, m1, m2, m3, m4 and 3 more",
+            {f"m{number}": "x" for number in range(8)},
+            f"these machines cannot be counted, {KEPT}: m0: x; m1: x; m2: x; m3: x; m4: x; and 3 more",
         ),
     ],
 )
-def test_machines_that_nobody_can_size_are_named_and_the_others_count(names: set[str], said: str) -> None:
-    assert cluster_usage(TWO, vanished=NONE, unsized=names, before=None) == ClusterUsage(usage("2", "4Gi", "0"), said)
+@pytest.mark.parametrize("before", [None, usage("7")])
+def test_where_machines_cannot_be_counted_the_figures_stay_and_they_are_named(
+    uncounted: dict[str, str], said: str, before: ResourceDetails | None
+) -> None:
+    assert cluster_usage(TWO, vanished=NONE, uncounted=uncounted, before=before) == ClusterUsage(before, said)
+
+
+def test_where_nobody_can_look_the_figures_stay() -> None:
+    said = f"its machines cannot be read, {KEPT}: no route to host"
+    assert unreachable("no route to host", usage("7")) == ClusterUsage(usage("7"), said)
+
+
+@pytest.mark.parametrize(
+    ("given", "charged"),
+    [
+        pytest.param(cluster("c"), True, id="one of a project"),
+        pytest.param(cluster("c", deleting=True), True, id="one that is being deleted"),
+        pytest.param(cluster("c", of=""), False, id="of no project"),
+        pytest.param(cluster("c", of="No Id"), False, id="of none that can be"),
+        pytest.param(cluster("c", provider="eks"), False, id="somebody else runs it"),
+        pytest.param(cluster("c", labels={"external-cluster-id": "x"}), False, id="imported"),
+    ],
+)
+def test_which_clusters_are_charged(given: Cluster, charged: bool) -> None:
+    assert is_charged(given) is charged

@@ -1,17 +1,20 @@
 """What the status of a Cluster says that its machines take. Pure.
 
-The peer gives up on the whole sum where one machine cannot be sized, and shows old figures. Here the others count, and the one
-is named.
+Where a machine cannot be counted the sum would be too small, and nobody knows by how much. So what was said before stays, as
+with the peer; unlike there, it is said which machines these are, and for what reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
+from ullage.projects.api.kkp import Cluster
+from ullage.projects.clusters import project_of
+from ullage.projects.names import is_project_id
 from ullage.projects.quota import is_counted, same_limits, usage_of
 
 NAMED: Final = 5  # machines that a message spells out
@@ -19,27 +22,37 @@ NAMED: Final = 5  # machines that a message spells out
 
 @dataclass(frozen=True, slots=True)
 class ClusterUsage:
-    """`usage` is what the status is to say; `message` tells of machines that are not in it, empty: all of them are."""
+    """`usage` is what the status is to say, None: nothing yet; `problem` tells why that is not what is used now, empty: it
+    is."""
 
-    usage: ResourceDetails
-    message: str = ""
+    usage: ResourceDetails | None
+    problem: str = ""
+
+
+def is_charged(cluster: Cluster) -> bool:
+    """Whether its machines count for a project: only such clusters are followed, and those that were imported are not."""
+    return is_project_id(project_of(cluster))
 
 
 def cluster_usage(
-    machines: Amounts, *, vanished: Amounts, unsized: Collection[str], before: ResourceDetails | None
+    machines: Amounts, *, vanished: Amounts, uncounted: Mapping[str, str], before: ResourceDetails | None
 ) -> ClusterUsage:
     """`machines` is what those take that are there, being deleted or not; `vanished` what those count whose objects are gone
-    while their servers may run; `unsized` names those that nobody knows the size of. Nothing is 0, and not absent; an amount
-    that has not changed stays as it is written in `before`."""
+    while their servers may run; `uncounted` has the machines that cannot be counted, each with the reason. Nothing is 0, and
+    not absent; an amount that has not changed stays as it is written in `before`."""
+    if uncounted:
+        return ClusterUsage(before, _missing(uncounted))
     usage = usage_of(machines + vanished)
-    if before is not None and is_counted(before) and same_limits(before, usage):
-        usage = before
-    return ClusterUsage(usage, _missing(sorted(unsized)))
+    return ClusterUsage(before if before is not None and is_counted(before) and same_limits(before, usage) else usage)
 
 
-def _missing(names: list[str]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    whose = "the size of this machine is" if len(names) == 1 else "the sizes of these machines are"
-    return f"{whose} not known, and not in the sum: {', '.join(names[:NAMED])}{more}"
+def unreachable(error: str, before: ResourceDetails | None) -> ClusterUsage:
+    """Nobody knows what is there now."""
+    return ClusterUsage(before, f"its machines cannot be read, and the usage is that of before: {error}")
+
+
+def _missing(uncounted: Mapping[str, str]) -> str:
+    names = sorted(uncounted)
+    more = f"; and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    whose = "this machine cannot be counted" if len(names) == 1 else "these machines cannot be counted"
+    return f"{whose}, and the usage is that of before: {'; '.join(f'{one}: {uncounted[one]}' for one in names[:NAMED])}{more}"
