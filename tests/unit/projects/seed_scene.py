@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from copy import deepcopy
+from functools import partial
 from typing import Any, cast
 
 import jsonpatch
@@ -25,12 +26,15 @@ from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client, Listing, WatchEvent
 from ullage.kube.client.config import Config
+from ullage.kube.controller.controller import Controller
+from ullage.kube.errors import Conflict, Forbidden, NotFound, TooManyRequests
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Hook, Request, Review, UserInfo
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.slice import LEDGER
+from ullage.projects import machine_controllers
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.charging import charging
@@ -68,6 +72,8 @@ class UserCluster(Server):
     def __init__(self) -> None:
         super().__init__()
         self.events: list[Any] = []
+        self.admitted: Callable[[Json], Awaitable[Decision]] | None = None  # what becomes of a Machine that is changed
+        self._made = itertools.count(1)
 
     async def __aenter__(self) -> UserCluster:
         return self
@@ -78,7 +84,34 @@ class UserCluster(Server):
     async def create(self, kind: Kind[Any], obj: Any) -> Any:
         if kind.kind == "Event":
             self.events.append(obj)
-        return await super().create(kind, obj)
+        made = {"uid": f"uid-{next(self._made)}", "creation_timestamp": timestamp(VirtualClock().now())}
+        return await super().create(kind, msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, **made)))
+
+    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Mapping[str, Any], **given: Any) -> Any:
+        """A merge patch, on condition. Of a Machine it passes the hooks."""
+        if kind is LEDGERS:
+            return await super().patch(kind, name, namespace, merge=merge)
+        await asyncio.sleep(self.latency())
+        self.calls.append(f"PATCH {kind.plural} {name}")
+        self.fault("before")
+        live = self.get(kind, Key(namespace, name))
+        if live is None:
+            raise NotFound("there is none", code=404)
+        version = given.get("resource_version") or live.metadata.resource_version
+        if (given.get("uid") or live.metadata.uid, version) != (live.metadata.uid, live.metadata.resource_version):
+            raise Conflict("somebody else wrote first", code=409)
+        if kind is MACHINES and self.admitted is not None:
+            decided = await self.admitted(merge_patched(msgspec.to_builtins(live), merge))
+            if not decided.allowed:
+                raise (TooManyRequests if decided.code == 429 else Forbidden)(decided.message, code=decided.code)
+            return self.get(kind, Key(namespace, name))
+        return self.put(kind, msgspec.convert(merge_patched(msgspec.to_builtins(live), merge), kind.type))
+
+    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "") -> None:
+        await asyncio.sleep(self.latency())
+        if self.get(kind, Key(namespace, name)) is None:
+            raise NotFound("there is none", code=404)
+        self.drop(kind, Key(namespace, name))
 
 
 class Seed(UserCluster):
@@ -119,6 +152,7 @@ class SeedScene:
 
     def cluster(self, name: str = "c-1", *, of: str = "abc", **more: Any) -> UserCluster:
         host = self.seed.others.setdefault(name, UserCluster())
+        host.admitted = partial(self.submit, MACHINES, cluster=name)
         text = kubeconfig(cluster={"server": f"https://{name}"})
         meta = Meta(name="admin-kubeconfig", namespace=f"cluster-{name}", uid=f"kubeconfig-{name}")
         self.seed.put(SECRETS, Secret(metadata=meta, data=secret_data({"kubeconfig": text})))
@@ -142,18 +176,30 @@ class SeedScene:
         def hooks(wiring: Wiring) -> Any:
             return machine_hooks.make_hooks(wiring, self.settings, sizes=self.sizes)
 
+        def controllers(wiring: Wiring) -> Any:
+            return machine_controllers.machine_controllers(wiring, self.settings, sizes=self.sizes)
+
         return Slice(
             name="projects",
             shared=charging(),
             hooks=Part(make=hooks, watches=machine_hooks.WATCHES, elsewhere=machine_hooks.ELSEWHERE),
+            controllers=Part(make=controllers, watches=machine_controllers.WATCHES, elsewhere=machine_controllers.ELSEWHERE),
         )
 
     # --- the process ---
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[None]:
-        self._hooks = self.wiring.hooks((LEDGER, self.slice()))
-        async with running(self.wiring):
+    async def served(self, *, controllers: bool = False) -> AsyncIterator[None]:
+        """The webhook; with `controllers` these too, in the same process."""
+        slices = (LEDGER, self.slice())
+        made: list[Controller[Any]] = []
+        if controllers:
+            made = self.wiring.controllers(slices)
+            assert slices[1].hooks is not None
+            self._hooks = self.wiring.made(slices[1].hooks)
+        else:
+            self._hooks = self.wiring.hooks(slices)
+        async with running(self.wiring, made):
             await self.seen()
             yield
 
@@ -227,6 +273,16 @@ class SeedScene:
 
     def _review(self, kind: Kind[Any], new: Json, old: Json | None, *, cluster: str, dry_run: bool) -> Review:
         return review_of(kind, new, old, cluster=cluster, dry_run=dry_run)
+
+
+def merge_patched(body: Json, merge: Mapping[str, Any]) -> Json:
+    made = dict(body)
+    for key, value in merge.items():
+        if value is None:
+            made.pop(key, None)
+        else:
+            made[key] = merge_patched(made.get(key) or {}, value) if isinstance(value, Mapping) else value
+    return made
 
 
 def _selected(obj: Any, fields: str) -> bool:

@@ -1,0 +1,1 @@
+"""About the Machines of user clusters."""

@@ -1,0 +1,1 @@
+"""Keeps the stamps of Machines true: signed over the uid, and never less than they counted before."""

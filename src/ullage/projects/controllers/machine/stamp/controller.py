@@ -1,0 +1,226 @@
+"""Stamps the Machines of all user clusters: binds what admission has stamped, and stamps anew what is wrong or has none.
+
+A server may run already, so what is stamped anew is booked past the limit, and never counts less than the record has of its
+uid. It waits until there is a record: what is older than that was there before us, and alarms nobody. What somebody else
+takes off again each time is written later and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter
+
+from ullage.clock import Clock
+from ullage.errors import BadInput
+from ullage.kube.cache.indexer import Key
+from ullage.kube.clusters.cluster import Cluster as FollowedCluster
+from ullage.kube.clusters.clusters import Clusters
+from ullage.kube.clusters.waking import SourceElsewhere, wake
+from ullage.kube.controller.controller import Controller, Requeue, Source
+from ullage.kube.controller.rewrites import Rewrites
+from ullage.kube.errors import NotFound
+from ullage.kube.events.reason import Reason
+from ullage.kube.events.recorder import EventRecorder
+from ullage.kube.kinds import Kind
+from ullage.kube.metrics import Metrics
+from ullage.kube.slices import Write
+from ullage.ledger.amounts import Amounts
+from ullage.projects.api.kkp import CLUSTERS
+from ullage.projects.api.machines import MACHINES, Machine
+from ullage.projects.api.records import RECORDS
+from ullage.projects.charging import ChargedClusters
+from ullage.projects.controllers.machine.stamp.rules import (
+    Bind,
+    StampAnew,
+    Unsized,
+    anew_note,
+    step,
+    unsized_note,
+)
+from ullage.projects.keys import StampKeys
+from ullage.projects.machines.counting import Counted, count
+from ullage.projects.machines.digests import BadSpec
+from ullage.projects.machines.facts import MachineFacts
+from ullage.projects.machines.reading import machine_facts
+from ullage.projects.machines.signatures import sign_bound, verify
+from ullage.projects.machines.updates import GUARDED
+from ullage.projects.presence import RecordedMachines
+from ullage.projects.sizes.lookups import Unknown
+from ullage.projects.sizes.source import SizeSource
+from ullage.times import read_time
+
+NAME: Final = "machine-stamp"
+WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
+WRITES: Final[tuple[Write, ...]] = ()
+ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
+
+UNTIL_RECORDED: Final = 1.0  # seconds between two looks whether there is a record
+UNTIL_KNOWN: Final = 30.0  # seconds between two looks whether a size is known
+AFTER_REFUSAL: Final = 60.0  # seconds; nothing tells when whoever refused does not any more
+REGISTERING: Final = timedelta(minutes=1)  # that it may take from the record until the hooks are asked
+STAMPED_ANEW: Final = Reason("MachineStampedAnew", type="Warning")
+NOT_SIZED: Final = Reason("MachineNotSized", type="Warning")
+
+
+class MachineKey(NamedTuple):
+    cluster: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.namespace}/{self.name}"
+
+
+class StampMetrics:
+    """How many stamps were written, and how many were wrong."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = registry or CollectorRegistry()
+        self.written = Counter(
+            "ullage_project_machine_stamps", "Stamps of Machines that were written", ["what"], registry=registry
+        )
+        self.wrong = Counter(
+            "ullage_project_machine_stamps_wrong",
+            "Stamps of Machines that were missing or not ours, and alarmed",
+            ["reason"],
+            registry=registry,
+        )
+
+
+class MachineStamps:
+    def __init__(
+        self,
+        clusters: Clusters,
+        charged: ChargedClusters,
+        *,
+        keys: StampKeys,
+        recorded: RecordedMachines,
+        sizes: SizeSource,
+        recorder: EventRecorder,
+        metrics: StampMetrics,
+        clock: Clock,
+    ) -> None:
+        self._clusters = clusters
+        self._charged = charged
+        self._keys = keys
+        self._recorded = recorded
+        self._sizes = sizes
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+        self._rewrites: Rewrites[str] = Rewrites()
+
+    def controller(self, *, workers: int = 8, metrics: Metrics | None = None) -> Controller[MachineKey]:
+        synced: list[Source[Any, MachineKey]] = [
+            Source(self._charged.objects, lambda one: ()),
+            Source(self._recorded.records, lambda one: ()),
+        ]
+        made = Controller(
+            NAME, synced, self.reconcile, workers=workers, clock=self._clock, metrics=metrics, after_terminal=AFTER_REFUSAL
+        )
+        wake(made.queue, self._clusters, SourceElsewhere(MACHINES, _key, when=self._matters, only=self._charged.__contains__))
+
+        def keys_changed() -> None:
+            for key in self._all():
+                made.queue.add(key)
+
+        self._keys.handle(keys_changed)
+        return made
+
+    def _all(self) -> Iterable[MachineKey]:
+        for name in self._clusters.names:
+            followed = self._clusters.get(name)
+            if followed is not None and name in self._charged:
+                yield from (key for machine in followed.cache(MACHINES).items() for key in _key(name, machine))
+
+    def _matters(self, old: Machine | None, new: Machine | None) -> bool:
+        if new is None:
+            if old is not None:
+                self._rewrites.forget(old.metadata.uid)
+            return False
+        return old is None or old.spec.provider_spec != new.spec.provider_spec or _marks(old) != _marks(new)
+
+    async def reconcile(self, key: MachineKey) -> Requeue | None:
+        followed, record = self._clusters.get(key.cluster), self._recorded.records.get(Key("", key.cluster))
+        machine = followed.cache(MACHINES).get(Key(key.namespace, key.name)) if followed is not None else None
+        if followed is None or machine is None or key.cluster not in self._charged:
+            return None
+        if record is None:
+            return Requeue(UNTIL_RECORDED)
+        facts = machine_facts(key.cluster, machine)
+        found = count(
+            facts,
+            verify(facts, self._keys.current),
+            remembered=self._recorded.remembered(key.cluster, machine.metadata.uid),
+            asked_since=_after(read_time(record.metadata.creation_timestamp), REGISTERING),
+        )
+        size, problem = (None, "") if isinstance(found, Counted) else self._size(facts)
+        wanted = step(found, size, problem=problem)
+        if wanted is None:
+            return None
+        if isinstance(wanted, Unsized):
+            self._alarm(key, NOT_SIZED, unsized_note(str(key), wanted))
+            return Requeue(UNTIL_KNOWN)
+        return await self._stamp(followed, machine, facts, wanted, key=key)
+
+    def _size(self, facts: MachineFacts) -> tuple[Amounts | None, str]:
+        try:
+            found = self._sizes.size_of(facts.cluster, facts.provider_spec)
+        except BadInput as error:
+            return None, str(error)
+        if not isinstance(found, Unknown):
+            return found, ""
+        if found.lookup is not None:
+            self._sizes.want(found.lookup)
+        return None, found.reason
+
+    async def _stamp(
+        self, followed: FollowedCluster, machine: Machine, facts: MachineFacts, wanted: Bind | StampAnew, *, key: MachineKey
+    ) -> Requeue | None:
+        uid, what = machine.metadata.uid, (wanted.amounts, type(wanted))
+        if wait := self._rewrites.wait(uid, what, self._clock.monotonic()):
+            return Requeue(wait)
+        try:
+            marks = sign_bound(facts, wanted.amounts, self._keys.current, now=self._clock.now()).marks()
+        except BadSpec as error:
+            self._alarm(key, NOT_SIZED, unsized_note(str(key), Unsized(str(error))))
+            return None
+        meta = machine.metadata
+        try:
+            await followed.client.patch(
+                MACHINES,
+                meta.name,
+                meta.namespace,
+                merge={"metadata": {"annotations": marks}},
+                uid=uid,
+                resource_version=meta.resource_version,
+            )
+        except NotFound:
+            return None  # it went meanwhile, and the cache will say so
+        self._rewrites.wrote(uid, what, self._clock.monotonic())
+        self._metrics.written.labels("bound" if isinstance(wanted, Bind) else "anew").inc()
+        if isinstance(wanted, StampAnew) and wanted.alarm:
+            self._metrics.wrong.labels(wanted.reason).inc()
+            self._alarm(key, STAMPED_ANEW, anew_note(str(key), wanted))
+        return None
+
+    def _alarm(self, key: MachineKey, reason: Reason, note: str) -> None:
+        """On the Cluster, which is on the seed: where administrators look, and users of the cluster do not write."""
+        cluster = self._charged.get(key.cluster)
+        if cluster is not None:
+            self._recorder.record(CLUSTERS, cluster, reason, note=note)
+
+
+def _key(cluster: str, machine: Machine) -> Iterable[MachineKey]:
+    return (MachineKey(cluster, machine.metadata.namespace, machine.metadata.name),)
+
+
+def _marks(machine: Machine) -> list[str | None]:
+    return [machine.metadata.annotations.get(mark) for mark in GUARDED]
+
+
+def _after(moment: datetime | None, more: timedelta) -> datetime | None:
+    return None if moment is None else moment + more
