@@ -11,6 +11,7 @@ from ullage.app.composition import PROGRAM, Composition, compose
 from ullage.cli.check import command as check
 from ullage.cli.common import shell
 from ullage.cli.ledger import command as ledger
+from ullage.cli.projects import command as projects
 from ullage.cli.quota import command as quota
 from ullage.cli.snapshot import command as snapshot
 from ullage.cli.usage import command as usage
@@ -27,6 +28,7 @@ shell.app.add_typer(snapshot.app, name="snapshot")
 shell.app.add_typer(volume.app, name="volume")
 shell.app.add_typer(vm.app, name="vm")
 shell.app.add_typer(quota.app, name="quota")
+shell.app.add_typer(projects.app, name="projects")
 shell.app.command()(usage.usage)
 shell.app.command(help=check.HELP)(check.check)
 shell.app.command(help=why.HELP)(why.why)

@@ -27,6 +27,9 @@ _DURATION: Final = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d
 _LONGEST: Final = 365 * 24 * 3600.0
 
 
+_PROJECTS: Final = ("project", "projects")
+
+
 Namespace = Annotated[
     str | None,
     typer.Option(
@@ -64,6 +67,24 @@ def name(where: str, given: str) -> str:
             "not a name; up to 253 lower case letters, digits, - and . are allowed, with a letter or digit at both ends",
         )
     return given
+
+
+def names_project(given: str) -> bool:
+    """Whether it is said of a project, well or not: `project/…`."""
+    kind, slash, _ = given.partition("/")
+    return bool(slash) and kind in _PROJECTS
+
+
+def project(where: str, given: str) -> str:
+    """The id in `project/ID`."""
+    from ullage.projects.names import bad_project_id, is_project_id
+
+    if not names_project(given):
+        raise BadInput(where, given or "(empty)", "project/ID is allowed")
+    id = given.partition("/")[2]
+    if not is_project_id(id):
+        raise BadInput(where, given, bad_project_id(id))
+    return id
 
 
 def one_of(where: str, given: str, allowed: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ and says nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -102,3 +103,35 @@ async def storage_classes(session: Session) -> list[str]:
     from ullage.kube.builtin.storage import STORAGE_CLASSES
 
     return await _names(session, STORAGE_CLASSES)
+
+
+@asked
+async def projects(session: Session) -> list[str]:
+    return await known_projects(session)
+
+
+async def known_projects(session: Session) -> list[str]:
+    """As `project/ID`; where projects may not be read, or there are none as on some seeds, those that have a quota."""
+    from ullage.kube.errors import Forbidden, NotFound
+    from ullage.projects.api.kkp import PROJECTS
+    from ullage.projects.api.quotas import QUOTAS
+
+    found: set[str] = set()
+    with suppress(Forbidden, NotFound):
+        found |= set(await _names(session, PROJECTS))
+    if not found:
+        with suppress(Forbidden, NotFound):
+            found |= {one.spec.subject.name for one in (await session.client.list(QUOTAS)).items}
+    return [f"project/{one}" for one in sorted(found)]
+
+
+@asked
+async def seeds(session: Session) -> list[str]:
+    from ullage.kube.errors import Forbidden
+    from ullage.projects.api.kkp import SEEDS
+    from ullage.projects.settings import SEED_NAMESPACE
+
+    try:
+        return await _names(session, SEEDS)
+    except Forbidden:
+        return await _names(session, SEEDS, SEED_NAMESPACE)

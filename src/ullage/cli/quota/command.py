@@ -1,12 +1,16 @@
-"""`ullage quota`: set, get and delete limits on the space of snapshots; set the quota of a namespace that its VMs share."""
+"""`ullage quota`: set, get and delete limits on the space of snapshots, and quotas of projects; set the quota of a namespace
+that its VMs share.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ullage.cli.common import arguments
 from ullage.cli.common.arguments import At, Namespace
 from ullage.cli.common.commands import Application
 from ullage.cli.common.options import Context, DryRun, Kubeconfig, Output, output_format
@@ -15,6 +19,7 @@ from ullage.cli.quota import targets
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
+    from ullage.cli.common.options import OutputFormat
     from ullage.cli.common.session import Session
     from ullage.kube.client.client import Client
     from ullage.kube.kinds import Kind
@@ -22,10 +27,12 @@ if TYPE_CHECKING:
 MANAGER: Final = "ullage-cli"
 Target = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="ns/NAME or vm/NAMESPACE/NAME.", autocompletion=targets.names),
+    typer.Argument(metavar="TARGET", help="ns/NAME, vm/NAMESPACE/NAME or project/ID.", autocompletion=targets.names),
 ]
 
-app = Application(help="Limit the space that snapshots take, and the CPUs and memory of a namespace's VMs.")
+app = Application(
+    help="Limit the space that snapshots take, the CPUs and memory of a namespace's VMs, and the machines of a project."
+)
 
 
 @app.command("set")
@@ -36,10 +43,16 @@ def set_(
         typer.Option("--snapshots", metavar="SIZE", help="What all of its snapshots may take together: 10Gi. 0: no limit."),
     ] = None,
     cpu: Annotated[
-        str | None, typer.Option("--cpu", metavar="AMOUNT", help="The CPUs of a namespace: 4 or 4000m. none: no limit.")
+        str | None,
+        typer.Option("--cpu", metavar="AMOUNT", help="The CPUs of a namespace or a project: 4 or 4000m. none: no limit."),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="The memory of a namespace: 5Gi. none: no limit.")
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="The memory of a namespace or a project: 5Gi. none: no limit."),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", metavar="SIZE", help="The disks of the machines of a project: 1Ti. none: no limit."),
     ] = None,
     maintenance_cpu: Annotated[
         str | None,
@@ -58,17 +71,29 @@ def set_(
     A limit on snapshots below present use takes nothing away, and refuses what is new. CPUs and memory are the namespace's
     quota, as Rancher has it; what is kept for maintenance, VMs cannot use, and migrations can.
 
+    The quota of a project is what all machines of its clusters may take together, on all seeds; it is set on the master. Only
+    what is named changes. 0 allows no machine, and none takes the limit away. A default quota that is set becomes the project's
+    own. Below present use no machine is removed, and new ones are refused.
+
     \b
     ullage quota set ns/team-a --snapshots 100Gi
     ullage quota set vm/team-a/db --snapshots 10Gi
     ullage quota set ns/team-a --cpu 4 --memory 5Gi --maintenance-cpu 50 --maintenance-memory 50
+    ullage quota set project/abc --cpu 50 --memory 100Gi --storage 1Ti
     """
+    if arguments.names_project(target):
+        others = {"--snapshots": snapshots, "--maintenance-cpu": maintenance_cpu, "--maintenance-memory": maintenance_memory}
+        limits = {"cpu": cpu, "memory": memory, "storage": storage}
+        _set_project(At(kubeconfig, kube_context, None, None), target, limits, others=others, dry_run=dry_run)
+        return
     limited = targets.limited(target)
     from ullage.cli.quota import compute, text
     from ullage.headroom.share_setting import set_shares
     from ullage.space.limit_setting import set_limit
     from ullage.space.quota import allows_zero
 
+    if storage is not None:
+        raise BadInput("--storage", storage or "(empty)", "only of a project: project/ID is allowed, or --snapshots instead")
     change = compute.change_of({"cpu": cpu, "memory": memory}, {"cpu": maintenance_cpu, "memory": maintenance_memory})
     if change is not None and limited.vm:
         raise BadInput("TARGET", target, "CPUs and memory are limited for a whole namespace: ns/NAME is allowed")
@@ -88,6 +113,29 @@ def set_(
         return said
 
     print("\n".join(run(At(kubeconfig, kube_context, None, None), work)))
+
+
+def _set_project(
+    at: At, target: str, limits: Mapping[str, str | None], *, others: Mapping[str, str | None], dry_run: bool
+) -> None:
+    """`others` are options that say nothing of projects."""
+    project = arguments.project("TARGET", target)
+    from ullage.cli.quota import project_setting, project_text
+
+    for option, given in others.items():
+        if given is not None:
+            raise BadInput(option, given or "(empty)", "not of a project: --cpu, --memory and --storage are allowed")
+    change = project_setting.change_of(limits)
+    if not change:
+        raise BadInput("TARGET", target, "nothing was said to limit; --cpu, --memory or --storage is needed")
+
+    async def work(session: Session) -> project_setting.Outcome:
+        return await project_setting.set_quota(session.client, project, change, manager=MANAGER, dry_run=dry_run)
+
+    found = run(at, work)
+    print("\n".join(project_text.was_set(project, found, dry_run=dry_run)))
+    if not found.project_exists:
+        print(f"ullage: {project_text.no_project(project)}", file=sys.stderr)
 
 
 def _size(given: str) -> int:
@@ -111,13 +159,22 @@ def list_(
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """List limits, and what is used of them. `get` is the same.
+    """List limits on the space of snapshots, and what is used of them; of a project, its quota. `get` is the same.
+
+    A project is shown with what its machines use on all seeds and on each, what each seed may have of the quota, and how it
+    stands. All of them are in `ullage projects list`.
 
     \b
     ullage quota list -A
     ullage quota get vm/team-a/db -o json
+    ullage quota get project/abc
     """
     how = output_format(output)
+    if any(arguments.names_project(one) for one in named or ()):
+        if everywhere or namespace:
+            raise BadInput("TARGET", " ".join(named or ()), "not allowed with -n or -A: a project is in no namespace")
+        _show_projects(At(kubeconfig, kube_context, None, None), list(dict.fromkeys(named or ())), how)
+        return
     chosen = [targets.limited(one) for one in dict.fromkeys(named or ())]
     if chosen and (everywhere or namespace):
         raise BadInput("TARGET", " ".join(named or ()), "not allowed with -n or -A: it has its namespace in it")
@@ -141,9 +198,40 @@ def list_(
         print(shown(rows, text.layout(), how, now=SystemClock().now(), single=len(chosen) == 1))
 
 
+def _show_projects(at: At, named: list[str], how: OutputFormat) -> None:
+    if strange := [one for one in named if not arguments.names_project(one)]:
+        raise BadInput("TARGET", strange[0], "projects are shown by themselves: project/ID is allowed beside another project")
+    projects = [arguments.project("TARGET", one) for one in named]
+    from ullage.cli.common.listing import shown
+    from ullage.cli.quota import project_reading, project_text
+    from ullage.clock import SystemClock
+
+    async def work(session: Session) -> list[project_text.ProjectQuota]:
+        return [await project_reading.read_project(session.client, one) for one in projects]
+
+    found, now = run(at, work), SystemClock().now()
+    for note in (note for one in found for note in one.notes):
+        print(f"ullage: {note}", file=sys.stderr)
+    single = len(found) == 1
+    if not how.is_table or not single:
+        print(shown(found, project_text.layout(), how, now=now, single=single))
+    elif found[0].quota is None:
+        print(f"ullage: {project_text.no_quota(projects[0])}", file=sys.stderr)
+    else:
+        print(project_text.described(found[0], now=now))
+
+
 @app.command()
 def delete(target: Target, dry_run: DryRun = False, kubeconfig: Kubeconfig = None, kube_context: Context = None) -> None:
-    """Remove a limit, and no other. That there is none is no error."""
+    """Remove a limit, and no other; of a project its whole quota. That there is none is no error.
+
+    \b
+    ullage quota delete vm/team-a/db
+    ullage quota delete project/abc
+    """
+    if arguments.names_project(target):
+        _delete_project(At(kubeconfig, kube_context, None, None), arguments.project("TARGET", target), dry_run=dry_run)
+        return
     limited = targets.limited(target)
     from ullage.cli.quota import text
     from ullage.space.limit_setting import remove_limit
@@ -153,6 +241,13 @@ def delete(target: Target, dry_run: DryRun = False, kubeconfig: Kubeconfig = Non
 
     had = run(At(kubeconfig, kube_context, None, None), work)
     print(text.was_removed(limited, had=had, dry_run=dry_run))
+
+
+def _delete_project(at: At, project: str, *, dry_run: bool) -> None:
+    from ullage.cli.quota import project_setting, project_text
+
+    removed = run(at, lambda session: project_setting.delete_quota(session.client, project, dry_run=dry_run))
+    print("\n".join(project_text.was_removed(project, removed, dry_run=dry_run)))
 
 
 class LimitClient:

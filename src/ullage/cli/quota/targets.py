@@ -1,11 +1,11 @@
-"""What a limit is about, as a person writes it: `ns/team-a`, `vm/team-a/db`."""
+"""What a limit is about, as a person writes it: `ns/team-a`, `vm/team-a/db`. `project/abc` is read by `arguments.project`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from ullage.cli.common import arguments
-from ullage.cli.common.completion import asked
+from ullage.cli.common.completion import asked, known_projects
 from ullage.errors import BadInput
 from ullage.names import is_label
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ullage.cli.common.session import Session
     from ullage.space.limit_setting import Limited
 
-ALLOWED: Final = "ns/NAME or vm/NAMESPACE/NAME is allowed"
+ALLOWED: Final = "ns/NAME or vm/NAMESPACE/NAME is allowed, or project/ID"
 _NAMESPACES: Final = ("ns", "namespace", "namespaces")
 _MACHINES: Final = ("vm", "virtualmachine", "virtualmachines")
 
@@ -61,4 +61,8 @@ async def known(session: Session) -> list[str]:
     return [*(f"ns/{one}" for one in namespaces), *(f"vm/{one.metadata.namespace}/{one.metadata.name}" for one in machines)]
 
 
-names = asked(known)
+async def _all(session: Session) -> list[str]:
+    return [*(await known(session)), *(await known_projects(session))]
+
+
+names = asked(_all)

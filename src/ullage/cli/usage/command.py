@@ -1,4 +1,4 @@
-"""`ullage usage`: what snapshots take, of what they may, and what VMs do."""
+"""`ullage usage`: what snapshots take, of what they may, what VMs do, and what the machines of projects do."""
 
 from __future__ import annotations
 
@@ -14,22 +14,34 @@ from ullage.cli.common.running import run
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
+    from ullage.cli.common.options import OutputFormat
     from ullage.cli.common.session import Session
+    from ullage.cli.usage.project_text import ProjectGroup
     from ullage.cli.usage.reading import Reading
     from ullage.cli.usage.text import GroupBy
 
 GROUPS = ("namespace", "vm", "volume")
+OF_PROJECTS = ("project", "seed", "cluster")
+ALL_GROUPS = (*GROUPS, *OF_PROJECTS)
 
 
 def usage(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="project/ID", help="Only this project.", show_default=False, autocompletion=completion.projects),
+    ] = None,
     namespace: Namespace = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
     group_by: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--group-by", metavar="|".join(GROUPS), help="A row for each of these.", autocompletion=completion.words(*GROUPS)
+            "--group-by",
+            metavar="WHAT",
+            help="A row for each namespace, vm or volume; or for each project, seed or cluster.",
+            show_default="namespace, or project where one is named",
+            autocompletion=completion.words(*ALL_GROUPS),
         ),
-    ] = "namespace",
+    ] = None,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
@@ -40,12 +52,27 @@ def usage(
     booked with. VMs are shown by namespace: the share for what runs, and the one that is kept for migrations. With -o json or
     yaml the space of snapshots is in bytes, and what VMs take in quantities.
 
+    By project, seed or cluster it is what machines take of the quotas of projects. Projects and seeds are known on the master:
+    a seed is shown with what it may have of the quota now, and STALE tells since when it cannot be asked. Clusters are known on
+    the seed that runs them, and are shown beside the quota of their project.
+
     \b
     ullage usage -A
     ullage usage -n team-a --group-by vm
+    ullage usage --group-by project
+    ullage usage --group-by seed project/abc
     """
     how = output_format(output)
-    group = cast("GroupBy", arguments.one_of("--group-by", group_by, GROUPS))
+    chosen = group_by if group_by is not None else "project" if target is not None else "namespace"
+    arguments.one_of("--group-by", chosen, ALL_GROUPS)
+    if chosen in OF_PROJECTS:
+        if namespace:
+            raise BadInput("--namespace", namespace, f"not allowed with --group-by {chosen}: projects are in no namespace")
+        _show_projects(At(kubeconfig, kube_context, None, None), cast("ProjectGroup", chosen), target, how)
+        return
+    if target is not None:
+        raise BadInput("project/ID", target, f"not allowed with --group-by {chosen}: project, seed or cluster is")
+    group = cast("GroupBy", chosen)
     if everywhere and namespace:
         raise BadInput("--namespace", namespace, "not allowed with -A")
     from ullage.cli.common.listing import shown
@@ -69,3 +96,22 @@ def usage(
             print(f"\n{compute_text.shares_table(found.compute)}")
             for line in (line for one in found.compute for line in compute_text.lines(one, now=now)):
                 print(line)
+
+
+def _show_projects(at: At, group: ProjectGroup, target: str | None, how: OutputFormat) -> None:
+    project = arguments.project("project/ID", target) if target is not None else ""
+    from ullage.cli.common.listing import shown
+    from ullage.cli.usage import project_text
+    from ullage.cli.usage.projects import ProjectReading, read_projects
+    from ullage.clock import SystemClock
+
+    async def work(session: Session) -> ProjectReading:
+        return await read_projects(session.client, group, project=project)
+
+    found = run(at, work)
+    for note in found.notes:
+        print(f"ullage: {note}", file=sys.stderr)
+    if how.is_table and not found.rows:
+        print(f"ullage: {project_text.nothing(group, project)}", file=sys.stderr)
+    elif found.rows or how.name != "name":
+        print(shown(found.rows, project_text.layout(group, wide=how.is_wide), how, now=SystemClock().now()))

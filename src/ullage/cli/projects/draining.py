@@ -1,0 +1,189 @@
+"""`ullage projects drain-seed`: what a seed holds, what would be given back, and the mark that says that it is gone for good.
+
+The mark is all that is written here. Whoever divides quotas on the master reads it: the seed keeps what it used when it was
+last seen, and the rest is free for the others at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ullage.cli.common.project_quotas import SeedPart, escrow_in, listed, not_served, seed_parts
+from ullage.cli.common.session import Missing
+from ullage.cli.common.text import NONE, age, aligned, plain
+from ullage.errors import BadInput, Terminal
+from ullage.kube.client.client import Client
+from ullage.kube.errors import NotFound
+from ullage.ledger.amounts import Amounts, spell
+from ullage.projects.api.kkp import SEEDS, Seed
+from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.escrow.terms import Escrow, Part
+from ullage.projects.names import DRAINED, RESOURCES
+from ullage.quantity import Quantity
+
+MANAGER: Final = "ullage-cli"
+NAMED: Final = 5  # projects that a sentence spells out
+HEAD: Final = ("PROJECT", "RESOURCE", "GRANTED", "USED WHEN LAST SEEN", "GIVEN BACK")
+
+
+class SeedInReach(Terminal):
+    """A seed that can be asked is not gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a seed has of the quota of one project."""
+
+    project: str
+    part: SeedPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedHoldings:
+    """`unreadable` names quotas of which nobody can tell what the seed has."""
+
+    seed: Seed
+    held: tuple[Held, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.seed.metadata.name
+
+    @property
+    def is_drained(self) -> bool:
+        return self.seed.metadata.annotations.get(DRAINED) == "true"
+
+    @property
+    def in_reach(self) -> list[str]:
+        """The projects about which the master could ask the seed when it last looked."""
+        return [one.project for one in self.held if one.part.in_reach]
+
+
+# --- read, and written -----------------------------------------------------------------------------------------------
+
+
+async def find_seed(client: Client, name: str, namespace: str) -> Seed:
+    try:
+        found = await client.find(SEEDS, name, namespace)
+    except NotFound as error:
+        raise not_served(SEEDS) from error
+    if found is None:
+        there = sorted(one.metadata.name for one in await listed(client, SEEDS, namespace))
+        has = f"there are these: {', '.join(there)}" if there else "there is none"
+        where = "Seeds are on the master, in the namespace that --seed-namespace names"
+        raise Missing(f"there is no seed {name} in namespace {namespace}: {has}. {where}")
+    return found
+
+
+async def read_holdings(client: Client, seed: Seed) -> SeedHoldings:
+    return holdings(seed, await listed(client, QUOTAS))
+
+
+def holdings(seed: Seed, quotas: Iterable[ResourceQuota]) -> SeedHoldings:
+    held, unreadable = [], []
+    for quota in sorted(quotas, key=lambda one: one.spec.subject.name):
+        escrow: Escrow | None = None
+        try:
+            escrow = escrow_in(quota)
+        except BadInput as error:
+            unreadable.append(f"what seeds have of {quota.metadata.name} cannot be read: {plain(str(error))}")
+        parts = {one.seed: one for one in seed_parts(quota, escrow)}
+        if seed.metadata.name in parts:
+            held.append(Held(quota.spec.subject.name, parts[seed.metadata.name]))
+    return SeedHoldings(seed=seed, held=tuple(held), unreadable=tuple(unreadable))
+
+
+async def mark(client: Client, seed: Seed, *, drained: bool, dry_run: bool) -> None:
+    await client.patch(
+        SEEDS,
+        seed.metadata.name,
+        seed.metadata.namespace,
+        merge={"metadata": {"annotations": {DRAINED: "true" if drained else None}}},
+        field_manager=MANAGER,
+        dry_run=dry_run,
+        uid=seed.metadata.uid,
+    )
+
+
+# --- pure: what is said ----------------------------------------------------------------------------------------------
+
+
+def refuse_reachable(found: SeedHoldings) -> None:
+    """A seed that goes on admits machines within what it was granted: given to others, the same room would be used twice."""
+    if not found.in_reach:
+        return
+    few = ", ".join(found.in_reach[:NAMED])
+    more = f" and {len(found.in_reach) - NAMED} more" if len(found.in_reach) > NAMED else ""
+    raise SeedInReach(
+        f"seed {found.name} is in reach: it can be asked what projects use there ({few}{more}). While it runs it admits"
+        " machines within what it was granted; the same room given to other seeds could be used twice. Wait until it is down"
+        " and `ullage usage --group-by seed` shows it as STALE, or say --force"
+    )
+
+
+def summary(found: SeedHoldings, *, now: datetime) -> Iterator[str]:
+    """What the seed has, and what would be free."""
+    since = min((one.part.stale_since for one in found.held if one.part.stale_since), default="")
+    if found.in_reach:
+        yield f"seed {found.name} is in reach: while it runs it admits machines within what it was granted"
+    elif since:
+        yield f"seed {found.name} has been out of reach for {age(since, now)} (since {since})"
+    else:
+        yield f"seed {found.name} has said nothing about any project"
+    rows = [row for one in found.held for row in _rows(one)]
+    if rows:
+        yield aligned([HEAD, *rows])
+    elif not found.unreadable:
+        yield f"seed {found.name} has nothing of any quota: there is nothing to give back"
+
+
+def _rows(one: Held) -> Iterator[tuple[str, ...]]:
+    parts = one.part.share.parts if one.part.share is not None else {}
+    used = one.part.used
+    for resource in RESOURCES:
+        if resource in parts:
+            taken = spell(resource, used[resource]) if used is not None else "unknown"
+            yield (
+                one.project,
+                resource,
+                _granted(resource, parts[resource]),
+                taken,
+                _given_back(resource, parts[resource], used),
+            )
+
+
+def _granted(resource: str, part: Part) -> str:
+    return "no limit yet" if part.granted is None else spell(resource, part.granted, down=True)
+
+
+def _given_back(resource: str, part: Part, used: Amounts | None) -> str:
+    """What is free then: all but what it used."""
+    if used is None:
+        return NONE
+    if part.granted is None:
+        return "all but what it used"
+    left = part.granted - used[resource]
+    return spell(resource, left if left.sign > 0 else Quantity.of(0), down=True)
+
+
+def question(found: SeedHoldings) -> str:
+    return f"Should seed {found.name} run on, more may be used than the quotas allow. Is it gone for good?"
+
+
+def already(name: str, *, drained: bool) -> str:
+    if drained:
+        return f"seed {name} is given up already: nothing to do; `ullage projects drain-seed {name} --undo` takes that back"
+    return f"seed {name} is not given up: nothing to undo"
+
+
+def was_marked(name: str, *, drained: bool, dry_run: bool) -> str:
+    is_now = "would be" if dry_run else "is"
+    if drained:
+        return (
+            f"seed {name} {is_now} given up: it keeps what it used when it was last seen, and the rest is free for other seeds"
+        )
+    return f"seed {name} {is_now} counted on again: when it is seen, it gets a part of each quota like the others"

@@ -1,0 +1,91 @@
+"""What `ullage projects list` reads, and how that reads in a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ullage.cli.common.listing import Table
+from ullage.cli.common.project_quotas import counted, listed, of_limits, written_limits, written_usage
+from ullage.cli.common.session import Missing
+from ullage.cli.common.text import NONE, age, plain
+from ullage.kube.client.client import Client
+from ullage.kube.objects import Json, find_condition
+from ullage.projects.api.kkp import PROJECTS, Project
+from ullage.projects.api.quotas import QUOTAS, USAGE_FRESH, WITHIN_QUOTA, ResourceQuota
+from ullage.projects.names import RESOURCES, is_default
+from ullage.projects.quota import limits_of
+
+COLUMNS: Final = ("PROJECT", "NAME", "CPU", "MEMORY", "STORAGE", "WITHIN", "QUOTA", "AGE")
+WIDE: Final = ("FRESH", "PHASE")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedProject:
+    """A project and its quota; None: it has none. A quota may be there before its project: then that one is None."""
+
+    id: str
+    project: Project | None
+    quota: ResourceQuota | None
+
+    @property
+    def origin(self) -> str:
+        if self.quota is None:
+            return "none"
+        return "default" if is_default(self.quota.metadata) else "own"
+
+    def condition(self, type: str) -> str:
+        found = find_condition(self.quota.status.conditions, type) if self.quota is not None else None
+        return found.status if found is not None else NONE
+
+
+async def read_projects(client: Client, named: list[str]) -> list[ListedProject]:
+    """All, or those that are named. Raises `Missing` for one that is not there."""
+    projects = {one.metadata.name: one for one in await listed(client, PROJECTS)}
+    quotas = {one.spec.subject.name: one for one in await listed(client, QUOTAS)}
+    if strange := [one for one in named if one not in projects and one not in quotas]:
+        raise Missing(f"there is no project {strange[0]}. Next: ullage projects list")
+    chosen = named or sorted({*projects, *quotas})
+    return [ListedProject(one, projects.get(one), quotas.get(one)) for one in chosen]
+
+
+def layout(*, wide: bool = False) -> Table[ListedProject]:
+    return Table(
+        head=(*COLUMNS, *(WIDE if wide else ())),
+        cells=lambda one, now: _cells(one, now, wide=wide),
+        name=lambda one: f"project/{one.id}",
+        uid=lambda one: one.id,
+        body=_body,
+        state="WITHIN",
+    )
+
+
+def _cells(one: ListedProject, now: datetime, *, wide: bool) -> tuple[str, ...]:
+    amounts: tuple[str, ...] = (NONE,) * len(RESOURCES)  # nobody sums up what is not limited
+    if one.quota is not None:
+        amounts = of_limits(counted(one.quota.status.global_usage), limits_of(one.quota.spec.quota))
+    if one.project is not None:
+        name, since, phase = (
+            plain(one.project.spec.name) or NONE,
+            one.project.metadata.creation_timestamp,
+            one.project.status.phase,
+        )
+    else:
+        name, since, phase = "(no such project)", "", ""
+    more = (one.condition(USAGE_FRESH), phase or NONE) if wide else ()
+    return one.id, name, *amounts, one.condition(WITHIN_QUOTA), one.origin, age(since, now), *more
+
+
+def _body(one: ListedProject) -> Json:
+    """For programs: quantities, as Kubernetes writes them. What is not known is left out."""
+    made: Json = {"project": one.id, "quota": one.origin}
+    if one.project is not None and one.project.spec.name:
+        made["name"] = one.project.spec.name
+    if one.quota is None:
+        return made
+    made["limits"] = written_limits(limits_of(one.quota.spec.quota))
+    if (used := counted(one.quota.status.global_usage)) is not None:
+        made["used"] = written_usage(used)
+    within = one.condition(WITHIN_QUOTA)
+    return {**made, "within": within == "True"} if within in ("True", "False") else made
