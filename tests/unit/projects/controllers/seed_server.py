@@ -47,6 +47,17 @@ class SeedServer(Server):
 
         return await self._call(write)
 
+    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "") -> None:
+        async def write() -> Any:
+            live = self.get(kind, Key(namespace, name))
+            if live is None:
+                raise NotFound("it is gone", code=404)
+            if uid and live.metadata.uid != uid:
+                raise Conflict("it is another", code=409)
+            self.drop(kind, Key(namespace, name))
+
+        await self._call(write)
+
 
 class UserCluster(Server):
     """A user cluster, as a client has it."""
