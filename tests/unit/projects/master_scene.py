@@ -12,7 +12,7 @@ import functools
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ from ullage.projects.settings import SEED_NAMESPACE, Settings
 from ullage.quantity import Quantity
 
 Json = dict[str, Any]
+T = TypeVar("T")
 NAME: Final = "project-abc"
 SOURCE: Final = "machines.cluster.k8s.io/user-1"
 CPU: Final = Cell(ACCOUNT, "cpu")
@@ -54,6 +55,7 @@ class Api(MemoryApi):
         self.name = name
         self.clock = clock
         self.beside_of: dict[str, Api] = {}
+        self.committed: Callable[[], None] = lambda: None
         self._away = False
         self._broken = asyncio.Event()
 
@@ -89,7 +91,9 @@ class Api(MemoryApi):
             body = patched(body, {"metadata": {"uid": f"{self.name}-{meta['uid']}", "generation": 1}})
         elif before is not None and before.get("spec") != body.get("spec"):
             body = patched(body, {"metadata": {"generation": before["metadata"].get("generation", 0) + 1}})
-        return super()._store(place, body, event)
+        stored = super()._store(place, body, event)
+        self.committed()
+        return stored
 
     # --- what clients call ---
 
@@ -317,9 +321,12 @@ class MasterScene:
                     task.cancel()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110  virtual time: it costs nothing
-                await asyncio.sleep(0.01)
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():  # noqa: ASYNC110  virtual time: it costs nothing
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            raise AssertionError(f"limits {self.limits()}, copies {self.copies()}, quota {self.quota()}") from None
 
     async def quiet(self, seconds: float = 5.0) -> None:
         """Long enough for whatever is still to come."""
@@ -338,19 +345,24 @@ class _Bugs(logging.Handler):
             self.found.append(logging.Formatter().format(record))
 
 
+def bugs_fail(run: Callable[[], T]) -> T:
+    bugs = _Bugs()
+    logging.getLogger("ullage").addHandler(bugs)
+    try:
+        found = run()
+    finally:
+        logging.getLogger("ullage").removeHandler(bugs)
+    assert not bugs.found, bugs.found[0]
+    return found
+
+
 def simulated(test: Callable[[MasterScene], Awaitable[None]]) -> Callable[[], None]:
     async def run() -> None:
-        bugs = _Bugs()
-        logging.getLogger("ullage").addHandler(bugs)
-        try:
-            await test(MasterScene())
-        finally:
-            logging.getLogger("ullage").removeHandler(bugs)
-        assert not bugs.found, bugs.found[0]
+        await test(MasterScene())
 
     @functools.wraps(test)
     def wrapped() -> None:
-        in_virtual_time(run())
+        bugs_fail(lambda: in_virtual_time(run()))
 
     del wrapped.__wrapped__  # else pytest looks for a fixture called scene
     return wrapped

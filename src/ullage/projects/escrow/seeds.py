@@ -31,8 +31,8 @@ NO_LEDGER = SeedLedger()
 
 
 def seed_ledger(ledger: Ledger | None) -> SeedLedger:
-    """What a seed that can be asked shows. Raises `LedgerError` for a ledger that cannot be read: such a seed counts as one
-    that was not seen, and keeps what it has."""
+    """What a seed that can be asked shows. Raises `Terminal` (`LedgerError`, `PackedError`) for a ledger that cannot be read:
+    such a seed counts as one that was not seen, and keeps what it has."""
     if ledger is None:
         return NO_LEDGER
     book = book_of(ledger, now=_ANY_TIME)

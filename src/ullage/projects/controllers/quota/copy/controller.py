@@ -147,8 +147,8 @@ class QuotaCopies:
         if plan.waiting:
             self._recorder.record(QUOTAS, quota, WAITS, note=plan.waiting)
         done = await asyncio.gather(*(self._delete(seed, copy) for seed, copy in plan.delete), return_exceptions=True)
-        if failed := [one for one in done if isinstance(one, Exception)]:
-            raise ExceptionGroup("some copies could not be deleted", failed)
+        if failed := [one for one in done if isinstance(one, BaseException)]:
+            raise BaseExceptionGroup("some copies could not be deleted", failed)
 
     def _seen(self, seed: str, quota: ResourceQuota) -> SeedCopy:
         copies = self._seeds.copies(seed)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ullage.clock import Clock
-from ullage.errors import BadInput
+from ullage.errors import BadInput, Terminal
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import Patcher
@@ -27,7 +27,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
-from ullage.ledger.codec import READY, WITHIN_LIMITS, LedgerError
+from ullage.ledger.codec import READY, WITHIN_LIMITS
 from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.projects.api.kkp import SEEDS, Seed
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
@@ -133,7 +133,7 @@ class QuotaEscrow:
             return None
         try:
             return seed_ledger(ledgers.get(_key(project)))
-        except LedgerError as error:
+        except Terminal as error:  # not written by us, or by a later version
             logger.warning("ledger of a seed cannot be read", extra={"seed": seed, "project": project, "error": str(error)})
             return None
 
@@ -143,7 +143,7 @@ class QuotaEscrow:
         said, ledgers = last_usage(quota.status, name), self._seeds.last_ledgers(name)
         ledger = ledgers.get(_key(quota.spec.subject.name)) if ledgers is not None else None
         if ledger is not None:
-            with contextlib.suppress(LedgerError):
+            with contextlib.suppress(Terminal):
                 taken = seed_ledger(ledger).taken
                 said = taken if said is None else said | taken
         return left_by(seed, last=said)
@@ -163,8 +163,8 @@ class QuotaEscrow:
     async def _carry(self, project: str, found: Iterable[Carry]) -> None:
         """All at once, and each by itself: a seed that fails is tried again, and the others have theirs."""
         done = await asyncio.gather(*(self._carry_to_seed(project, step) for step in found), return_exceptions=True)
-        if failed := [one for one in done if isinstance(one, Exception)]:
-            raise ExceptionGroup("some seeds could not be told their limits", failed)
+        if failed := [one for one in done if isinstance(one, BaseException)]:
+            raise BaseExceptionGroup("some seeds could not be told their limits", failed)
 
     async def _carry_to_seed(self, project: str, step: Carry) -> None:
         client = self._seeds.client(step.seed)
