@@ -22,6 +22,7 @@ from tests.unit.ledger.simulated import Server
 from tests.unit.ledger.slices import running
 from tests.unit.projects.builders import cluster as cluster_object
 from tests.unit.projects.machines.builders import BY_FLAVOUR
+from ullage.errors import BadInput
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client, Listing, WatchEvent
@@ -36,7 +37,8 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.slice import LEDGER
 from ullage.projects import machine_controllers
 from ullage.projects.api.kkp import CLUSTERS
-from ullage.projects.api.machines import MACHINES
+from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES
+from ullage.projects.api.templates import DeploymentTemplate, SetTemplate
 from ullage.projects.charging import charging
 from ullage.projects.keys import stamp_keys
 from ullage.projects.machines.signatures import SigningKeys
@@ -58,7 +60,10 @@ class Sizes:
         self.wanted: list[FlavourKey] = []
 
     def size_of(self, cluster: str, provider_spec: Any) -> Amounts | Unknown:
-        name = provider_spec["cloudProviderSpec"]["flavour"]
+        try:
+            name = provider_spec["cloudProviderSpec"]["flavour"]
+        except (KeyError, TypeError) as error:
+            raise BadInput("spec.providerSpec.value", provider_spec, "a flavour is needed") from error
         found = self.known.get(name)
         return found if found is not None else Unknown(f"nobody knows {name}", FlavourKey(Place("aws"), name))
 
@@ -245,7 +250,8 @@ class SeedScene:
         meta = body["metadata"]
         meta.setdefault("uid", f"u-{next(self._uids):04d}")
         meta.setdefault("creationTimestamp", timestamp(self.clock.now()))
-        stored = self.seed.others[cluster].put(kind, msgspec.convert(body, kind.type))
+        whole = {MACHINE_SETS: SetTemplate, MACHINE_DEPLOYMENTS: DeploymentTemplate}.get(kind, kind.type)
+        stored = self.seed.others[cluster].put(kind, msgspec.convert(body, whole))
         meta["resourceVersion"] = stored.metadata.resource_version
         self._bodies[cluster, kind.name, Key(SYSTEM, meta["name"])] = body
         return body
