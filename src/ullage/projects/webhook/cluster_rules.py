@@ -1,7 +1,7 @@
 """What is said of a cluster that a project may not have. Pure.
 
 The number is an annotation on the quota, which only administrators write, and which a definition of the kind that is not ours
-does not drop. Whether there is room is decided by the ledger (`cluster_counts`).
+does not drop. Whether there is room is decided by the ledger (`cluster_count`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ullage.projects.api.quotas import ResourceQuota
-from ullage.projects.cluster_counts import elsewhere
+from ullage.projects.cluster_count.ledger import elsewhere
 from ullage.projects.names import MAX_CLUSTERS
 from ullage.projects.quota import max_clusters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.projects.test_cluster_counts import says
+from tests.unit.projects.cluster_count.test_ledger import says
 from ullage.projects.api.quotas import ResourceQuota
 from ullage.projects.webhook.cluster_rules import NEXT, refusal
 

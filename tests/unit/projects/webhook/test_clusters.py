@@ -21,14 +21,15 @@ from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource,
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.slice import LEDGER
-from ullage.projects import cluster_charging
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.cluster_count import charging
 from ullage.projects.controllers.quota.cluster_limit import controller as cluster_limit
 from ullage.projects.subjects import quota_lookup
 from ullage.projects.webhook import clusters as webhook
 from ullage.projects.webhook.clusters import COUNTS_ANEW
-from ullage.standalone.apiserver.schema.cel.program import Budget, compile_condition
+from ullage.standalone.apiserver.schema.cel.loops import Budget
+from ullage.standalone.apiserver.schema.cel.program import compile_condition
 
 WHERE = "ResourceQuota project-abc, annotation ullage.io/max-clusters"
 NEXT = "Next: delete a cluster of the project, or have an administrator raise the number"
@@ -42,7 +43,7 @@ def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
 
 SLICE = Slice(
     name="clusters",
-    shared=Part(make=lambda wiring: [cluster_charging.register(wiring)], watches=cluster_charging.WATCHES),
+    shared=Part(make=lambda wiring: [charging.register(wiring)], watches=charging.WATCHES),
     hooks=Part(make=webhook.make_hooks, watches=webhook.WATCHES),
     controllers=Part(make=controllers, watches=cluster_limit.WATCHES, writes=cluster_limit.WRITES),
 )

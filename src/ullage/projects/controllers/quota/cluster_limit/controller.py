@@ -24,7 +24,7 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.limits import has_limits
 from ullage.ledger.service.limits import set_limits
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
-from ullage.projects.cluster_counts import ACCOUNT, ledger_name, limits_for, project_in
+from ullage.projects.cluster_count.ledger import ACCOUNT, ledger_name, limits_for, project_in
 from ullage.projects.names import is_project_id
 from ullage.projects.subjects import QuotaLookup
 

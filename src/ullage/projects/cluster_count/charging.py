@@ -9,7 +9,7 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.service.views import Evaluator
 from ullage.projects.api.kkp import CLUSTERS, Cluster
-from ullage.projects.cluster_counts import ledger_of, takes
+from ullage.projects.cluster_count.ledger import ledger_of, takes
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS,)
 OF_CLUSTERS: Final[Evaluator[Cluster]] = Evaluator(ledger_of=ledger_of, takes=takes)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.projects.builders import cluster, quota
 from ullage.projects.api.kkp import Cluster
 from ullage.projects.api.quotas import ResourceQuota
-from ullage.projects.cluster_counts import CELL, allowed_here, elsewhere, ledger_of, limits_for, project_in, takes
+from ullage.projects.cluster_count.ledger import CELL, allowed_here, elsewhere, ledger_of, limits_for, project_in, takes
 from ullage.projects.names import project_of
 from ullage.quantity import Quantity
 
