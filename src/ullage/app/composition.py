@@ -38,7 +38,7 @@ def compose(chosen: drivers.Chosen, *, projects: ProjectSlices | None = None) ->
     """The slices of the product, for the roles that were chosen. There are ledgers where something is charged for, which is
     not on a master: it only divides the limits of its seeds. `projects` stands in for the slices of project quotas."""
     roles = chosen.projects.roles
-    slices = [*_of_cluster(chosen)] if CLUSTER in roles else [*_ledger()] if SEED in roles else []
+    slices = [*_of_cluster(chosen)] if CLUSTER in roles else [*_ledger(chosen)] if SEED in roles else []
     if MASTER in roles or SEED in roles:
         found = projects or _project_slices()
         settings = project_options.settings_of(chosen.projects)
@@ -55,7 +55,7 @@ def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
     from ullage.vms.slice import vms
 
     machines = vm_options.settings_of(chosen)
-    yield from _ledger()
+    yield from _ledger(chosen)
     yield engines(drivers.engines_of(chosen))
     yield snapshots(drivers.options_of(chosen))
     yield vms(machines)
@@ -63,10 +63,12 @@ def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
     yield headroom(vm_options.headroom_of(chosen))
 
 
-def _ledger() -> Iterator[Slice]:
-    from ullage.ledger.slice import LEDGER
+def _ledger(chosen: drivers.Chosen) -> Iterator[Slice]:
+    from ullage.ledger.service.batcher import Settings
+    from ullage.ledger.slice import ledger
 
-    yield LEDGER
+    # An attempt is waited for a little longer than the API server works at it.
+    yield ledger(Settings(request_timeout=chosen.request_timeout, expiry=chosen.request_timeout * 1.25))
 
 
 def _project_slices() -> ProjectSlices:

@@ -105,6 +105,7 @@ MeasureInterval = Annotated[
     ),
 ]
 MEASURE_SECONDS: Final = 300.0
+REQUEST_SECONDS: Final = 60.0
 Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]
 
 
@@ -137,6 +138,7 @@ class Chosen:
     kubevirt: str = "seed"  # the version whose overhead VMs are charged with
     kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
     projects: ProjectChoice = field(default_factory=ProjectChoice)  # the roles, and what is set about project quotas
+    request_timeout: float = REQUEST_SECONDS  # the API server's own
 
 
 NOTHING_CHOSEN: Final = Chosen()

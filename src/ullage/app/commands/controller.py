@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -41,6 +42,7 @@ def controller(
     unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
     keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
     seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
+    request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -88,7 +90,7 @@ def controller(
         kubevirt=kubevirt,
         projects=projects,
     )
-    slices = composition.slices(what)
+    slices = composition.slices(replace(what, request_timeout=options.request_timeout(request_timeout)))
     run_until_stopped(
         lambda stop, serves: run_controller(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

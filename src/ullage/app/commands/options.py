@@ -18,9 +18,20 @@ if TYPE_CHECKING:
 
 LogFormat = Annotated[str, typer.Option(metavar="text|json", help="How the log is written, on standard error.")]
 LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
+RequestTimeout = Annotated[
+    float,
+    typer.Option(
+        "--request-timeout",
+        metavar="SECONDS",
+        help="The API server's own --request-timeout. No request commits later than that: so long after a first limit a count"
+        " is exact.",
+    ),
+]
 # Between `ullage up` and what it starts; see standalone/up/process.py.
 ReadyFd = Annotated[int | None, typer.Option("--ready-fd", hidden=True)]
 ParentFd = Annotated[int | None, typer.Option("--parent-fd", hidden=True)]
+
+SHORTEST_REQUEST, LONGEST_REQUEST = 1.0, 3600.0  # seconds
 
 _SERVICE = re.compile(r"([a-z0-9-]+)/([a-z0-9-]+)(?::([0-9]{1,5}))?")
 
@@ -61,6 +72,13 @@ def address_elsewhere(url: str | None, service: str | None, *, roles: Collection
             "--url-elsewhere", "(absent)", f"user clusters cannot reach the Service {service} of the seed: name a URL"
         )
     return None
+
+
+def request_timeout(given: float) -> float:
+    if not SHORTEST_REQUEST <= given <= LONGEST_REQUEST:
+        allowed = f"{SHORTEST_REQUEST:g} to {LONGEST_REQUEST:g} seconds are allowed; what the API server has is needed"
+        raise BadInput("--request-timeout", given, allowed)
+    return given
 
 
 def port(option: str, given: int) -> int:

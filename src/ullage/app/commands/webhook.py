@@ -45,6 +45,7 @@ def webhook(
     unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
     keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
     seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
+    request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -76,6 +77,7 @@ def webhook(
     )
     config = Config.load(kubeconfig, kube_context)
     chosen = drivers.Chosen(
+        request_timeout=options.request_timeout(request_timeout),
         longhorn=longhorn,
         manage_engines=manage_engines,
         manage_vm_backups=manage_vm_backups,
