@@ -1,0 +1,339 @@
+"""Quotas on a master with two seeds, around the escrow: labels, defaults, statuses, copies, Events and figures."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.projects.builders import BOTH
+from tests.unit.projects.master_scene import NAME, MasterScene, simulated
+from tests.unit.snapshots.api.objects import patched
+from ullage.kube.errors import Unavailable
+from ullage.projects.api.kkp import PROJECTS, SETTINGS
+from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.names import FINALIZER
+
+Json = dict[str, Any]
+MARKS = {"subject-name": "abc", "subject-kind": "project"}
+
+
+# --- labels and owners -----------------------------------------------------------------------------------------------
+
+
+@simulated
+async def test_a_quota_is_marked_with_its_subject_and_owned_by_its_project(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota({"cpu": "10"}, labels={"team": "x"})
+        await scene.until(lambda: scene.meta().get("labels") == {**MARKS, "team": "x"})
+        (owner,) = scene.meta()["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["uid"]) == ("Project", "abc", "master-uid-abc")
+        scene.api.edit(QUOTAS, NAME, merge={"metadata": {"labels": {"subject-name": None}}})
+        await scene.until(lambda: scene.meta()["labels"] == {**MARKS, "team": "x"})
+
+
+@simulated
+async def test_a_quota_without_its_project_says_so_and_is_owned_when_that_comes(scene: MasterScene) -> None:
+    scene.api.remove(PROJECTS, "abc")
+    async with scene.running():
+        scene.set_quota({"cpu": "10"})
+        await scene.until(lambda: scene.condition("Ready").get("reason") == "ProjectMissing")
+        assert "there is no project abc" in scene.condition("Ready")["message"]
+        scene.api.put(PROJECTS, {"metadata": {"name": "abc"}})
+        await scene.until(lambda: len(scene.meta().get("ownerReferences", ())) == 1)
+        await scene.until(lambda: scene.condition("Ready").get("status") == "True")
+
+
+@simulated
+async def test_two_who_put_each_other_right_do_not_write_all_the_time(scene: MasterScene) -> None:
+    scene.set_quota({"cpu": "10"})
+    async with scene.running():
+        await scene.until(lambda: scene.condition("Ready").get("status") == "True")
+        begin = scene.api.version
+
+        async def fight() -> None:
+            while True:
+                if scene.meta()["labels"].get("subject-kind"):
+                    scene.api.edit(QUOTAS, NAME, merge={"metadata": {"labels": {"subject-kind": None}}})
+                await asyncio.sleep(0.05)
+
+        fighting = asyncio.create_task(fight())
+        await scene.quiet(600)
+        fighting.cancel()
+        assert scene.api.version - begin < 60
+
+
+# --- defaults --------------------------------------------------------------------------------------------------------
+
+
+@simulated
+async def test_the_life_of_a_default_quota(scene: MasterScene) -> None:
+    async with scene.running():
+        await scene.quiet()
+        assert scene.quota() is None, "a project has no quota unless somebody says so"
+        scene.set_default({"cpu": "8"})
+        await scene.until(lambda: scene.limits() == {"eu": "4", "us": "4"})
+        assert scene.meta()["labels"] == {**MARKS, **BOTH}
+        scene.set_default({"cpu": "4"})
+        await scene.until(lambda: scene.limits() == {"eu": "2", "us": "2"})
+        scene.api.put(PROJECTS, {"metadata": {"name": "new"}})
+        await scene.until(lambda: scene.quota("project-new") is not None)
+        scene.set_default(None)
+        await scene.until(lambda: scene.quota() is None and scene.quota("project-new") is None)
+        assert scene.limits() == {"eu": "", "us": ""}
+
+
+@simulated
+async def test_a_quota_of_somebody_s_own_is_never_touched_and_the_default_returns_when_it_is_gone(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota({"cpu": "20"})
+        scene.set_default({"cpu": "8"})
+        await scene.until(lambda: scene.limits() == {"eu": "10", "us": "10"})
+        scene.set_default({"cpu": "6"})
+        await scene.quiet()
+        assert scene.limits() == {"eu": "10", "us": "10"}
+        scene.api.remove(QUOTAS, NAME)
+        await scene.until(lambda: scene.limits() == {"eu": "3", "us": "3"})
+        assert scene.meta()["labels"] == {**MARKS, **BOTH}
+
+
+@simulated
+async def test_a_default_quota_that_somebody_has_made_his_own_meanwhile_is_not_deleted(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_default({"cpu": "8"})
+        await scene.until(lambda: scene.limits() == {"eu": "4", "us": "4"})
+        await scene.quiet()
+
+        def make_own(what: str) -> None:
+            """Right before the deletion arrives."""
+            if what == f"delete {QUOTAS.name} {NAME}":
+                scene.api.refuse = lambda what: None
+                scene.api.edit(QUOTAS, NAME, merge={"metadata": {"labels": dict.fromkeys(BOTH)}})
+
+        scene.api.refuse = make_own
+        scene.set_default(None)
+        await scene.quiet(30)
+        assert scene.quota() is not None
+        assert "deletionTimestamp" not in scene.meta()
+
+
+@simulated
+async def test_a_setting_that_is_wrong_or_gone_lifts_no_limit_and_is_told_once(scene: MasterScene) -> None:
+    for number in range(5):
+        scene.api.put(PROJECTS, {"metadata": {"name": f"more-{number}"}})
+    async with scene.running():
+        scene.set_default({"cpu": "8"})
+        await scene.until(lambda: scene.limits() == {"eu": "4", "us": "4"})
+        scene.set_default({"cpu": "many"})
+        await scene.quiet()
+        scene.api.edit(SETTINGS, "globalsettings", merge={"metadata": {"labels": {"a": "b"}}})
+        await scene.quiet()
+        assert [reason for reason, _ in scene.events()].count("InvalidDefaultQuota") == 1
+        assert "spec.defaultQuota.quota.cpu" in next(note for reason, note in scene.events() if reason == "InvalidDefaultQuota")
+        scene.api.remove(SETTINGS, "globalsettings")
+        await scene.quiet()
+        assert scene.limits() == {"eu": "4", "us": "4"}
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+@simulated
+async def test_every_seed_has_a_copy_of_what_the_master_says_and_keeps_its_own_figures(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota({"cpu": "10"})
+        await scene.until(lambda: scene.copies() == {"eu": {"cpu": "10"}, "us": {"cpu": "10"}})
+        assert FINALIZER in scene.meta()["finalizers"], "what is copied is held"
+        scene.seeds["eu"].say(cpu="3")
+        scene.seeds["us"].say(cpu="4")
+        await scene.until(lambda: all(copied(scene, seed)["status"].get("globalUsage", {}).get("cpu") == "7" for seed in both))
+        assert [copied(scene, seed)["status"]["localUsage"]["cpu"] for seed in both] == ["3", "4"]
+        assert copied(scene, "eu")["status"]["shown"]["cpu"] == "7/10"
+        scene.seeds["us"].edit(QUOTAS, NAME, merge={"spec": {"quota": {"cpu": "999"}}})
+        await scene.until(lambda: scene.copies()["us"] == {"cpu": "10"})
+        scene.seeds["us"].remove(QUOTAS, NAME)
+        await scene.until(lambda: scene.copies()["us"] == {"cpu": "10"})
+
+
+both = ("eu", "us")
+
+
+def copied(scene: MasterScene, seed: str) -> Json:
+    found = scene.seeds[seed].body(QUOTAS, NAME)
+    assert found is not None
+    return found
+
+
+@simulated
+async def test_a_seed_out_of_reach_or_one_that_refuses_does_not_hold_up_the_others(scene: MasterScene) -> None:
+    asia = scene.add_seed("asia")
+
+    def refuse(what: str) -> None:
+        raise Unavailable("not now", code=503)
+
+    asia.refuse = refuse
+    scene.seeds["us"].cut_off()
+    async with scene.running():
+        scene.set_quota({"cpu": "10"})
+        await scene.until(lambda: scene.copies()["eu"] == {"cpu": "10"})
+        await scene.quiet(60)
+        assert scene.copies() == {"eu": {"cpu": "10"}, "us": None, "asia": None}
+        asia.refuse = lambda what: None
+        scene.seeds["us"].come_back()
+        await scene.until(lambda: None not in scene.copies().values(), seconds=300)
+
+
+@simulated
+async def test_what_a_seed_s_definition_drops_is_not_written_again_and_again(scene: MasterScene) -> None:
+    eu = scene.seeds["eu"]
+    store = eu._store
+
+    def without_shown(place: Any, body: Json, event: str) -> Json:
+        """KKP's definition does not know it."""
+        if place.kind == QUOTAS.name and body.get("status"):
+            body = patched(body, {"status": {"shown": None}})
+        return store(place, body, event)
+
+    eu._store = without_shown  # type: ignore[method-assign]
+    async with scene.running():
+        scene.set_quota({"cpu": "10"})
+        await scene.until(lambda: scene.copies()["eu"] is not None)
+        eu.say(cpu="3")
+        scene.seeds["us"].say(cpu="4")
+        await scene.until(lambda: copied(scene, "eu")["status"].get("globalUsage", {}).get("cpu") == "7")
+        await scene.quiet()
+        version = eu.version
+        await scene.quiet(3600)
+        assert eu.version - version < 20
+
+
+@simulated
+async def test_something_else_under_the_name_of_a_copy_is_replaced(scene: MasterScene) -> None:
+    other = {"metadata": {"name": NAME}, "spec": {"subject": {"name": "other", "kind": "project"}, "quota": {}}}
+    scene.seeds["eu"].put(QUOTAS, other)
+    async with scene.running():
+        scene.set_quota({"cpu": "10"})
+        await scene.until(lambda: scene.copies()["eu"] == {"cpu": "10"})
+        assert copied(scene, "eu")["spec"]["subject"]["name"] == "abc"
+
+
+# --- statuses --------------------------------------------------------------------------------------------------------
+
+
+@simulated
+async def test_usage_of_all_seeds_adds_up_and_what_is_over_is_told_once(scene: MasterScene) -> None:
+    async with scene.running() as wiring:
+        scene.set_quota({"cpu": "5"})
+        await scene.until(lambda: None not in scene.copies().values())
+        scene.seeds["eu"].say(cpu="3")
+        await scene.quiet()
+        assert scene.condition("UsageFresh")["reason"] == "Incomplete"
+        scene.seeds["us"].say(cpu="1500m")
+        await scene.until(lambda: scene.status().get("globalUsage", {}).get("cpu") == "4500m")
+        assert scene.condition("WithinQuota")["status"] == scene.condition("UsageFresh")["status"] == "True"
+        assert {one["name"]: one["usage"]["cpu"] for one in scene.status()["seeds"]} == {"eu": "3", "us": "1500m"}
+        for used in ("3", "4", "5"):
+            scene.seeds["us"].say(cpu=used)
+            await scene.quiet()
+        assert scene.condition("WithinQuota")["message"].startswith("cpu: 8 cores used, 3 cores more than the quota of 5 cores")
+        assert [reason for reason, _ in scene.events()] == ["OverQuota"]
+        assert sample(wiring, "ullage_project_over_quota", project="abc") == 1
+        assert sample(wiring, "ullage_project_quota_used", project="abc", resource="cpu") == 8
+        assert sample(wiring, "ullage_project_quota_limit", project="abc", resource="cpu") == 5
+        assert sample(wiring, "ullage_project_quotas", state="over") == 1
+        scene.seeds["us"].say(cpu="1")
+        await scene.quiet()
+        assert [reason for reason, _ in scene.events()] == ["OverQuota", "WithinQuota"]
+        assert sample(wiring, "ullage_project_over_quota", project="abc") is None
+        assert sample(wiring, "ullage_project_quota_changes_total", to="over") == 1
+        assert sample(wiring, "ullage_project_quota_changes_total", to="within") == 1
+
+
+def sample(wiring: Any, name: str, **labels: str) -> float | None:
+    found: float | None = wiring.metrics.registry.get_sample_value(name, labels)
+    return found
+
+
+@simulated
+async def test_a_seed_out_of_reach_keeps_its_last_figures_marked_with_their_age(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota({"cpu": "5"})
+        await scene.until(lambda: None not in scene.copies().values())
+        scene.seeds["eu"].say(cpu="3")
+        scene.seeds["us"].say(cpu="1")
+        await scene.until(lambda: scene.status().get("globalUsage", {}).get("cpu") == "4")
+        scene.seeds["us"].cut_off()
+        await scene.until(lambda: scene.condition("UsageFresh").get("reason") == "SeedUnreachable")
+        scene.seeds["us"].say(cpu="2")
+        scene.seeds["eu"].say(cpu="4")
+        await scene.until(lambda: scene.status()["globalUsage"]["cpu"] == "5")
+        since = scene.status()["seeds"][1]["staleSince"]
+        await scene.quiet(2 * 3600)
+        assert "seed us: out of reach for 1 hour" in scene.condition("UsageFresh")["message"]
+        assert scene.status()["seeds"][1]["staleSince"] == since
+        scene.seeds["us"].come_back()
+        await scene.until(lambda: scene.condition("UsageFresh").get("status") == "True", seconds=300)
+        assert scene.status()["globalUsage"]["cpu"] == "6"
+    async with scene.running():
+        await scene.quiet()
+        assert scene.status()["globalUsage"]["cpu"] == "6"
+
+
+@simulated
+async def test_figures_that_move_all_the_time_are_written_once_a_second(scene: MasterScene) -> None:
+    async with scene.running() as wiring:
+        scene.set_quota({"cpu": "5"})
+        await scene.until(lambda: None not in scene.copies().values())
+        scene.seeds["us"].say(cpu="1")
+        await scene.quiet()
+        before = sample(wiring, "ullage_project_quota_writes_total") or 0
+        for number in range(1000):
+            scene.seeds["eu"].say(cpu=f"{number}m")
+            await asyncio.sleep(0.01)
+        await scene.quiet()
+        assert scene.status()["globalUsage"]["cpu"] == "1999m"
+        assert 8 <= (sample(wiring, "ullage_project_quota_writes_total") or 0) - before <= 13
+
+
+@simulated
+async def test_where_the_definition_drops_conditions_nothing_is_written_again_and_again(scene: MasterScene) -> None:
+    store = scene.api._store
+
+    def usage_only(place: Any, body: Json, event: str) -> Json:
+        """KKP's definition."""
+        if place.kind == QUOTAS.name and body.get("status"):
+            body = {**body, "status": {name: body["status"][name] for name in ("globalUsage",) if name in body["status"]}}
+        return store(place, body, event)
+
+    scene.api._store = usage_only  # type: ignore[method-assign]
+    async with scene.running():
+        scene.set_quota({"cpu": "2"})
+        await scene.until(lambda: None not in scene.copies().values())
+        for seed in scene.seeds.values():
+            seed.say(cpu="3")
+        await scene.until(lambda: scene.status().get("globalUsage", {}).get("cpu") == "6")
+        await scene.quiet()
+        version = scene.api.version
+        await scene.quiet(3600)
+        assert scene.api.version == version
+        assert [reason for reason, _ in scene.events()] == ["OverQuota"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3600.0])
+def test_a_seed_that_was_removed_counts_no_more(seconds: float) -> None:
+    @simulated
+    async def test(scene: MasterScene) -> None:
+        async with scene.running():
+            scene.set_quota({"cpu": "5"})
+            await scene.until(lambda: None not in scene.copies().values())
+            scene.seeds["eu"].say(cpu="3")
+            scene.seeds["us"].say(cpu="1")
+            await scene.until(lambda: scene.status().get("globalUsage", {}).get("cpu") == "4")
+            scene.seeds["us"].cut_off()
+            await scene.quiet(seconds)
+            scene.remove_seed("us")
+            await scene.until(lambda: scene.status()["globalUsage"]["cpu"] == "3")
+            await scene.until(lambda: scene.condition("UsageFresh").get("status") == "True")
+
+    test()
