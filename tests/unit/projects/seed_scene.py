@@ -35,12 +35,15 @@ from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.slice import LEDGER
-from ullage.projects import machine_controllers
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES
+from ullage.projects.api.records import RECORDS
 from ullage.projects.api.templates import DeploymentTemplate, SetTemplate
-from ullage.projects.charging import charging
-from ullage.projects.keys import stamp_keys
+from ullage.projects.charging.keys import stamp_keys
+from ullage.projects.charging.machines import charged_clusters, charging
+from ullage.projects.charging.presence import recorded_machines
+from ullage.projects.controllers.machine.record import controller as record
+from ullage.projects.controllers.machine.stamp import controller as stamp
 from ullage.projects.machines.signatures import SigningKeys
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.catalogue import FlavourKey, Place
@@ -182,13 +185,13 @@ class SeedScene:
             return machine_hooks.make_hooks(wiring, self.settings, sizes=self.sizes)
 
         def controllers(wiring: Wiring) -> Any:
-            return machine_controllers.machine_controllers(wiring, self.settings, sizes=self.sizes)
+            return machine_controllers(wiring, self.settings, sizes=self.sizes)
 
         return Slice(
             name="projects",
             shared=charging(),
             hooks=Part(make=hooks, watches=machine_hooks.WATCHES, elsewhere=machine_hooks.ELSEWHERE),
-            controllers=Part(make=controllers, watches=machine_controllers.WATCHES, elsewhere=machine_controllers.ELSEWHERE),
+            controllers=Part(make=controllers, watches=(CLUSTERS, RECORDS), elsewhere=(MACHINES,)),
         )
 
     # --- the process ---
@@ -279,6 +282,29 @@ class SeedScene:
 
     def _review(self, kind: Kind[Any], new: Json, old: Json | None, *, cluster: str, dry_run: bool) -> Review:
         return review_of(kind, new, old, cluster=cluster, dry_run=dry_run)
+
+
+def machine_controllers(wiring: Wiring, settings: Settings, *, sizes: Sizes) -> list[Controller[Any]]:
+    charged, keys, recorded = wiring.shared(charged_clusters), wiring.shared(stamp_keys), wiring.shared(recorded_machines)
+    records = record.MachineRecords(
+        wiring.client,
+        wiring.clusters,
+        record.RecordCaches(records=recorded.records, charged=charged),
+        keys=keys,
+        keep=settings.keep_vanished,
+        clock=wiring.clock,
+    )
+    stamps = stamp.MachineStamps(
+        wiring.clusters,
+        charged,
+        keys=keys,
+        recorded=recorded,
+        sizes=sizes,
+        recorder=wiring.recorder("projects"),
+        metrics=stamp.StampMetrics(wiring.metrics.registry),
+        clock=wiring.clock,
+    )
+    return [records.controller(metrics=wiring.metrics), stamps.controller(metrics=wiring.metrics)]
 
 
 def merge_patched(body: Json, merge: Mapping[str, Any]) -> Json:

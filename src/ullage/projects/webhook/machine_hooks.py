@@ -11,9 +11,9 @@ from ullage.kube.slices import Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.registry import registry_of
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.charging import ELSEWHERE as CHARGED_ELSEWHERE
-from ullage.projects.charging import charged_clusters
-from ullage.projects.keys import stamp_keys
+from ullage.projects.charging.keys import stamp_keys
+from ullage.projects.charging.machines import ELSEWHERE as CHARGED_ELSEWHERE
+from ullage.projects.charging.machines import charged_clusters
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
 from ullage.projects.webhook.deployments import DeploymentWebhook

@@ -25,8 +25,8 @@ from ullage.ledger.charging.registry import Charged, Registry
 from ullage.ledger.charging.stamps import Marks
 from ullage.ledger.codec import book_of
 from ullage.projects.api.machines import MACHINES, Machine
-from ullage.projects.charging import ChargedClusters
-from ullage.projects.keys import StampKeys
+from ullage.projects.charging.keys import StampKeys
+from ullage.projects.charging.machines import ChargedClusters
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import MachineFacts
 from ullage.projects.machines.reading import machine_facts

@@ -16,7 +16,7 @@ from ullage.kube.clusters.clusters import Clusters
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINES, Machine
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES, DeploymentTemplate, SetTemplate
-from ullage.projects.keys import StampKeys
+from ullage.projects.charging.keys import StampKeys
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import Room
 from ullage.projects.machines.reading import (

@@ -15,9 +15,9 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
+from ullage.projects.charging.presence import recorded_machines
 from ullage.projects.controllers.machine.record.rules import RecordFacts, keep_for, key_of, next_record
 from ullage.projects.machines.vanished import MOST, Vanished
-from ullage.projects.presence import recorded_machines
 from ullage.projects.records import (
     MOST_REMEMBERED,
     BadRecord,

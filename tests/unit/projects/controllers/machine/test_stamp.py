@@ -15,8 +15,8 @@ from ullage.kube.identities import NAMESPACE
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
 from ullage.projects.api.machines import MACHINES
+from ullage.projects.charging.keys import STAMP_KEYS
 from ullage.projects.controllers.machine.stamp.rules import Bind, StampAnew, Unsized, step
-from ullage.projects.keys import STAMP_KEYS
 from ullage.projects.machines.counting import Counted, Resize
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SigningKeys, Valid, verify

@@ -30,9 +30,9 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.api.records import RECORDS, MachineRecord
-from ullage.projects.charging import ChargedClusters
+from ullage.projects.charging.keys import StampKeys
+from ullage.projects.charging.machines import ChargedClusters
 from ullage.projects.controllers.machine.record.rules import RecordFacts, keep_for, next_record
-from ullage.projects.keys import StampKeys
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import Valid, verify
 from ullage.projects.names import PROJECT_ID

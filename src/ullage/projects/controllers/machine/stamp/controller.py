@@ -31,7 +31,9 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.api.records import RECORDS
-from ullage.projects.charging import ChargedClusters
+from ullage.projects.charging.keys import StampKeys
+from ullage.projects.charging.machines import ChargedClusters
+from ullage.projects.charging.presence import RecordedMachines
 from ullage.projects.controllers.machine.stamp.rules import (
     Bind,
     StampAnew,
@@ -40,14 +42,12 @@ from ullage.projects.controllers.machine.stamp.rules import (
     step,
     unsized_note,
 )
-from ullage.projects.keys import StampKeys
 from ullage.projects.machines.counting import Counted, count
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import MachineFacts
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import sign_bound, verify
 from ullage.projects.machines.updates import GUARDED
-from ullage.projects.presence import RecordedMachines
 from ullage.projects.sizes.lookups import Unknown
 from ullage.projects.sizes.source import SizeSource
 from ullage.times import read_time

@@ -30,12 +30,12 @@ from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.api.records import RECORDS, MachineRecord
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
+from ullage.projects.charging.keys import STAMP_KEYS, StampKeys, stamp_keys
+from ullage.projects.charging.presence import recorded_machines
 from ullage.projects.clusters import project_of
-from ullage.projects.keys import STAMP_KEYS, StampKeys, stamp_keys
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import Valid, verify
 from ullage.projects.names import is_project_id, quota_name
-from ullage.projects.presence import recorded_machines
 from ullage.projects.records import ledger_of, takes_of
 from ullage.projects.settings import KUBECONFIG_SECRET
 

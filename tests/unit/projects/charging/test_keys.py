@@ -16,7 +16,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.identities import NAMESPACE
 from ullage.kube.kinds import Meta
 from ullage.kube.slices import Part, Wiring
-from ullage.projects.keys import STAMP_KEYS, NoSigningKey, StampKeys, read_keys, stamp_keys
+from ullage.projects.charging.keys import STAMP_KEYS, NoSigningKey, StampKeys, read_keys, stamp_keys
 from ullage.projects.machines.signatures import BadSigningKey, SigningKeys
 
 OLD, NEW = b"o" * 32, b"n" * 32
