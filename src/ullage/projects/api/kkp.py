@@ -7,7 +7,10 @@ seed that runs their control plane. Clusters that were imported are objects of a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from ullage.kube.kinds import AGE, Column, Kind, Object, Value
 from ullage.projects.api.amounts import GROUP, VERSION, ResourceDetails
@@ -56,6 +59,22 @@ PROJECTS: Final = Kind(
 # --- Cluster ---------------------------------------------------------------------------------------------------------
 
 
+class CredentialReference(Value):
+    """Names the Secret that a provider is asked with."""
+
+    name: str = ""
+    """The Secret."""
+    namespace: str = ""
+    """Its namespace; that of KKP where it is not said."""
+
+
+class CloudAccount(Value):
+    """What a provider is asked with, and for whom."""
+
+    credentials_reference: CredentialReference | None = None
+    """The Secret with the credential. Absent: none is named."""
+
+
 class CloudSpec(Value):
     """Where the machines of the cluster are."""
 
@@ -63,6 +82,22 @@ class CloudSpec(Value):
     """The datacenter."""
     provider_name: str = ""
     """The provider: aws, azure, kubevirt, and others; bringyourown and edge have no machines of ours."""
+    alibaba: CloudAccount | None = None
+    """The account at Alibaba."""
+    aws: CloudAccount | None = None
+    """The account at AWS."""
+    azure: CloudAccount | None = None
+    """The account at Azure."""
+    digitalocean: CloudAccount | None = None
+    """The account at DigitalOcean."""
+    gcp: CloudAccount | None = None
+    """The account at Google."""
+    hetzner: CloudAccount | None = None
+    """The account at Hetzner."""
+    openstack: CloudAccount | None = None
+    """The account at a cloud of OpenStack."""
+    packet: CloudAccount | None = None
+    """The account at Equinix, by the name that it had before."""
 
 
 class ClusterSpec(Value):
@@ -128,6 +163,37 @@ class SecretReference(Value):
     """The key in it; `kubeconfig` where it is not said."""
 
 
+class CloudAddress(Value):
+    """Where a provider is, as far as sizes of machines depend on it."""
+
+    region: str = ""
+    """The region."""
+    location: str = ""
+    """The region, as Azure calls it."""
+    auth_url: str = msgspec.field(default="", name="authURL")
+    """The address of a cloud of OpenStack: its identity service."""
+
+
+class DatacenterSpec(Value):
+    """The provider of a datacenter. It has one."""
+
+    alibaba: CloudAddress | None = None
+    """Alibaba."""
+    aws: CloudAddress | None = None
+    """AWS."""
+    azure: CloudAddress | None = None
+    """Azure."""
+    openstack: CloudAddress | None = None
+    """A cloud of OpenStack."""
+
+
+class Datacenter(Value):
+    """Where machines of user clusters may be."""
+
+    spec: DatacenterSpec = DatacenterSpec()
+    """Its provider."""
+
+
 class SeedSpec(Value):
     """How the seed is reached."""
 
@@ -135,6 +201,8 @@ class SeedSpec(Value):
     """The Secret that has its kubeconfig."""
     location: str = ""
     """Where it is, for people."""
+    datacenters: Mapping[str, Datacenter] = {}
+    """Where machines of its user clusters may be."""
 
 
 class SeedStatus(Value):

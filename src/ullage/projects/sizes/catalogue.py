@@ -41,6 +41,10 @@ class Place:
     credential: str = ""
     endpoint: str = ""
 
+    def wider(self) -> tuple[Place, ...]:
+        """Itself, then what is said for all credentials, then what is said for the provider: people write such."""
+        return tuple(dict.fromkeys((self, replace(self, credential=""), Place(self.provider))))
+
     def __str__(self) -> str:
         """`aws in eu-central-1`."""
         return " ".join(
@@ -105,8 +109,10 @@ class Catalogue:
     places: Mapping[Place, Known] = field(default_factory=dict)
 
     def find(self, key: FlavourKey) -> Flavour | None:
-        known = self.places.get(key.place)
-        return known.flavours.get(flavour_name(key.place.provider, key.name)) if known else None
+        """The nearest place that has it answers."""
+        name = flavour_name(key.place.provider, key.name)
+        found = (known.flavours.get(name) for place in key.place.wider() if (known := self.places.get(place)) is not None)
+        return next((flavour for flavour in found if flavour is not None), None)
 
     def known(self, place: Place) -> Known:
         return self.places.get(place, Known())

@@ -50,7 +50,7 @@ def read(document: object, *, path: str) -> Known:
         raise BadInput(fields.at("flavours"), f"of {len(flavours)} flavours", f"at most {MOST_FLAVOURS} are allowed")
     failure = fields.part("failure") if fields.get("failure") is not None else None
     return Known(
-        {name: _flavour(line, f"{fields.at('flavours')}[{shown(name)}]") for name, line in flavours.items()},
+        {name: read_flavour(line, f"{fields.at('flavours')}[{shown(name)}]") for name, line in flavours.items()},
         source=fields.text("source"),
         refreshed=_time(fields, "refreshed") if fields.get("refreshed") is not None else None,
         failure=Failure(_time(failure, "since"), _time(failure, "last"), _reason(failure)) if failure else None,
@@ -61,7 +61,8 @@ def _line(flavour: Flavour) -> str:
     return " ".join(_NONE if one is None else str(one) for one in (flavour.cpu, flavour.memory, flavour.storage))
 
 
-def _flavour(line: object, where: str) -> Flavour:
+def read_flavour(line: object, where: str) -> Flavour:
+    """One line. Raises BadInput, which names where it is."""
     words = line.split(" ") if isinstance(line, str) and len(line) <= MOST_TEXT else []
     if len(words) != len(_MOST):
         raise BadInput(where, shown(line), _ALLOWED)
