@@ -118,7 +118,7 @@ UV = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-
 .PHONY: lock
 lock: $(BIN)/python ## pin the dependencies anew; ARGS=--upgrade takes newer ones
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/lock.txt
-	@$(UV) pyproject.toml --extra standalone --group dev -o requirements/dev.txt
+	@$(UV) pyproject.toml --extra standalone --extra clouds --group dev -o requirements/dev.txt
 	@$(UV) pyproject.toml --extra standalone --group tools -c requirements/dev.txt -o requirements/run.txt
 	@$(UV) --group bench -c requirements/dev.txt -o requirements/bench.txt
 	@$(UV) --group lock -o requirements/lock.txt
