@@ -4,5 +4,6 @@ numbers         amounts as numbers: cores, and GiB in what the API calls GB
 items           what goes over the wire
 administration  quotas, for administrators
 membership      the quota of a project, for its members
+roles           who may
 routes          all of them
 """
