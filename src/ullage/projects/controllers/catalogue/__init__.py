@@ -1,0 +1,1 @@
+"""The catalogue of machine sizes, on a seed: `refresh` asks providers."""
