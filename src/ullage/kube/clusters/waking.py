@@ -15,14 +15,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from ullage.kube.clusters.cluster import Cluster
 from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.controller.queue import Queue
 from ullage.kube.kinds import Kind, Object
-from ullage.kube.slices import Wiring
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,16 @@ class ReachWatch:
                 logger.exception("handler failed", extra={"cluster": name})
 
 
-def reach_watch(wiring: Wiring) -> ReachWatch:
+class Wired(Protocol):
+    """What is needed of a `Wiring`."""
+
+    @property
+    def clusters(self) -> Clusters: ...
+
+    def hold(self, manager: AbstractAsyncContextManager[Any]) -> None: ...
+
+
+def reach_watch(wiring: Wired) -> ReachWatch:
     """The one of this process: `wiring.shared(reach_watch)`."""
     made = ReachWatch(wiring.clusters)
     wiring.hold(made)
