@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from ullage.cli.common.session import NotInstalled
 from ullage.cli.common.text import NONE
-from ullage.errors import BadInput
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind
@@ -18,12 +16,12 @@ from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.escrow.record import has_record, leading, read_record
 from ullage.projects.escrow.terms import Escrow, Share
-from ullage.projects.names import ESCROW, RESOURCES, SUBJECT_NAME, quota_name
+from ullage.projects.names import RESOURCES, SUBJECT_NAME, quota_name
 from ullage.projects.quota import amounts_of, for_people, is_counted
 from ullage.quantity import Quantity
 
-ESCROW_FIELD: Final = f"metadata.annotations[{ESCROW}]"
 UNKNOWN: Final = "unknown"
 Limits = Mapping[str, Quantity]  # by resource; one that is absent has no limit
 
@@ -40,15 +38,21 @@ async def listed(client: Client, kind: Kind[Any], namespace: str = "") -> Sequen
 
 
 async def quota_of(client: Client, project: str) -> ResourceQuota | None:
-    """The quota of a project; None: it has none. Where somebody else made quotas, one may have another name."""
+    """The quota that is in force for a project; None: it has none. Where somebody else made it, it may have another name."""
     try:
-        found = await client.find(QUOTAS, quota_name(project))
-        if found is not None and found.spec.subject.name == project:
-            return found
+        named = await client.find(QUOTAS, quota_name(project))
         others = (await client.list(QUOTAS, labels=f"{SUBJECT_NAME}={project}")).items
     except NotFound as error:
         raise not_served(QUOTAS) from error
-    return next((one for one in others if one.spec.subject.name == project), None)
+    return in_force([*others, *([named] if named is not None else [])]).get(project)
+
+
+def in_force(quotas: Iterable[ResourceQuota]) -> dict[str, ResourceQuota]:
+    """By project: of several the one that holds, as the controllers choose it."""
+    found: dict[str, list[ResourceQuota]] = defaultdict(list)
+    for quota in quotas:
+        found[quota.spec.subject.name].append(quota)
+    return {project: one for project, some in sorted(found.items()) if (one := leading(some)) is not None}
 
 
 async def project_name(client: Client, project: str) -> str | None:
@@ -79,14 +83,7 @@ def counted(usage: ResourceDetails | None) -> Amounts | None:
 
 def escrow_in(quota: ResourceQuota) -> Escrow | None:
     """What the seeds may have of a quota; None: nobody has written that down. Raises `BadInput` for what cannot be read."""
-    written = quota.metadata.annotations.get(ESCROW)
-    if written is None:
-        return None
-    try:
-        stored = msgspec.json.decode(written)
-    except msgspec.DecodeError as error:
-        raise BadInput(ESCROW_FIELD, f"of {quota.metadata.name}", f"not JSON ({error})") from error
-    return Escrow.parse(stored, field=ESCROW_FIELD)
+    return read_record(quota.metadata) if has_record(quota.metadata) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

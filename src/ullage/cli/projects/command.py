@@ -60,7 +60,12 @@ def list_(
 def drain_seed(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The seed.", autocompletion=completion.seeds)],
     undo: Annotated[bool, typer.Option("--undo", help="Count on the seed again: it is back, or was never gone.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Although it was in reach when it was last looked at.")] = False,
+    machines_gone: Annotated[
+        bool, typer.Option("--machines-gone", help="All of its machines are gone, too: it keeps nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Although it is in reach: it keeps to what it uses, and gets no more.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     seed_namespace: Annotated[
         str, typer.Option("--seed-namespace", metavar="NAME", help="Where the Seeds are.")
@@ -76,17 +81,19 @@ def drain_seed(
     since its machines may run on. It shows what the seed holds, and asks.
 
     Should the seed come back, it is told the lower limits; what it has admitted meanwhile may be more than the quotas allow.
-    When its machines are gone as well, delete the Seed object: then nothing is counted there any more.
+    When its machines are gone as well, say so with --machines-gone before the Seed object is deleted: nothing else frees what
+    they used.
 
     \b
     ullage projects drain-seed eu-west
+    ullage projects drain-seed eu-west --machines-gone
     ullage projects drain-seed eu-west --undo
     """
     at = At(kubeconfig, kube_context, None, None)
     arguments.name("NAME", name)
     arguments.name("--seed-namespace", seed_namespace)
-    if undo and force:
-        raise BadInput("--undo", "with --force", "only one of them is allowed: nothing is in the way of --undo")
+    if undo and (force or machines_gone):
+        raise BadInput("--undo", f"with {'--force' if force else '--machines-gone'}", "only one of them is allowed")
     if not undo and not yes and not dry_run and not sys.stdin.isatty():
         raise BadInput(
             "--yes", "(absent)", f"nobody can be asked here whether seed {name} is gone for good: look with --dry-run"
@@ -97,17 +104,17 @@ def drain_seed(
         seed = await draining.find_seed(session.client, name, seed_namespace)
         return await draining.read_holdings(session.client, seed)
 
-    found = run(at, look)
-    if found.is_drained is not undo:
-        print(draining.already(name, drained=not undo))
+    found, mark = run(at, look), draining.wanted_mark(undo=undo, machines_gone=machines_gone)
+    if draining.is_marked(found, mark):
+        print(draining.already(name, mark))
         return
-    if not undo:
-        _confirm(found, force=force, ask=not yes and not dry_run)
-    run(at, lambda session: draining.mark(session.client, found.seed, drained=not undo, dry_run=dry_run))
-    print(draining.was_marked(name, drained=not undo, dry_run=dry_run))
+    if mark:
+        _confirm(found, mark, force=force, ask=not yes and not dry_run)
+    run(at, lambda session: draining.write_mark(session.client, found.seed, mark, dry_run=dry_run))
+    print(draining.was_marked(name, mark, dry_run=dry_run))
 
 
-def _confirm(found: SeedHoldings, *, force: bool, ask: bool) -> None:
+def _confirm(found: SeedHoldings, mark: str, *, force: bool, ask: bool) -> None:
     """Shows what the seed holds. Refuses one that is in reach, unless it is forced."""
     from ullage.cli.projects import draining
     from ullage.clock import SystemClock
@@ -116,6 +123,6 @@ def _confirm(found: SeedHoldings, *, force: bool, ask: bool) -> None:
         print(f"ullage: {note}", file=sys.stderr)
     if not force:
         draining.refuse_reachable(found)
-    print(*draining.summary(found, now=SystemClock().now()), sep="\n")
+    print(*draining.summary(found, mark, now=SystemClock().now()), sep="\n")
     if ask:
-        typer.confirm(draining.question(found), abort=True)
+        typer.confirm(draining.question(found, mark), abort=True)

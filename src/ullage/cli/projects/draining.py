@@ -1,7 +1,7 @@
 """`ullage projects drain-seed`: what a seed holds, what would be given back, and the mark that says that it is gone for good.
 
 The mark is all that is written here. Whoever divides quotas on the master reads it: the seed keeps what it used when it was
-last seen, and the rest is free for the others at once.
+last seen, or nothing where its machines are said to be gone, and the rest is free for the others at once.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ullage.cli.common.project_quotas import SeedPart, escrow_in, listed, not_served, seed_parts
+from ullage.cli.common.project_quotas import SeedPart, escrow_in, in_force, listed, not_served, seed_parts
 from ullage.cli.common.session import Missing
-from ullage.cli.common.text import NONE, age, aligned, plain
+from ullage.cli.common.text import age, aligned, plain
 from ullage.errors import BadInput, Terminal
 from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound
 from ullage.ledger.amounts import Amounts, spell
 from ullage.projects.api.kkp import SEEDS, Seed
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.controllers.quota.escrow.rules import GONE, YES
 from ullage.projects.escrow.terms import Escrow, Part
 from ullage.projects.names import DRAINED, RESOURCES
 from ullage.quantity import Quantity
@@ -54,8 +55,9 @@ class SeedHoldings:
         return self.seed.metadata.name
 
     @property
-    def is_drained(self) -> bool:
-        return self.seed.metadata.annotations.get(DRAINED) == "true"
+    def mark(self) -> str:
+        """What is said of it: empty, `true`, or `gone` with its machines."""
+        return self.seed.metadata.annotations.get(DRAINED, "")
 
     @property
     def in_reach(self) -> list[str]:
@@ -85,7 +87,7 @@ async def read_holdings(client: Client, seed: Seed) -> SeedHoldings:
 
 def holdings(seed: Seed, quotas: Iterable[ResourceQuota]) -> SeedHoldings:
     held, unreadable = [], []
-    for quota in sorted(quotas, key=lambda one: one.spec.subject.name):
+    for project, quota in in_force(quotas).items():
         escrow: Escrow | None = None
         try:
             escrow = escrow_in(quota)
@@ -93,16 +95,26 @@ def holdings(seed: Seed, quotas: Iterable[ResourceQuota]) -> SeedHoldings:
             unreadable.append(f"what seeds have of {quota.metadata.name} cannot be read: {plain(str(error))}")
         parts = {one.seed: one for one in seed_parts(quota, escrow)}
         if seed.metadata.name in parts:
-            held.append(Held(quota.spec.subject.name, parts[seed.metadata.name]))
+            held.append(Held(project, parts[seed.metadata.name]))
     return SeedHoldings(seed=seed, held=tuple(held), unreadable=tuple(unreadable))
 
 
-async def mark(client: Client, seed: Seed, *, drained: bool, dry_run: bool) -> None:
+def wanted_mark(*, undo: bool, machines_gone: bool) -> str:
+    return "" if undo else GONE if machines_gone else YES
+
+
+def is_marked(found: SeedHoldings, wanted: str) -> bool:
+    """Whether nothing is to be written: one that is gone with its machines is gone."""
+    return found.mark == wanted or (wanted == YES and found.mark == GONE)
+
+
+async def write_mark(client: Client, seed: Seed, mark: str, *, dry_run: bool) -> None:
+    """Empty takes it off."""
     await client.patch(
         SEEDS,
         seed.metadata.name,
         seed.metadata.namespace,
-        merge={"metadata": {"annotations": {DRAINED: "true" if drained else None}}},
+        merge={"metadata": {"annotations": {DRAINED: mark or None}}},
         field_manager=MANAGER,
         dry_run=dry_run,
         uid=seed.metadata.uid,
@@ -113,37 +125,38 @@ async def mark(client: Client, seed: Seed, *, drained: bool, dry_run: bool) -> N
 
 
 def refuse_reachable(found: SeedHoldings) -> None:
-    """A seed that goes on admits machines within what it was granted: given to others, the same room would be used twice."""
+    """A seed that can be asked is told to keep to what it uses: that is meant for one that leaves, and seldom by accident."""
     if not found.in_reach:
         return
     few = ", ".join(found.in_reach[:NAMED])
     more = f" and {len(found.in_reach) - NAMED} more" if len(found.in_reach) > NAMED else ""
     raise SeedInReach(
-        f"seed {found.name} is in reach: it can be asked what projects use there ({few}{more}). While it runs it admits"
-        " machines within what it was granted; the same room given to other seeds could be used twice. Wait until it is down"
-        " and `ullage usage --group-by seed` shows it as STALE, or say --force"
+        f"seed {found.name} is in reach: it can be asked what projects use there ({few}{more}), and is not dead. Given up, it"
+        " is told to keep to that, and no project gets another machine on it. If that is meant, say --force; if it is going"
+        " down, wait until `ullage usage --group-by seed` shows it as STALE"
     )
 
 
-def summary(found: SeedHoldings, *, now: datetime) -> Iterator[str]:
+def summary(found: SeedHoldings, mark: str, *, now: datetime) -> Iterator[str]:
     """What the seed has, and what would be free."""
     since = min((one.part.stale_since for one in found.held if one.part.stale_since), default="")
     if found.in_reach:
-        yield f"seed {found.name} is in reach: while it runs it admits machines within what it was granted"
+        yield f"seed {found.name} is in reach: it is told to keep to what it uses, and the rest is free when it does"
     elif since:
         yield f"seed {found.name} has been out of reach for {age(since, now)} (since {since})"
     else:
         yield f"seed {found.name} has said nothing about any project"
-    rows = [row for one in found.held for row in _rows(one)]
+    rows = [row for one in found.held for row in _rows(one, mark)]
     if rows:
         yield aligned([HEAD, *rows])
     elif not found.unreadable:
         yield f"seed {found.name} has nothing of any quota: there is nothing to give back"
 
 
-def _rows(one: Held) -> Iterator[tuple[str, ...]]:
+def _rows(one: Held, mark: str) -> Iterator[tuple[str, ...]]:
     parts = one.part.share.parts if one.part.share is not None else {}
     used = one.part.used
+    keeps = Amounts() if mark == GONE else used
     for resource in RESOURCES:
         if resource in parts:
             taken = spell(resource, used[resource]) if used is not None else "unknown"
@@ -152,7 +165,7 @@ def _rows(one: Held) -> Iterator[tuple[str, ...]]:
                 resource,
                 _granted(resource, parts[resource]),
                 taken,
-                _given_back(resource, parts[resource], used),
+                _given_back(resource, parts[resource], keeps),
             )
 
 
@@ -160,30 +173,30 @@ def _granted(resource: str, part: Part) -> str:
     return "no limit yet" if part.granted is None else spell(resource, part.granted, down=True)
 
 
-def _given_back(resource: str, part: Part, used: Amounts | None) -> str:
-    """What is free then: all but what it used."""
-    if used is None:
-        return NONE
+def _given_back(resource: str, part: Part, keeps: Amounts | None) -> str:
+    """What is free then: all but what it keeps. Where nobody knows what it used it keeps all."""
+    if keeps is None:
+        return "nothing"
     if part.granted is None:
-        return "all but what it used"
-    left = part.granted - used[resource]
+        return "all but what it used" if keeps[resource].nanos else "all"
+    left = part.granted - keeps[resource]
     return spell(resource, left if left.sign > 0 else Quantity.of(0), down=True)
 
 
-def question(found: SeedHoldings) -> str:
-    return f"Should seed {found.name} run on, more may be used than the quotas allow. Is it gone for good?"
+def question(found: SeedHoldings, mark: str) -> str:
+    gone = "Is it gone for good, and all of its machines too?" if mark == GONE else "Is it gone for good?"
+    return f"Should seed {found.name} run on, more may be used than the quotas allow. {gone}"
 
 
-def already(name: str, *, drained: bool) -> str:
-    if drained:
+def already(name: str, mark: str) -> str:
+    if mark:
         return f"seed {name} is given up already: nothing to do; `ullage projects drain-seed {name} --undo` takes that back"
     return f"seed {name} is not given up: nothing to undo"
 
 
-def was_marked(name: str, *, drained: bool, dry_run: bool) -> str:
+def was_marked(name: str, mark: str, *, dry_run: bool) -> str:
     is_now = "would be" if dry_run else "is"
-    if drained:
-        return (
-            f"seed {name} {is_now} given up: it keeps what it used when it was last seen, and the rest is free for other seeds"
-        )
-    return f"seed {name} {is_now} counted on again: when it is seen, it gets a part of each quota like the others"
+    if not mark:
+        return f"seed {name} {is_now} counted on again: when it is seen, it gets a part of each quota like the others"
+    keeps = "nothing, and all of it" if mark == GONE else "what it used when it was last seen, and the rest"
+    return f"seed {name} {is_now} given up: it keeps {keeps} is free for other seeds"

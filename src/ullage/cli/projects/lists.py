@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from ullage.cli.common.listing import Table
-from ullage.cli.common.project_quotas import counted, listed, of_limits, written_limits, written_usage
+from ullage.cli.common.project_quotas import counted, in_force, listed, of_limits, written_limits, written_usage
 from ullage.cli.common.session import Missing
 from ullage.cli.common.text import NONE, age, plain
 from ullage.kube.client.client import Client
@@ -43,7 +43,7 @@ class ListedProject:
 async def read_projects(client: Client, named: list[str]) -> list[ListedProject]:
     """All, or those that are named. Raises `Missing` for one that is not there."""
     projects = {one.metadata.name: one for one in await listed(client, PROJECTS)}
-    quotas = {one.spec.subject.name: one for one in await listed(client, QUOTAS)}
+    quotas = in_force(await listed(client, QUOTAS))
     if strange := [one for one in named if one not in projects and one not in quotas]:
         raise Missing(f"there is no project {strange[0]}. Next: ullage projects list")
     chosen = named or sorted({*projects, *quotas})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ullage.cli.common.project_quotas import Limits, counted, escrow_in, listed, project_name, quota_of, seed_parts
+from ullage.cli.common.project_quotas import Limits, counted, escrow_in, in_force, listed, project_name, quota_of, seed_parts
 from ullage.cli.common.session import Missing
 from ullage.cli.common.text import plain
 from ullage.cli.usage.project_text import ProjectGroup, ProjectRow
@@ -58,7 +58,7 @@ async def read_projects(client: Client, group: ProjectGroup, *, project: str = "
 
 async def _quotas(client: Client, project: str) -> Sequence[ResourceQuota]:
     if not project:
-        return await listed(client, QUOTAS)
+        return list(in_force(await listed(client, QUOTAS)).values())
     one = await quota_of(client, project)
     return [one] if one is not None else []
 

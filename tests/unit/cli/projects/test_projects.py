@@ -145,9 +145,9 @@ def test_a_dry_run_shows_what_would_be(master: ProjectCluster) -> None:
 
 def test_a_seed_that_is_in_reach_is_not_given_up(master: ProjectCluster) -> None:
     assert refused("drain-seed", "us", "--yes") == (
-        "seed us is in reach: it can be asked what projects use there (abc). While it runs it admits machines within"
-        " what it was granted; the same room given to other seeds could be used twice. Wait until it is down and"
-        " `ullage usage --group-by seed` shows it as STALE, or say --force"
+        "seed us is in reach: it can be asked what projects use there (abc), and is not dead. Given up, it is told to keep to"
+        " that, and no project gets another machine on it. If that is meant, say --force; if it is going down, wait until"
+        " `ullage usage --group-by seed` shows it as STALE"
     )
     assert drained(master, "us") is None
 
@@ -159,7 +159,7 @@ def test_one_that_can_be_asked_about_a_single_project_is_in_reach(master: Projec
 
 def test_it_is_given_up_all_the_same_where_somebody_insists(master: ProjectCluster) -> None:
     told = called("drain-seed", "us", "--yes", "--force").stdout.splitlines()
-    assert told[0] == "seed us is in reach: while it runs it admits machines within what it was granted"
+    assert told[0] == "seed us is in reach: it is told to keep to what it uses, and the rest is free when it does"
     assert told[3] == "abc       storage    no limit yet   100Gi                 all but what it used"
     assert drained(master, "us") == "true"
 
@@ -169,9 +169,9 @@ def test_what_it_used_beyond_its_grant_is_not_given_back(master: ProjectCluster)
     assert held("eu")[0] == "abc cpu 30 cores 31 cores 0"
 
 
-def test_what_nobody_has_counted_is_unknown(master: ProjectCluster) -> None:
+def test_what_nobody_has_counted_is_unknown_and_all_of_it_is_kept(master: ProjectCluster) -> None:
     master.stored("abc")["status"]["seeds"][0] = {"name": "eu", "staleSince": STALE}
-    assert held("eu")[0] == "abc cpu 30 cores unknown -"
+    assert held("eu")[0] == "abc cpu 30 cores unknown nothing"
 
 
 def test_a_seed_that_has_nothing_may_be_given_up(master: ProjectCluster) -> None:
@@ -187,6 +187,25 @@ def test_a_record_that_cannot_be_read_is_named(master: ProjectCluster) -> None:
     done = called("drain-seed", "eu", "--yes")
     assert done.stderr.startswith("ullage: what seeds have of project-abc cannot be read: metadata.annotations[")
     assert "nothing to give back" not in done.stdout
+
+
+def test_a_seed_whose_machines_are_gone_keeps_nothing(master: ProjectCluster) -> None:
+    called("drain-seed", "eu", "--yes")
+    told = called("drain-seed", "eu", "--yes", "--machines-gone").stdout.splitlines()
+    assert told[2:] == [
+        "abc       cpu        30 cores   20 cores              30 cores",
+        "abc       storage    500Gi      100Gi                 500Gi",
+        "seed eu is given up: it keeps nothing, and all of it is free for other seeds",
+    ]
+    assert drained(master) == "gone"
+    assert called("drain-seed", "eu", "--yes").stdout.startswith("seed eu is given up already: nothing to do; ")
+    assert drained(master) == "gone"
+
+
+def test_where_its_machines_are_gone_that_is_asked_too(master: ProjectCluster, terminal: None) -> None:
+    done = called("drain-seed", "eu", "--machines-gone", typed="n\n")
+    assert "Is it gone for good, and all of its machines too? [y/N]: " in done.stdout
+    assert drained(master) is None
 
 
 def test_undo_takes_the_mark_off(master: ProjectCluster) -> None:
@@ -220,6 +239,9 @@ def test_seeds_may_be_in_another_namespace(master: ProjectCluster) -> None:
         pytest.param(["A/B"], "NAME A/B: not a name; ", id="no name"),
         pytest.param(["eu", "--seed-namespace", ""], "--seed-namespace (empty): not a name; ", id="no namespace"),
         pytest.param(["eu", "--undo", "--force"], "--undo with --force: only one of them is allowed", id="two at once"),
+        pytest.param(
+            ["eu", "--undo", "--machines-gone"], "--undo with --machines-gone: only one of them is allowed", id="two others"
+        ),
     ],
 )
 def test_what_cannot_be_given_up_is_said(master: ProjectCluster, arguments: list[str], said: str) -> None:

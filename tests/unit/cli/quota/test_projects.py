@@ -312,7 +312,7 @@ def test_before_anybody_has_counted_nothing_is_said_to_be_used(cluster: ProjectC
 @pytest.mark.parametrize(
     ("escrow", "why"),
     [
-        pytest.param('{"eu":', "of project-abc: not JSON (", id="cut off"),
+        pytest.param('{"eu":', ": it is not JSON", id="cut off"),
         pytest.param(
             {"eu": {"change": -1}}, ".eu.change -1: a whole number of 0 or more is allowed", id="a number that cannot be"
         ),

@@ -96,6 +96,12 @@ def test_a_project_without_a_quota_and_one_that_is_not_there_are_told_apart(mast
     assert refused("project/nobody") == "there is no project nobody here. Next: ullage projects list, on the master"
 
 
+def test_of_two_quotas_of_a_project_the_one_with_the_record_holds(master: ProjectCluster) -> None:
+    master.quota("abc", {"cpu": "1"}, name="another")
+    assert called("--group-by", "project", "-o", "name").stdout == "project/abc\n"
+    assert called("project/abc").stdout.splitlines()[1].startswith("abc       32/50 ")
+
+
 def test_who_may_not_read_projects_sees_quotas(master: ProjectCluster) -> None:
     master.hidden.add(PROJECTS.name)
     done = called("--group-by", "project")
@@ -125,6 +131,11 @@ def test_without_a_record_the_usage_of_seeds_is_shown_all_the_same(master: Proje
         "abc       us     12/-   10Gi/-   100Gi/-   -",
     ]
     assert done.stderr.startswith("ullage: what the seeds may have of project-abc cannot be read: ")
+
+
+def test_a_seed_that_was_granted_something_and_says_nothing_is_shown(master: ProjectCluster) -> None:
+    del master.stored("abc")["status"]["seeds"][0]
+    assert called("--group-by", "seed").stdout.splitlines()[1].split()[:3] == ["abc", "eu", "unknown/30"]
 
 
 def test_a_seed_does_not_know_the_others_and_says_who_does(seed: ProjectCluster) -> None:
