@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ullage.app import drivers
-from ullage.app.commands import api, controller, csi_sidecar, engine, install, up, webhook, world
+from ullage.app.commands import api, controller, csi_sidecar, engine, install, up, up_parts, webhook, world
 from ullage.app.composition import PROGRAM, Composition, compose
 from ullage.cli.check import command as check
 from ullage.cli.common import shell
@@ -36,6 +36,8 @@ shell.app.command()(tree.tree)
 shell.app.command(help=up.HELP)(up.up)
 shell.app.command()(controller.controller)
 shell.app.command(hidden=True)(world.world)
+shell.app.command(name="up-seed", hidden=True)(up_parts.up_seed)
+shell.app.command(name="up-user-cluster", hidden=True)(up_parts.up_user_cluster)
 shell.app.command()(webhook.webhook)
 shell.app.command(help=api.HELP)(api.api)
 shell.app.command(help=install.INSTALL)(install.install)

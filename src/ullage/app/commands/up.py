@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Annotated, Final
 
@@ -12,6 +13,7 @@ import typer
 from ullage.app import drivers
 from ullage.app.commands import options
 from ullage.app.composition import Composition
+from ullage.app.project_options import ProjectChoice
 from ullage.errors import Terminal
 
 HELP = """Serve a Kubernetes API on this machine, in the foreground.
@@ -70,11 +72,20 @@ def up(
             show_default="1",
         ),
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Seeds for project quotas over many clusters: so many control planes beside this one, which is their master,"
+            " each with a user cluster. Up to 5.",
+            show_default="none",
+        ),
+    ] = None,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Keep the data in a temporary directory, and remove it at the end.")
     ] = False,
     no_demo: Annotated[
-        bool, typer.Option("--no-demo", help="Start without the demonstration objects. (There are none yet.)")
+        bool, typer.Option("--no-demo", help="Start without the demonstration objects: the project of the user clusters.")
     ] = False,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
@@ -84,13 +95,21 @@ def up(
     require_standalone()
     from ullage import logs
     from ullage.app.up.components import system
+    from ullage.app.up.control_planes import PROJECT
+    from ullage.app.up.seeds import MASTER_ROLES
     from ullage.standalone.up import run, settings
 
-    parsed = settings.parse(data_dir=data_dir, port=port, ephemeral=ephemeral, environ=os.environ, nodes=nodes)
+    parsed = settings.parse(data_dir=data_dir, port=port, ephemeral=ephemeral, environ=os.environ, nodes=nodes, seeds=seeds)
     logs.configure("up", format=log_format, level=log_level)
     composition: Composition = context.obj
     passed = ["--log-format", log_format, "--log-level", log_level]
+    chosen = replace(drivers.ONE_MACHINE, projects=ProjectChoice(roles=MASTER_ROLES)) if parsed.seeds else drivers.ONE_MACHINE
     beside = system(
-        lambda: composition.slices(drivers.ONE_MACHINE), program=composition.program, options=passed, nodes=parsed.nodes
+        lambda: composition.slices(chosen),
+        program=composition.program,
+        options=passed,
+        nodes=parsed.nodes,
+        seeds=parsed.seeds,
+        project="" if no_demo else PROJECT,
     )
     sys.exit(run.run(parsed, system=beside))

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ullage.app.installer.names import DEFAULT, Names
-from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD, Role, Rule, granted, roles, rules_of
+from ullage.app.installer.names import DEFAULT, MASTER, Names
+from ullage.app.installer.roles import API, CONTROLLER, WATCHING, WEBHOOK, WORLD, Role, Rule, granted, roles, rules_of
 from ullage.kube import identities
 from ullage.kube.builtin.admissionregistration import POLICIES, POLICY_BINDINGS
 from ullage.kube.builtin.apiextensions import DEFINITIONS
@@ -24,6 +24,8 @@ from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import Json
 from ullage.kube.slices import Slice, UserRole
+from ullage.ledger.api import LEDGERS
+from ullage.projects.api.quotas import QUOTAS
 
 NAMESPACE: Final = identities.NAMESPACE
 SIDECAR: Final = "ullage:csi-sidecar"
@@ -148,6 +150,22 @@ def _roles(found: Iterable[Role]) -> list[Manifest]:
         made.append(_manifest(kind, role.name, where, rules=[rule.as_json() for rule in role.rules]))
         made.append(_manifest(binding, role.name, where, roleRef=reference, subjects=[_subject(role.account)]))
     return made
+
+
+def master_account() -> list[Manifest]:
+    """On a seed: who the master is there. It copies quotas, and divides limits among the ledgers of the seeds; that is all."""
+    write = ("create", "update", "patch", "delete")
+    quotas, ledgers = (QUOTAS.plural, f"{QUOTAS.plural}/status"), (LEDGERS.plural, f"{LEDGERS.plural}/status")
+    everywhere = (
+        Rule(QUOTAS.group, quotas, (*WATCHING, *write)),
+        Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), (QUOTAS.name, LEDGERS.name)),
+    )
+    here = (Rule(LEDGERS.group, ledgers, (*WATCHING, *write)),)
+    name = f"ullage:{MASTER}"
+    return [
+        _manifest(SERVICE_ACCOUNTS, MASTER, NAMESPACE),
+        *_roles((Role(name, MASTER, everywhere), Role(name, MASTER, here, here=True))),
+    ]
 
 
 def _grants(slices: Sequence[Slice]) -> list[Manifest]:

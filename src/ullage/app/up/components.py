@@ -1,5 +1,5 @@
 """What `ullage up` runs beside the API server, and what it does before: install, identities, then engines, webhook,
-controllers, the API for people, world.
+controllers, the API for people, world, and the seeds where there are any.
 
 The webhook registers itself with its present address and bundle before it says that it is ready, and the controllers start
 after that: whatever was registered before the machine went down is never waited for.
@@ -9,18 +9,22 @@ What speaks to the API is imported when it is needed, while the API server's pro
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ullage.app.up.control_planes import PROJECT, kubeconfigs
+from ullage.app.up.seeds import MASTER_ROLES, seed_components
+from ullage.app.up.setup import Parts, Setup
 from ullage.errors import BadInput
 from ullage.standalone.up.components import Component, System
 from ullage.standalone.up.supervisor import ProcessRole
 
 if TYPE_CHECKING:
-    from ullage.app.up.identities import Identities
+    from ullage.app.installer.manifests import Manifest
+    from ullage.app.installer.outcomes import Outcome
+    from ullage.kube.client.client import Client
     from ullage.kube.slices import Slice
 
 VOLUMES = "volumes"  # below the data directory: where claims have their files
@@ -30,51 +34,48 @@ ENGINE_SOCKET = "engines.sock"  # where their host listens
 VMS = ("--manage-vm-backups", "--manage-vm-restores")  # no Harvester is here
 
 
-class ClusterSetup:
-    """The administrator's part of `ullage up`. Its client lives from the first install to the last renewal."""
+def cluster_parts(slices: Callable[[], Sequence[Slice]], *, seeds: int, project: str) -> Parts:
+    """Of the control plane that a person uses. With seeds it is their master, too."""
+    from ullage.app.installer.manifests import manifests
+    from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD
+    from ullage.app.installer.secret_access import SecretAccess
+    from ullage.app.up.seeds import bring_seeds, seed_secrets
+    from ullage.engines.client.connection import address_of
+    from ullage.standalone.world.directories import Directories
+    from ullage.standalone.world.slice import bring_classes, bring_kubevirt, world
 
-    def __init__(self, slices: Callable[[], Sequence[Slice]]) -> None:
-        self._slices = slices
-        self._stack = contextlib.AsyncExitStack()
-        self._identities: Identities | None = None
-
-    async def prepare(self, directory: Path) -> str:
-        """Safe to repeat; what it did, in a line, and a further one for each problem."""
-        from ullage.app.installer.installer import Installer
-        from ullage.app.installer.manifests import manifests
-        from ullage.app.installer.outcomes import summary
-        from ullage.app.installer.roles import API, CONTROLLER, WEBHOOK, WORLD
-        from ullage.app.installer.secret_access import SecretAccess
-        from ullage.app.up.identities import Identities, Identity
-        from ullage.engines.client.connection import address_of
-        from ullage.kube.client.client import Client
-        from ullage.kube.client.config import Config
-        from ullage.standalone.world.directories import Directories
-        from ullage.standalone.world.slice import bring_classes, bring_kubevirt, world
-
-        await self._stack.aclose()
-        config = Config.load(directory / "kubeconfig", environ={})
-        client = await self._stack.enter_async_context(Client(config, user_agent="ullage (up)"))
+    def wanted(directory: Path) -> Sequence[Manifest]:
         playing = world(Directories(directory / VOLUMES), engines=address_of(directory / ENGINE_SOCKET))
-        wanted = manifests(self._slices(), foreign=True, world=playing)
-        outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
-        outcomes += await SecretAccess(client).keep(tell=lambda outcome: None)
+        return manifests(slices(), foreign=True, world=playing)
+
+    async def bring(client: Client, directory: Path) -> Sequence[Outcome]:
+        outcomes = await SecretAccess(client).keep(tell=lambda outcome: None)
         await bring_classes(client, engines=True)
         await bring_kubevirt(client)
-        self._identities = Identities(client, [Identity(name, directory) for name in (CONTROLLER, WEBHOOK, API, WORLD)])
-        await self._identities.issue()
-        problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
-        return f"installed: {summary(outcomes)}{problems}"
+        if seeds:
+            await bring_seeds(client, seeds, project=project)
+        return outcomes
 
-    async def maintain(self, warn: Callable[[str], None]) -> None:
-        async with self._stack:
-            if self._identities is None:
-                raise RuntimeError("nothing was prepared")
-            await self._identities.keep(warn)
+    return Parts(
+        wanted=wanted,
+        accounts=(CONTROLLER, WEBHOOK, API, WORLD),
+        bring=bring,
+        secrets=lambda directory: seed_secrets(directory, seeds),
+    )
 
 
-def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str], nodes: int = 1) -> System:
-    """`program` is the command `ullage`; `options` go to every process. `nodes` is how many of them the world plays."""
+def system(
+    slices: Callable[[], Sequence[Slice]],
+    *,
+    program: Sequence[str],
+    options: Sequence[str],
+    nodes: int = 1,
+    seeds: int = 0,
+    project: str = PROJECT,
+) -> System:
+    """`program` is the command `ullage`; `options` go to every process. `nodes` is how many of them the world plays. With
+    `seeds` there are so many control planes beside it, and `project` is whose their user clusters are; empty: nobody's."""
+    roles = [one for role in MASTER_ROLES for one in ("--role", role)] if seeds else []
 
     def engine(directory: Path, port: int) -> list[str]:
         own = ["--volumes", str(directory / ENGINES), "--socket", str(directory / ENGINE_SOCKET)]
@@ -82,7 +83,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
     def webhook(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0", "--manage-engines"]
-        return [*program, "webhook", *own, *VMS, *options]
+        return [*program, "webhook", *roles, *own, *VMS, *options]
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
@@ -94,6 +95,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
         return [
             *program,
             "controller",
+            *roles,
             *own,
             *places,
             "--node",
@@ -107,7 +109,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
 
     def api(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "api"), "--port", str(port), "--drain", "0"]
-        return [*program, "api", *own, "--client-files", str(directory), *options]
+        return [*program, "api", *roles, *own, "--client-files", str(directory), *options]
 
     def world(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port), "--nodes", str(nodes)]
@@ -125,7 +127,7 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
                 f"{MAX_SOCKET_PATH} at most; a shorter path is allowed",
             )
 
-    setup = ClusterSetup(slices)
+    setup = Setup(lambda: cluster_parts(slices, seeds=seeds, project=project))
     return System(
         setup.prepare,
         setup.maintain,
@@ -135,8 +137,10 @@ def system(slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], opt
             Component(ProcessRole("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
             Component(ProcessRole("api", "API", "API"), api, "https://127.0.0.1:{port}"),
             Component(ProcessRole("world", "world", "world"), world, "http://127.0.0.1:{port}/metrics"),
+            *seed_components(seeds, program=program, options=options, project=project),
         ),
         check,
+        lambda directory: kubeconfigs(directory, seeds),
     )
 
 

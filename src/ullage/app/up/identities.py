@@ -32,10 +32,12 @@ LOOK_SECONDS: Final = 15.0  # a machine that slept past the expiry has new token
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A service account, and the files in which its process finds what it needs."""
+    """A service account, and the files in which its process finds what it needs. `inline`: its kubeconfig has the token itself,
+    since it is handed to somebody who has no files of ours."""
 
     account: str
     directory: Path
+    inline: bool = False
 
     @property
     def kubeconfig(self) -> Path:
@@ -47,7 +49,11 @@ class Identity:
 
 
 class Identities:
-    def __init__(self, client: Client, identities: Sequence[Identity], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: Client, identities: Sequence[Identity], *, clock: Clock | None = None, lifetime: int = LIFETIME
+    ) -> None:
+        self._lifetime = lifetime  # of a token
+        self._renew_after = lifetime * RENEW_AFTER / LIFETIME
         self._client = client
         self._identities = identities
         self._clock = clock or BootClock()
@@ -57,13 +63,14 @@ class Identities:
 
     async def issue(self) -> None:
         """Writes a fresh token for each, and the kubeconfigs."""
-        due = self._clock.monotonic() + RENEW_AFTER
+        due = self._clock.monotonic() + self._renew_after
         for identity in self._identities:
             found = await self._client.get(SERVICE_ACCOUNTS, identity.account, NAMESPACE)
             token = await self._request(identity.account)
             self._uids[identity.account] = found.metadata.uid
-            pki.write_private(identity.token, token.encode())
-            pki.write_private(identity.kubeconfig, self._kubeconfig(identity))
+            if not identity.inline:
+                pki.write_private(identity.token, token.encode())
+            pki.write_private(identity.kubeconfig, self._kubeconfig(identity, token))
         self._renew_at = due
 
     async def keep(self, tell: Callable[[str], None]) -> None:
@@ -92,7 +99,7 @@ class Identities:
             )
         if gone:
             self._gone = gone
-            self._renew_at = self._clock.monotonic() + RENEW_AFTER  # there is nothing to renew
+            self._renew_at = self._clock.monotonic() + self._renew_after  # there is nothing to renew
             return False
         uids = {account: live.metadata.uid for account, live in found.items() if live is not None}
         return bool(self._gone) or uids != self._uids
@@ -102,12 +109,13 @@ class Identities:
         wanted = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
-            "spec": {"audiences": [], "expirationSeconds": LIFETIME},
+            "spec": {"audiences": [], "expirationSeconds": self._lifetime},
         }
         answer = await self._client.request("POST", path, body=msgspec.json.encode(wanted))
         return msgspec.json.decode(answer, type=_TokenRequest).status.token
 
-    def _kubeconfig(self, identity: Identity) -> bytes:
+    def _kubeconfig(self, identity: Identity, token: str) -> bytes:
+        user = {"token": token} if identity.inline else {"tokenFile": identity.token.name}
         config = self._client.config
         cluster: dict[str, Any] = {"server": config.server}
         if config.ca:
@@ -118,7 +126,7 @@ class Identities:
                 "apiVersion": "v1",
                 "kind": "Config",
                 "clusters": [{"name": name, "cluster": cluster}],
-                "users": [{"name": identity.account, "user": {"tokenFile": identity.token.name}}],
+                "users": [{"name": identity.account, "user": user}],
                 "contexts": [{"name": name, "context": {"cluster": name, "user": identity.account}}],
                 "current-context": name,
             }

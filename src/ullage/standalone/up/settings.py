@@ -16,6 +16,7 @@ from ullage.errors import BadInput
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7443  # not 6443: that one is where a real cluster, kind or minikube would be
 MOST_NODES = 1000
+MOST_SEEDS = 5
 PORTS = "a whole number from 0 to 65535 is allowed, 0 takes any free port"
 
 
@@ -25,6 +26,7 @@ class Settings:
     port: int
     port_fallback: int | None = None  # the default port, where it was taken and `port` is 0 instead
     nodes: int = 1
+    seeds: int = 0  # seed control planes beside this one
 
     @property
     def ephemeral(self) -> bool:
@@ -32,18 +34,27 @@ class Settings:
 
 
 def parse(
-    *, data_dir: str | None, port: str | None, ephemeral: bool, environ: Mapping[str, str], nodes: str | None = None
+    *,
+    data_dir: str | None,
+    port: str | None,
+    ephemeral: bool,
+    environ: Mapping[str, str],
+    nodes: str | None = None,
+    seeds: str | None = None,
 ) -> Settings:
     """The options as they were typed; None where one was left out."""
     if ephemeral and data_dir is not None:
         raise BadInput("--data-dir", data_dir, "not allowed with --ephemeral, which makes and removes a directory of its own")
     where = None if ephemeral else _directory(data_dir, environ)
-    count = 1 if nodes is None else _given_nodes(nodes)
+    counts = {
+        "nodes": 1 if nodes is None else _given_count("--nodes", nodes, MOST_NODES),
+        "seeds": 0 if seeds is None else _given_count("--seeds", seeds, MOST_SEEDS),
+    }
     if port is not None:
-        return Settings(where, _given_port(port), nodes=count)
+        return Settings(where, _given_port(port), **counts)
     if _problem_with(DEFAULT_PORT) is None:
-        return Settings(where, DEFAULT_PORT, nodes=count)
-    return Settings(where, 0, port_fallback=DEFAULT_PORT, nodes=count)
+        return Settings(where, DEFAULT_PORT, **counts)
+    return Settings(where, 0, port_fallback=DEFAULT_PORT, **counts)
 
 
 def _directory(given: str | None, environ: Mapping[str, str]) -> Path:
@@ -64,9 +75,9 @@ def _user_data(environ: Mapping[str, str]) -> Path:
         raise BadInput("--data-dir", "(left out)", "this user has no home directory; name a directory") from error
 
 
-def _given_nodes(given: str) -> int:
-    if not (given.isascii() and given.isdigit() and len(given) <= 5 and 1 <= int(given) <= MOST_NODES):
-        raise BadInput("--nodes", given or repr(given), f"a whole number from 1 to {MOST_NODES} is allowed")
+def _given_count(option: str, given: str, most: int) -> int:
+    if not (given.isascii() and given.isdigit() and len(given) <= 5 and 1 <= int(given) <= most):
+        raise BadInput(option, given or repr(given), f"a whole number from 1 to {most} is allowed")
     return int(given)
 
 

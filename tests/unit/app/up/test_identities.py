@@ -28,6 +28,7 @@ class Server:
         self.issued = 0
         self.failures = 0
         self.uid: str | None = "first"
+        self.lifetime = 3600
 
     async def find(self, kind: object, name: str, namespace: str) -> Object | None:
         assert (name, namespace) == ("controller", "ullage-system")
@@ -41,7 +42,7 @@ class Server:
 
     async def request(self, method: str, path: str, *, body: bytes, query: Mapping[str, str] | None = None) -> bytes:
         assert (method, path) == ("POST", "/api/v1/namespaces/ullage-system/serviceaccounts/controller/token")
-        assert b'"expirationSeconds":3600' in body
+        assert f'"expirationSeconds":{self.lifetime}'.encode() in body
         if self.failures:
             self.failures -= 1
             raise Retryable("away")
@@ -137,3 +138,12 @@ async def test_an_account_that_was_made_anew_between_two_looks_has_new_tokens_at
     await asyncio.sleep(0.02)
     assert server.issued == 2
     keeping.cancel()
+
+
+async def test_a_kubeconfig_for_somebody_without_our_files_has_the_token_itself_and_lives_longer(tmp_path: Path) -> None:
+    server, clock, identity = Server(), FakeClock(), Identity("controller", tmp_path, inline=True)
+    server.lifetime = 30 * 24 * 3600
+    await Identities(cast(Client, server), [identity], clock=clock, lifetime=server.lifetime).issue()
+    config = Config.load(identity.kubeconfig, environ={})
+    assert (config.token, config.token_file) == ("number-1", "")
+    assert not identity.token.exists()

@@ -22,14 +22,27 @@ QUICK = Timeouts(start=20, stop=20, first_pause=0.01, longest_pause=0.04)
 class Stage:
     """A components of stand-ins, by name and behaviour, and what was done for it."""
 
-    def __init__(self, directory: Path, *, timeouts: Timeouts = QUICK, failures: int = 0, **behaviours: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        timeouts: Timeouts = QUICK,
+        failures: int = 0,
+        apart: Sequence[str] = (),
+        **behaviours: str,
+    ) -> None:
         self.directory = directory
         self.output = Recorder()
         self.prepared: list[Path] = []
         self.maintained = asyncio.Event()
         self._failures = failures
         components = tuple(
-            Component(ProcessRole(name, name, name), self._command(name, behaviour), f"http://{name}:{{port}}")
+            Component(
+                ProcessRole(name, name, name),
+                self._command(name, behaviour),
+                f"http://{name}:{{port}}",
+                apart=name in apart,
+            )
             for name, behaviour in behaviours.items()
         )
         for name in behaviours:
@@ -116,3 +129,24 @@ async def test_to_stop_twice_kills_those_that_do_not_listen(tmp_path: Path) -> N
     stage.components.kill()
     await stopping
     assert not any(stage.runs(name) for name in ("webhook", "controller"))
+
+
+async def test_those_that_stand_apart_start_after_the_others_all_at_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, apart=("one", "two"), one="good", two="good", controller="good")
+    await stage.components.start()
+    told = stage.told()
+    assert told.index("controller on http://controller:12345") < told.index("starting the one")
+    assert told.index("starting the two") < told.index("one on http://one:12345"), "neither waits for the other"
+    await stage.components.stop()
+    assert not any(stage.runs(name) for name in ("one", "two", "controller"))
+
+
+async def test_those_that_stand_apart_are_asked_to_stop_together_and_before_the_others(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, apart=("one", "two"), one="deaf", two="deaf", controller="good", timeouts=Timeouts(stop=600))
+    await stage.components.start()
+    stopping = asyncio.create_task(stage.components.stop())
+    await asyncio.sleep(0)
+    assert stage.runs("controller"), "they may need it while they end"
+    stage.components.kill()
+    await stopping
+    assert not any(stage.runs(name) for name in ("one", "two", "controller"))

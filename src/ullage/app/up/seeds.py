@@ -1,0 +1,192 @@
+"""Seeds and user clusters on one machine, each a control plane of its own: what runs in them, and what they have at first.
+
+A seed is reached by the master as the account `master` there, which may copy quotas and divide limits and nothing else. A user
+cluster is reached by its seed with the kubeconfig of its administrator, as KKP does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ullage.app.installer.names import CLUSTER, MASTER, SEED, ControlPlaneRole
+from ullage.app.up.control_planes import KUBECONFIG, SeedPlane, seed_planes
+from ullage.app.up.setup import Parts, Setup
+from ullage.standalone.up.components import Component, System
+from ullage.standalone.up.supervisor import ProcessRole
+
+if TYPE_CHECKING:
+    from ullage.app.installer.outcomes import Outcome
+    from ullage.app.up.kubeconfig_secrets import KubeconfigSecret
+    from ullage.kube.client.client import Client
+    from ullage.kube.kinds import Kind
+    from ullage.kube.objects import Json
+    from ullage.kube.slices import Slice
+
+MASTER_ROLES: Final[tuple[ControlPlaneRole, ...]] = (CLUSTER, MASTER)
+PROVIDER: Final = "fake"  # whose machines say how large they are, and are nowhere
+
+
+# --- on the master ---------------------------------------------------------------------------------------------------
+
+
+def seed_components(count: int, *, program: Sequence[str], options: Sequence[str], project: str) -> tuple[Component, ...]:
+    """One for each seed, with all that is in it."""
+
+    def component(plane: SeedPlane) -> Component:
+        def command(directory: Path, port: int) -> list[str]:
+            where = ["--data-dir", str(plane.directory(directory)), "--port", str(port)]
+            return [*program, "up-seed", *where, "--cluster", plane.cluster, "--project", project, *options]
+
+        role = ProcessRole(plane.name, f"seed {plane.name}", f"seed {plane.name}")
+        return Component(role, command, "https://127.0.0.1:{port}", apart=True)
+
+    return tuple(component(plane) for plane in seed_planes(count))
+
+
+async def bring_seeds(client: Client, count: int, *, project: str) -> None:
+    """The Seeds, and a project to begin with, where they are not there. The Secrets follow from the seeds' files."""
+    from ullage.projects.api.kkp import PROJECTS, SEEDS
+    from ullage.projects.settings import SEED_NAMESPACE
+
+    await _namespace(client, SEED_NAMESPACE)
+    if project:
+        await _create(client, PROJECTS, project, spec={"name": "Demonstration"})
+    for plane in seed_planes(count):
+        reference = {"name": _seed_secret(plane), "namespace": SEED_NAMESPACE}
+        spec = {"kubeconfig": reference, "location": "this machine", "country": "", "datacenters": {}}
+        await _create(client, SEEDS, plane.name, SEED_NAMESPACE, spec=spec)
+
+
+def seed_secrets(directory: Path, count: int) -> list[KubeconfigSecret]:
+    from ullage.app.up.kubeconfig_secrets import KubeconfigSecret
+    from ullage.projects.settings import SEED_NAMESPACE
+
+    return [
+        KubeconfigSecret(SEED_NAMESPACE, _seed_secret(plane), plane.directory(directory) / f"{MASTER}.{KUBECONFIG}")
+        for plane in seed_planes(count)
+    ]
+
+
+def _seed_secret(plane: SeedPlane) -> str:
+    return f"kubeconfig-{plane.name}"
+
+
+# --- a seed ----------------------------------------------------------------------------------------------------------
+
+
+def seed_system(
+    slices: Callable[[], Sequence[Slice]], *, program: Sequence[str], options: Sequence[str], cluster: str, project: str
+) -> System:
+    plane = SeedPlane("", cluster)
+
+    def parts() -> Parts:
+        from ullage.app.installer.manifests import manifests, master_account
+        from ullage.app.installer.names import Names
+        from ullage.app.installer.roles import CONTROLLER, WEBHOOK
+        from ullage.app.up.kubeconfig_secrets import KubeconfigSecret
+        from ullage.projects.settings import KUBECONFIG_SECRET
+
+        wanted = [*manifests(slices(), foreign=True, names=Names.of([SEED])), *master_account()]
+
+        async def bring(client: Client, directory: Path) -> Sequence[Outcome]:
+            await bring_user_cluster(client, cluster, project=project)
+            return ()
+
+        return Parts(
+            wanted=lambda directory: wanted,
+            accounts=(CONTROLLER, WEBHOOK),
+            bring=bring,
+            handed=(MASTER,),
+            secrets=lambda directory: [
+                KubeconfigSecret(
+                    _cluster_namespace(cluster), KUBECONFIG_SECRET, plane.cluster_directory(directory) / KUBECONFIG
+                )
+            ],
+        )
+
+    def webhook(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", str(directory / f"webhook.{KUBECONFIG}"), "--port", str(port), "--drain", "0"]
+        return [*program, "webhook", "--role", SEED, *own, *options]
+
+    def controller(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", str(directory / f"controller.{KUBECONFIG}"), "--metrics-port", str(port)]
+        return [*program, "controller", "--role", SEED, *own, *options]
+
+    def user_cluster(directory: Path, port: int) -> list[str]:
+        where = ["--data-dir", str(plane.cluster_directory(directory)), "--port", str(port)]
+        return [*program, "up-user-cluster", *where, *options]
+
+    setup = Setup(parts)
+    return System(
+        setup.prepare,
+        setup.maintain,
+        (
+            Component(ProcessRole("webhook", "webhook", "webhook"), webhook, "https://127.0.0.1:{port}"),
+            Component(ProcessRole("controller", "controller", "controller"), controller, "http://127.0.0.1:{port}/metrics"),
+            Component(
+                ProcessRole(cluster, f"user cluster {cluster}", f"user cluster {cluster}"),
+                user_cluster,
+                "https://127.0.0.1:{port}",
+                apart=True,
+            ),
+        ),
+    )
+
+
+async def bring_user_cluster(client: Client, name: str, *, project: str) -> None:
+    """The Cluster, and its namespace, where they are not there."""
+    from ullage.projects.api.kkp import CLUSTERS
+    from ullage.projects.names import PROJECT_ID
+
+    namespace = _cluster_namespace(name)
+    await _namespace(client, namespace)
+    spec = {"humanReadableName": name, "cloud": {"providerName": PROVIDER, "dc": "here", PROVIDER: {}}}
+    if await _create(client, CLUSTERS, name, labels={PROJECT_ID: project} if project else {}, spec=spec):
+        status = {"status": {"namespaceName": namespace, "phase": "Running"}}
+        await client.patch(CLUSTERS, name, merge=status, subresource="status")
+
+
+def _cluster_namespace(cluster: str) -> str:
+    return f"cluster-{cluster}"
+
+
+# --- a user cluster --------------------------------------------------------------------------------------------------
+
+
+def user_cluster_system(*, program: Sequence[str], options: Sequence[str]) -> System:
+    def parts() -> Parts:
+        from ullage.app.installer.roles import WORLD
+        from ullage.app.up.user_cluster import user_cluster_manifests
+
+        wanted = user_cluster_manifests()
+        return Parts(wanted=lambda directory: wanted, accounts=(WORLD,))
+
+    def world(directory: Path, port: int) -> list[str]:
+        own = ["--kubeconfig", str(directory / f"world.{KUBECONFIG}"), "--metrics-port", str(port)]
+        return [*program, "world", "--user-cluster", *own, *options]
+
+    setup = Setup(parts)
+    component = Component(ProcessRole("world", "world", "world"), world, "http://127.0.0.1:{port}/metrics")
+    return System(setup.prepare, setup.maintain, (component,))
+
+
+# --- objects ---------------------------------------------------------------------------------------------------------
+
+
+async def _namespace(client: Client, name: str) -> None:
+    from ullage.kube.builtin.core import NAMESPACES
+
+    await _create(client, NAMESPACES, name)
+
+
+async def _create(
+    client: Client, kind: Kind[Any], name: str, namespace: str = "", *, labels: Json | None = None, **rest: Any
+) -> bool:
+    """What is there stays as its administrator left it."""
+    from ullage.standalone.world import calls
+
+    place = {"namespace": namespace} if namespace else {}
+    metadata = {"name": name, **place, "labels": labels or {}}
+    return await calls.create(client, kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest})
