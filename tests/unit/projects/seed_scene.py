@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import itertools
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from copy import deepcopy
 from functools import partial
@@ -19,7 +19,6 @@ import msgspec
 from tests.unit.kube.client.test_foreign import kubeconfig
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.ledger.simulated import Server
-from tests.unit.ledger.slices import running
 from tests.unit.projects.builders import cluster as cluster_object
 from tests.unit.projects.machines.builders import BY_FLAVOUR
 from ullage.errors import BadInput
@@ -207,7 +206,7 @@ class SeedScene:
             self._hooks = self.wiring.made(slices[1].hooks)
         else:
             self._hooks = self.wiring.hooks(slices)
-        async with running(self.wiring, made):
+        async with process(self.wiring, made):
             await self.seen()
             yield
 
@@ -282,6 +281,22 @@ class SeedScene:
 
     def _review(self, kind: Kind[Any], new: Json, old: Json | None, *, cluster: str, dry_run: bool) -> Review:
         return review_of(kind, new, old, cluster=cluster, dry_run=dry_run)
+
+
+@asynccontextmanager
+async def process(wiring: Wiring, controllers: Iterable[Controller[Any]] = ()) -> AsyncIterator[None]:
+    """As a process runs it: what is held is entered before anything is read."""
+    async with wiring.holding(asyncio.Event()):
+        tasks = [
+            asyncio.create_task(work) for work in (*(one.run() for one in wiring.caches), *(one.run() for one in controllers))
+        ]
+        try:
+            await asyncio.gather(*(cache.synced.wait() for cache in wiring.caches))
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def machine_controllers(wiring: Wiring, settings: Settings, *, sizes: Sizes) -> list[Controller[Any]]:

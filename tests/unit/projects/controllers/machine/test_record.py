@@ -134,6 +134,18 @@ async def test_many_machines_are_written_down_together(scene: SeedScene) -> None
 
 
 @simulated
+async def test_a_machine_that_comes_while_others_are_written_down_is_remembered(scene: SeedScene) -> None:
+    scene.cluster()
+    async with scene.served(controllers=True):
+        scene.seed.latency = lambda: 2.0
+        for number in range(4):
+            await scene.create(name=f"m{number}")
+            await asyncio.sleep(1)
+        await asyncio.sleep(30)
+        assert len(remembered_in(record_of(scene))) == 4
+
+
+@simulated
 async def test_a_cluster_that_cannot_be_read_keeps_what_is_recorded(scene: SeedScene) -> None:
     host = scene.cluster()
     async with scene.served(controllers=True):

@@ -138,10 +138,10 @@ class MachineRecords:
         return Requeue(min(waits)) if waits else None
 
     def _present(self, name: str) -> dict[str, Amounts | None] | None:
-        """None while the cluster is not followed: what is held may be of a history that a backup has undone."""
+        """None until everything was read there once. What is held of a cluster that cannot be read any more stays."""
         followed = self._clusters.get(name)
         cache = followed.cache(MACHINES) if followed is not None and name in self._charged else None
-        if cache is None or not cache.synced.is_set() or cache.doubtful:
+        if cache is None or not cache.synced.is_set():
             return None
         seen = self._seen[name]
         return {one.metadata.uid: seen.get(one.metadata.uid) for one in cache.items()}

@@ -1,0 +1,125 @@
+"""Which clusters are followed and charged, and when what they took is given back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.ledger.counted import counted
+from tests.unit.projects.builders import cluster as cluster_object
+from tests.unit.projects.seed_scene import SeedScene, simulated
+from ullage.kube.builtin.core import SECRETS
+from ullage.kube.cache.indexer import Key
+from ullage.kube.crds.definitions import crd_of
+from ullage.kube.objects import find_condition
+from ullage.projects.api.kkp import CLUSTERS, ClusterStatus
+from ullage.projects.api.records import RECORDS
+from ullage.projects.charging.keys import STAMP_KEYS
+from ullage.projects.charging.machines import charged_clusters, charged_project, charging, namespace_of
+
+
+@simulated
+async def test_what_a_cluster_took_is_given_back_when_its_object_is_gone_and_not_before(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="2")
+    async with scene.served(controllers=True):
+        assert (await scene.create()).code == 200
+        await scene.seen()
+        scene.cluster(deleting=True)
+        await asyncio.sleep(60)
+        assert used(scene) == {"c-1": "2"}
+        scene.seed.drop(CLUSTERS, Key("", "c-1"))
+        await asyncio.sleep(60)
+        assert used(scene) == {}
+        assert scene.wiring.clusters.names == []
+
+
+@simulated
+async def test_what_a_cluster_took_is_given_back_when_it_counts_for_nobody_any_more(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="2")
+    async with scene.served(controllers=True):
+        assert (await scene.create()).code == 200
+        await scene.seen()
+        scene.cluster(of="")
+        await asyncio.sleep(60)
+        assert used(scene) == {}
+
+
+@simulated
+async def test_a_cluster_that_moves_is_taken_out_of_one_ledger_and_counted_in_the_other(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="20")
+    scene.limits("xyz", cpu="20")
+    async with scene.served(controllers=True):
+        assert (await scene.create()).code == 200
+        await asyncio.sleep(200)
+        scene.cluster(of="xyz")
+        await asyncio.sleep(200)
+        assert (used(scene), used(scene, "xyz")) == ({"c-1": "0"}, {"c-1": "2"})
+        ready = [find_condition(scene.ledger(one).status.conditions, "Ready") for one in ("abc", "xyz")]
+        assert [(one.status, one.message) for one in ready if one] == [("True", "everything is counted")] * 2
+
+
+@simulated
+async def test_a_cluster_whose_kubeconfig_is_missing_keeps_its_project_from_being_exact(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="20")
+    scene.seed.drop(SECRETS, Key("cluster-c-1", "admin-kubeconfig"))
+    async with scene.served(controllers=True):
+        await asyncio.sleep(60)
+        ready = find_condition(scene.ledger().status.conditions, "Ready")
+        assert ready is not None
+        assert (ready.status, "machines.cluster.k8s.io/c-1" in ready.message) == ("False", True)
+
+
+@pytest.mark.parametrize(
+    ("there", "removed"),
+    [
+        pytest.param(None, True, id="gone"),
+        pytest.param(cluster_object("c-1"), False, id="there"),
+        pytest.param(cluster_object("c-1", deleting=True), False, id="being deleted"),
+        pytest.param(cluster_object("c-1", of=""), True, id="of no project"),
+        pytest.param(cluster_object("c-1", provider="gke"), True, id="imported"),
+    ],
+)
+@simulated
+async def test_whether_a_cluster_was_removed_is_asked_of_the_api_itself(scene: SeedScene, there: object, removed: bool) -> None:
+    scene.wiring.made(charging())
+    if there is not None:
+        scene.seed.put(CLUSTERS, there)
+    assert await scene.wiring.shared(charged_clusters).removed("c-1") is removed
+
+
+def used(scene: SeedScene, project: str = "abc") -> dict[str, str]:
+    """The processors that are counted, by cluster."""
+    found = counted(scene.ledger(project).status.sums)
+    there = {name.partition("/")[2]: takings.get("machines", {}).get("cpu", "0") for name, takings in found.items()}
+    return {name: amount for name, amount in there.items() if name}
+
+
+def test_where_the_kubeconfig_of_a_cluster_is() -> None:
+    said = cluster_object("c-1")
+    assert namespace_of(said) == "cluster-c-1"
+    assert namespace_of(type(said)(metadata=said.metadata, status=ClusterStatus(namespace_name="elsewhere"))) == "elsewhere"
+
+
+def test_a_label_that_no_project_can_have_names_none() -> None:
+    assert [charged_project(cluster_object("c", of=label)) for label in ("abc", "A_b", "x" * 64)] == ["abc", "", ""]
+
+
+def test_the_rights_that_are_needed_are_on_secrets_by_name() -> None:
+    part = charging()
+    assert (part.named_secrets, part.own_secrets, SECRETS in part.watches) == (("admin-kubeconfig",), (STAMP_KEYS,), False)
+
+
+def test_the_record_can_be_defined() -> None:
+    (version,) = crd_of(RECORDS)["spec"]["versions"]
+    assert version["subresources"] == {"status": {}}
+    assert set(version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]) == {
+        "machines",
+        "count",
+        "vanished",
+        "notRemembered",
+    }
