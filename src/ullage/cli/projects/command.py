@@ -121,8 +121,7 @@ def _confirm(found: SeedHoldings, mark: str, *, force: bool, ask: bool) -> None:
 
     for note in found.unreadable:
         print(f"ullage: {note}", file=sys.stderr)
-    if not force:
-        draining.refuse_reachable(found)
+    draining.refuse_reachable(found, mark, force=force)
     print(*draining.summary(found, mark, now=SystemClock().now()), sep="\n")
     if ask:
         typer.confirm(draining.question(found, mark), abort=True)

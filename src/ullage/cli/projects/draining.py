@@ -124,9 +124,16 @@ async def write_mark(client: Client, seed: Seed, mark: str, *, dry_run: bool) ->
 # --- pure: what is said ----------------------------------------------------------------------------------------------
 
 
-def refuse_reachable(found: SeedHoldings) -> None:
-    """A seed that can be asked is told to keep to what it uses: that is meant for one that leaves, and seldom by accident."""
+def refuse_reachable(found: SeedHoldings, mark: str, *, force: bool) -> None:
+    """A seed that can be asked is told to keep to what it uses: that is meant for one that leaves, and is said on purpose."""
     if not found.in_reach:
+        return
+    if mark == GONE:
+        raise SeedInReach(
+            f"seed {found.name} is in reach, and says itself what its machines use: --machines-gone is for one that cannot be"
+            " asked. When they are gone it uses nothing, and --force is enough"
+        )
+    if force:
         return
     few = ", ".join(found.in_reach[:NAMED])
     more = f" and {len(found.in_reach) - NAMED} more" if len(found.in_reach) > NAMED else ""

@@ -164,6 +164,14 @@ def test_it_is_given_up_all_the_same_where_somebody_insists(master: ProjectClust
     assert drained(master, "us") == "true"
 
 
+def test_one_that_can_be_asked_says_itself_whether_its_machines_are_gone(master: ProjectCluster) -> None:
+    assert refused("drain-seed", "us", "--yes", "--force", "--machines-gone") == (
+        "seed us is in reach, and says itself what its machines use: --machines-gone is for one that cannot be asked. When they"
+        " are gone it uses nothing, and --force is enough"
+    )
+    assert drained(master, "us") is None
+
+
 def test_what_it_used_beyond_its_grant_is_not_given_back(master: ProjectCluster) -> None:
     master.stored("abc")["status"]["seeds"][0]["usage"]["cpu"] = "31"
     assert held("eu")[0] == "abc cpu 30 cores 31 cores 0"
