@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.unit.projects.machines.builders import LARGE, NOW, SMALL, later
-from tests.unit.projects.seed_scene import SeedScene, machine_body, simulated
+from tests.unit.projects.seed_scene import Json, SeedScene, machine_body, simulated
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Meta, OwnerReference
 from ullage.ledger.amounts import Amounts
@@ -17,6 +18,8 @@ from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.charging.presence import recorded_machines
 from ullage.projects.controllers.machine.record.rules import RecordFacts, keep_for, key_of, next_record
+from ullage.projects.machines.reading import machine_facts
+from ullage.projects.machines.signatures import sign_bound
 from ullage.projects.machines.vanished import MOST, Vanished
 from ullage.projects.records import (
     MOST_REMEMBERED,
@@ -138,11 +141,20 @@ async def test_a_machine_that_comes_while_others_are_written_down_is_remembered(
     scene.cluster()
     async with scene.served(controllers=True):
         scene.seed.latency = lambda: 2.0
-        for number in range(4):
-            await scene.create(name=f"m{number}")
-            await asyncio.sleep(1)
+        scene.store(MACHINES, bound(scene, "a"))
+        await asyncio.sleep(1)  # the record is on its way
+        scene.store(MACHINES, bound(scene, "b"))
         await asyncio.sleep(30)
-        assert len(remembered_in(record_of(scene))) == 4
+        assert remembered_in(record_of(scene)) == {"u-a": SMALL, "u-b": SMALL}
+
+
+def bound(scene: SeedScene, name: str) -> Json:
+    """A Machine about which nothing is left to be done."""
+    body = machine_body(name=name)
+    body["metadata"]["uid"] = f"u-{name}"
+    facts = machine_facts("c-1", msgspec.convert(body, MACHINES.type))
+    body["metadata"]["annotations"] = sign_bound(facts, SMALL, scene.keys, now=scene.clock.now()).marks()
+    return body
 
 
 @simulated
