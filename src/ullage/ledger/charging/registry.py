@@ -139,6 +139,7 @@ class Registry:
         self._wiring = wiring
         self._charged: dict[Kind[Any], Charged[Any]] = {}
         self._sources = Sources()
+        self._elsewhere: dict[str, KindView[Any]] = {}  # by source
         self._service: Service | None = None
         self._ledgers: Cache[Ledger] | None = None
         self._settings = Settings()
@@ -174,15 +175,24 @@ class Registry:
 
         def follow(name: str, cluster: Cluster | None) -> None:
             if cluster is None:
+                self._elsewhere.pop(source_name(kind.name, name), None)
                 self._sources.drop(source_name(kind.name, name))
                 return
             cache, client = cluster.cache(kind), cluster.client
             clock, taken_over = self._wiring.clock, partial(settled, name)
             view = KindView(cache, evaluator_of(name), client=client, cluster=name, clock=clock, settled=taken_over)
+            self._elsewhere[view.name] = view
             self._sources.add(view)
 
         self._wiring.clusters.handle(follow)
         return charged
+
+    def look_again(self, kind: Kind[Any]) -> None:
+        """What makes objects of a kind in other clusters countable has changed, a key say: those that were not are evaluated
+        anew."""
+        for view in self._elsewhere.values():
+            if view.kind is kind:
+                view.look_again()
 
     def place(self, cluster: str, ledgers: Iterable[str], *, asked: bool = True) -> None:
         """Says which ledgers have objects in a cluster; one slice does, for all that count something there.

@@ -149,6 +149,12 @@ class KindView(Generic[T]):
         """The ledger that an object is in; empty where it is in none."""
         return self._evaluator.ledger_of(obj)
 
+    def look_again(self) -> None:
+        """Evaluates anew what could not be counted: something else than the objects has changed that it depends on."""
+        found = {*self._unplaced, *(key for counted in self._ledgers.values() for key in counted.unreadable)}
+        for obj in filter(None, (self.cache.get(place_of(key)) for key in found)):
+            self._change(obj, obj)
+
     def handle(self, changed: Callable[[str], None]) -> None:
         """Has every ledger told in which something comes, changes or goes."""
 

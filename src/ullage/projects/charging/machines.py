@@ -142,6 +142,7 @@ def charging() -> Part[Any]:
             complete=clusters.objects.synced.is_set,
             settled=recorded.is_settled,
         )
+        keys.handle(lambda: registry.look_again(MACHINES))
         clusters.follow(registry, wiring.clusters)
         return [charged, registry.register(RECORDS, OF_RECORDS)]
 

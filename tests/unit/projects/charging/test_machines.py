@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tests.unit.ledger.counted import counted
 from tests.unit.projects.builders import cluster as cluster_object
-from tests.unit.projects.seed_scene import SeedScene, simulated
-from ullage.kube.builtin.core import SECRETS
+from tests.unit.projects.machines.builders import SMALL
+from tests.unit.projects.seed_scene import SeedScene, machine_body, simulated
+from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.cache.indexer import Key
 from ullage.kube.crds.definitions import crd_of
+from ullage.kube.identities import NAMESPACE
+from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
 from ullage.projects.api.kkp import CLUSTERS, ClusterStatus
+from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS
 from ullage.projects.charging.keys import STAMP_KEYS
 from ullage.projects.charging.machines import charged_clusters, charged_project, charging, namespace_of
+from ullage.projects.machines.reading import machine_facts
+from ullage.projects.machines.signatures import SigningKeys, sign_bound
 
 
 @simulated
@@ -72,6 +79,26 @@ async def test_a_cluster_whose_kubeconfig_is_missing_keeps_its_project_from_bein
         ready = find_condition(scene.ledger().status.conditions, "Ready")
         assert ready is not None
         assert (ready.status, "machines.cluster.k8s.io/c-1" in ready.message) == ("False", True)
+
+
+@simulated
+async def test_what_another_replica_signs_with_a_new_key_is_counted_once_that_is_read_here(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="20")
+    async with scene.served():
+        body = machine_body(name="a")
+        body["metadata"]["uid"] = "u-a"
+        facts = machine_facts("c-1", msgspec.convert(body, MACHINES.type))
+        body["metadata"]["annotations"] = sign_bound(facts, SMALL, SigningKeys(b"n" * 32), now=scene.clock.now()).marks()
+        scene.store(MACHINES, body)
+        await scene.seen()
+        await scene.create()
+        assert used(scene) == {}
+        data = secret_data({"signs": b"n" * 32})
+        scene.seed.put(SECRETS, Secret(metadata=Meta(name=STAMP_KEYS, namespace=NAMESPACE), data=data))
+        await scene.seen()
+        await scene.create()
+        assert used(scene) == {"c-1": "4"}, "with what was counted before; the last one is booked"
 
 
 @pytest.mark.parametrize(
