@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.projects.master_scene import NAME, MasterScene, bugs_fail, simulated
 from tests.unit.snapshots.memory_api import Crash, Fuse
 from ullage.kube.errors import Unavailable
+from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.projects.api.kkp import SEEDS
@@ -396,6 +398,28 @@ async def test_a_record_is_not_written_for_a_quota_that_was_lowered_meanwhile(sc
         await in_force(scene, eu="1", us="1")
         assert lowered
         assert max(seen) <= 10, "nobody had more than before"
+
+
+@simulated
+async def test_whoever_comes_too_late_to_a_seed_takes_it_for_done_and_looks_again(scene: MasterScene) -> None:
+    async with scene.running() as wiring:
+        scene.set_quota(TEN)
+        await in_force(scene, eu="5", us="5")
+        far = scene.seeds["us"]
+        find = far.find
+
+        async def overtaken(kind: Kind[Any], name: str, namespace: str = "") -> Any:
+            """Another master has carried a later change."""
+            far.find = find  # type: ignore[method-assign]
+            far.edit(LEDGERS, NAME, LEDGER_NAMESPACE, merge={"spec": {"limits": {"machines": {"cpu": "3"}}, "change": 50}})
+            far.fold()
+            return await find(kind, name, namespace)
+
+        far.find = overtaken  # type: ignore[method-assign]
+        scene.set_quota({"cpu": "20"})
+        await scene.until(lambda: far.change() > 50 and total(scene) == 20)
+        ended = {"controller": "project-quota-escrow", "result": "terminal"}
+        assert wiring.metrics.registry.get_sample_value("ullage_reconcile_total", ended) == 0
 
 
 def watched(scene: MasterScene) -> list[int]:
