@@ -118,6 +118,8 @@ class LookupRequests:
             await self._ask(place)
         except UllageError as error:  # whoever asks next has it tried again
             logger.warning("a machine size could not be asked for", extra={"place": str(place), "error": str(error)})
+        except Exception:  # a bug: other places are asked for all the same
+            logger.exception("a machine size could not be asked for", extra={"place": str(place)})
 
     async def _ask(self, place: Place) -> None:
         wanted = micro_timestamp(self._clock.now())

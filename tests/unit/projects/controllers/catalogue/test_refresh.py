@@ -10,7 +10,7 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.catalogues import CATALOGUES, WANTED
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.sizes.catalogue import MOST_UNANSWERED, Place
-from ullage.projects.sizes.requests import MOST_EMPTY
+from ullage.projects.sizes.requests import MOST_EMPTY, MOST_NOTES_EACH
 from ullage.projects.sizes.stored import catalogue_name
 from ullage.times import read_time
 
@@ -154,6 +154,32 @@ async def test_made_up_regions_are_bounded(scene: SeedScene) -> None:
         scene.provider.found = {"t3.small": SMALL}
         scene.size()
         await scene.until(lambda: scene.size() == SIZE, seconds=200)
+
+
+@simulated
+async def test_made_up_regions_are_bounded_while_nobody_leads(scene: SeedScene) -> None:
+    scene.cluster("a")
+    scene.cluster("b")
+    async with scene.running(leader=False):
+        for number in range(500):
+            scene.size("a", region=f"made-up-{number}")
+            await scene.passes(seconds=1)
+        assert len(scene.places()) == MOST_EMPTY
+        scene.size("b", region="of-b")
+        await scene.until(lambda: "of-b" in scene.places(), seconds=3)
+
+
+@simulated
+async def test_a_flood_of_look_ups_holds_up_no_other_credential(scene: SeedScene) -> None:
+    scene.cluster("a")
+    scene.cluster("b")
+    async with scene.running(leader=False):
+        for number in range(5_000):
+            scene.size("a", region=f"made-up-{number}")
+        scene.size("b", region="of-b")
+        await scene.until(lambda: "of-b" in scene.places(), seconds=3)
+        await scene.passes(minutes=10)
+    assert len(scene.places()) == MOST_NOTES_EACH + 1
 
 
 @simulated
