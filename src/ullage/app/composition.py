@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ullage.app import drivers, project_options, vm_options
 from ullage.app.installer.names import CLUSTER, MASTER, SEED
@@ -72,6 +71,6 @@ def _ledger(chosen: drivers.Chosen) -> Iterator[Slice]:
 
 
 def _project_slices() -> ProjectSlices:
-    found: Any = import_module("ullage.projects.slice")
-    slices: ProjectSlices = found
-    return slices
+    from ullage.projects import slice as found
+
+    return found

@@ -58,6 +58,7 @@ class Wiring:
         self._caches: dict[tuple[Kind[Any], str, str, str], Cache[Any]] = {}
         self._declared: frozenset[Kind[Any]] = frozenset()
         self._secrets: frozenset[str] = frozenset()  # names that are declared
+        self._secret_namespaces: frozenset[str] = frozenset()
         self._shared: dict[Callable[[Wiring], Any], Any] = {}
         self._clusters: Clusters | None = None
 
@@ -91,6 +92,12 @@ class Wiring:
         if name not in self._secrets:
             raise LookupError(f"secrets called {name}: not among those that this part of the slice says that it reads")
         return self._cache(SECRETS, namespace=namespace, fields=f"metadata.name={name}")
+
+    def secrets_in(self, namespace: str) -> Cache[Secret]:
+        """All Secrets of a namespace."""
+        if namespace not in self._secret_namespaces:
+            raise LookupError(f"secrets in {namespace}: not among those that this part of the slice says that it reads")
+        return self._cache(SECRETS, namespace=namespace)
 
     def _cache(self, kind: Kind[T], *, namespace: str, labels: str = "", fields: str = "") -> Cache[T]:
         key = (kind, namespace, labels, fields)
@@ -165,12 +172,13 @@ class Wiring:
     def made(self, part: Part[M]) -> list[M]:
         """What a part's factory makes of this wiring."""
         self._declared, self._secrets = frozenset(part.watches), frozenset((*part.named_secrets, *part.own_secrets))
+        self._secret_namespaces = frozenset(part.secrets_in)
         if part.elsewhere:
             self.clusters.watch(*part.elsewhere)
         try:
             return list(part.make(self))
         finally:
-            self._declared, self._secrets = frozenset(), frozenset()
+            self._declared, self._secrets, self._secret_namespaces = frozenset(), frozenset(), frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +192,7 @@ class Part(Generic[M]):
     secrets: bool = False  # reads the Secrets that classes name: which these are, only a cluster tells
     named_secrets: tuple[str, ...] = ()  # watches the Secrets of these names, in all namespaces
     own_secrets: tuple[str, ...] = ()  # makes and watches the Secrets of these names in our own namespace
+    secrets_in: tuple[str, ...] = ()  # watches all Secrets of these namespaces, which are there before us
     elsewhere: tuple[Kind[Any], ...] = ()  # watched in other clusters, with the rights that their kubeconfigs give
 
 

@@ -12,7 +12,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from typing import Any, Final, TypeVar
 
-from ullage.kube.builtin.core import SECRETS
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (SEEDS, SECRETS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (SEEDS,)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS, LEDGERS)
 ANSWER_SECONDS: Final = 5.0  # that a seed has for one call: one that is silent must not keep the others waiting
 
@@ -45,7 +44,7 @@ class Seeds:
     def __init__(self, wiring: Wiring, *, namespace: str) -> None:
         self.objects: Final = wiring.cache(SEEDS, namespace=namespace)
         self._namespace = namespace
-        self._secrets = wiring.cache(SECRETS, namespace=namespace)
+        self._secrets = wiring.secrets_in(namespace)
         self._clusters = wiring.clusters
         self._reaches = wiring.shared(reach_watch)
         self._followed: set[str] = set()

@@ -309,7 +309,13 @@ class MasterScene:
     async def running(self) -> AsyncIterator[Wiring]:
         """At the end of the block it is killed."""
         wiring = Wiring(self.api, instance="test", clock=self.clock)  # type: ignore[arg-type]
-        part = Part(make=lambda wiring: make_controllers(wiring, Settings()), watches=WATCHES, elsewhere=ELSEWHERE, events=True)
+        part = Part(
+            make=lambda wiring: make_controllers(wiring, Settings()),
+            watches=WATCHES,
+            secrets_in=(Settings().seed_namespace,),
+            elsewhere=ELSEWHERE,
+            events=True,
+        )
         made = wiring.made(part)
         async with wiring.holding(asyncio.Event()), asyncio.TaskGroup() as group:
             tasks = [group.create_task(cache.run()) for cache in wiring.caches]

@@ -29,7 +29,7 @@ def on_seeds(about: ResourceQuota, *clusters_of_each: tuple[int, ...]) -> Resour
             machines = Amounts()
             for _ in range(count):
                 machines = machines + MACHINE
-            used = cluster_usage(machines, vanished=Amounts(), unsized=(), before=None).usage
+            used = cluster_usage(machines, vanished=Amounts(), uncounted={}, before=None).usage
             found.append(cluster(f"c{index}", used))
         local = local_usage(found, "abc", before=details()).usage
         copy = quota(uid=f"on-{number}", status=ResourceQuotaStatus(local_usage=local))

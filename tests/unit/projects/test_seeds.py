@@ -31,7 +31,10 @@ from ullage.projects.settings import SEED_NAMESPACE
 async def followed(scene: MasterScene) -> AsyncIterator[tuple[Seeds, Wiring]]:
     wiring = Wiring(scene.api, clock=scene.clock)  # type: ignore[arg-type]
     part: Part[Seeds] = Part(
-        make=lambda wiring: [Seeds(wiring, namespace=SEED_NAMESPACE)], watches=WATCHES, elsewhere=ELSEWHERE
+        make=lambda wiring: [Seeds(wiring, namespace=SEED_NAMESPACE)],
+        watches=WATCHES,
+        secrets_in=(SEED_NAMESPACE,),
+        elsewhere=ELSEWHERE,
     )
     (found,) = wiring.made(part)
     async with wiring.holding(asyncio.Event()):

@@ -144,8 +144,8 @@ def secret_roles(by_namespace: Mapping[str, frozenset[str] | None]) -> list[Mani
 def _roles(found: Iterable[Role]) -> list[Manifest]:
     made = []
     for role in found:
-        where = NAMESPACE if role.here else ""
-        kind, binding = (ROLES, ROLE_BINDINGS) if role.here else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+        where = NAMESPACE if role.here else role.namespace
+        kind, binding = (ROLES, ROLE_BINDINGS) if where else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.kind, "name": role.name}
         made.append(_manifest(kind, role.name, where, rules=[rule.as_json() for rule in role.rules]))
         made.append(_manifest(binding, role.name, where, roleRef=reference, subjects=[_subject(role.account)]))

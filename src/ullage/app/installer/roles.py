@@ -40,12 +40,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role, and the one identity that has it. `here`: only in our own namespace."""
+    """A role, and the one identity that has it. `here`: only in our own namespace. `namespace`: only in that one."""
 
     name: str
     account: str
     rules: tuple[Rule, ...]
     here: bool = False
+    namespace: str = ""
 
 
 def roles(
@@ -69,6 +70,9 @@ def roles(
             if own := tuple(sorted({name for wanted in needed for name in wanted.own_secrets})):
                 making = (Rule("", ("secrets",), ("create",)), Rule("", ("secrets",), WATCHING, own))
                 found.append(Role(f"ullage:{account}:{one.name}", account, making, here=True))
+            for namespace in sorted({name for wanted in needed for name in wanted.secrets_in}):
+                reading = (Rule("", ("secrets",), WATCHING),)
+                found.append(Role(f"ullage:{account}:{one.name}", account, reading, namespace=namespace))
         if one.routes is not None and (rules := tuple(rules_of(one.routes))):
             found.append(Role(f"ullage:{API}:{one.name}", API, rules))
     return found

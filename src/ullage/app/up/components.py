@@ -41,6 +41,7 @@ def cluster_parts(slices: Callable[[], Sequence[Slice]], *, seeds: int, project:
     from ullage.app.installer.secret_access import SecretAccess
     from ullage.app.up.seeds import bring_seeds, seed_secrets
     from ullage.engines.client.connection import address_of
+    from ullage.projects.settings import SEED_NAMESPACE
     from ullage.standalone.world.directories import Directories
     from ullage.standalone.world.slice import bring_classes, bring_kubevirt, world
 
@@ -59,6 +60,7 @@ def cluster_parts(slices: Callable[[], Sequence[Slice]], *, seeds: int, project:
     return Parts(
         wanted=wanted,
         accounts=(CONTROLLER, WEBHOOK, API, WORLD),
+        namespaces=(SEED_NAMESPACE,) if seeds else (),
         bring=bring,
         secrets=lambda directory: seed_secrets(directory, seeds),
     )

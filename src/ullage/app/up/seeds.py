@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ullage.app.installer.names import CLUSTER, MASTER, SEED, ControlPlaneRole
 from ullage.app.up.control_planes import KUBECONFIG, SeedPlane, seed_planes
-from ullage.app.up.setup import Parts, Setup
+from ullage.app.up.setup import Parts, Setup, make_namespace
 from ullage.standalone.up.components import Component, System
 from ullage.standalone.up.supervisor import ProcessRole
 
@@ -50,7 +50,6 @@ async def bring_seeds(client: Client, count: int, *, project: str) -> None:
     from ullage.projects.api.kkp import PROJECTS, SEEDS
     from ullage.projects.settings import SEED_NAMESPACE
 
-    await _namespace(client, SEED_NAMESPACE)
     if project:
         await _create(client, PROJECTS, project, spec={"name": "Demonstration"})
     for plane in seed_planes(count):
@@ -86,7 +85,7 @@ def seed_system(
         from ullage.app.installer.names import Names
         from ullage.app.installer.roles import CONTROLLER, WEBHOOK
         from ullage.app.up.kubeconfig_secrets import KubeconfigSecret
-        from ullage.projects.settings import KUBECONFIG_SECRET
+        from ullage.projects.settings import KUBECONFIG_SECRET, SEED_NAMESPACE
 
         wanted = [*manifests(slices(), foreign=True, names=Names.of([SEED])), *master_account()]
 
@@ -97,6 +96,7 @@ def seed_system(
         return Parts(
             wanted=lambda directory: wanted,
             accounts=(CONTROLLER, WEBHOOK),
+            namespaces=(SEED_NAMESPACE,),
             bring=bring,
             handed=(MASTER,),
             secrets=lambda directory: [
@@ -141,7 +141,7 @@ async def bring_user_cluster(client: Client, name: str, *, project: str) -> None
     from ullage.projects.names import PROJECT_ID
 
     namespace = _cluster_namespace(name)
-    await _namespace(client, namespace)
+    await make_namespace(client, namespace)
     spec = {"humanReadableName": name, "cloud": {"providerName": PROVIDER, "dc": "here", PROVIDER: {}}}
     if await _create(client, CLUSTERS, name, labels={PROJECT_ID: project} if project else {}, spec=spec):
         status = {"status": {"namespaceName": namespace, "phase": "Running"}}
@@ -173,12 +173,6 @@ def user_cluster_system(*, program: Sequence[str], options: Sequence[str]) -> Sy
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
-
-
-async def _namespace(client: Client, name: str) -> None:
-    from ullage.kube.builtin.core import NAMESPACES
-
-    await _create(client, NAMESPACES, name)
 
 
 async def _create(

@@ -22,17 +22,29 @@ if TYPE_CHECKING:
 HANDED_LIFETIME: Final = 30 * 24 * 3600  # seconds, of a token in a Secret of another control plane
 
 
+async def make_namespace(client: Client, name: str) -> None:
+    """Where there is none: one that is there stays as its administrator left it."""
+    from ullage.kube.builtin.core import NAMESPACES
+    from ullage.standalone.world import calls
+
+    await calls.create(
+        client, NAMESPACES, {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": name}}
+    )
+
+
 async def _nothing(client: Client, directory: Path) -> Sequence[Outcome]:
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Of one control plane, by its directory. `bring` is what it has besides what is installed. `accounts` are who the
-    processes are; `handed` are those whose kubeconfig another control plane gets."""
+    """Of one control plane, by its directory. `namespaces` are those of other products that roles are given in. `bring` is what
+    it has besides what is installed. `accounts` are who the processes are; `handed` are those whose kubeconfig another control
+    plane gets."""
 
     wanted: Callable[[Path], Sequence[Manifest]]
     accounts: Sequence[str]
+    namespaces: Sequence[str] = ()
     bring: Callable[[Client, Path], Awaitable[Sequence[Outcome]]] = _nothing
     handed: Sequence[str] = ()
     secrets: Callable[[Path], Sequence[KubeconfigSecret]] = field(default=lambda directory: ())
@@ -58,6 +70,8 @@ class Setup:
         await self._stack.aclose()
         config = Config.load(directory / "kubeconfig", environ={})
         client = await self._stack.enter_async_context(Client(config, user_agent="ullage (up)"))
+        for name in parts.namespaces:
+            await make_namespace(client, name)
         outcomes = await Installer(client).install(parts.wanted(directory), tell=lambda outcome: None)
         outcomes += await parts.bring(client, directory)
         self._keep = [one.keep for one in await self._identities(client, directory, parts)]

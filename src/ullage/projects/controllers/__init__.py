@@ -1,1 +1,1 @@
-"""The controllers, by what they look after: `quota`, and `cluster`."""
+"""The controllers, by what they look after: `quota` and `cluster`, `machine` in user clusters, and the `catalogue` of sizes."""

@@ -1,1 +1,2 @@
-"""What is admitted: `quota_rules` for quotas, `cluster_rules` for clusters of projects that may have so many."""
+"""What is admitted: `quotas` on the master; `clusters` on a seed; `machines` and `deployments` in user clusters. Beside them the
+rules of each, and what answers about Machines are made of: `sizing`, `room`, `surges`, and the Events of `refusals`."""

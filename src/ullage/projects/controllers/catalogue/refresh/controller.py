@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 NAME: Final = "catalogue-refresh"
 WATCHES: Final = (CATALOGUES, CLUSTERS, SEEDS)
-WRITES: Final = (Write(CATALOGUES, ("get", "patch", "delete")), Write(SECRETS, ("get",)))
+WRITES: Final = (Write(CATALOGUES, ("get", "patch", "delete")),)
 SECONDS: Final = 90.0  # that a provider has for all of its pages
 BETWEEN: Final = 0.5  # seconds, at least, between two plans: a thousand catalogues may change at once
 _ATTEMPTS: Final = 4
