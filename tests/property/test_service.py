@@ -398,7 +398,7 @@ def believes_any_404_of_an_object(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_notice_a_backup(patch: pytest.MonkeyPatch) -> None:
-    async def latest(server: Server, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(server: Server, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         return str(2**60)
 
     patch.setattr(Server, "latest", latest)

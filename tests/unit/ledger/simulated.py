@@ -338,7 +338,7 @@ class Server:
                 one.cancel()
         return bool(done)
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         await asyncio.sleep(self.latency())
         self._check_served(kind)
         return str(self.version)

@@ -112,7 +112,7 @@ class Api(MemoryApi):
 
         self._effect(f"delete {place.kind} {place.name}", write)
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         self._reached()
         return await super().latest(kind, namespace)
 

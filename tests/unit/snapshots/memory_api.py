@@ -205,7 +205,7 @@ class MemoryApi:
             else:  # so that a test can wait until a cache has seen everything
                 yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(version))))
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         return str(self.version)
 
     async def absent(self, kind: Kind[Any]) -> str:

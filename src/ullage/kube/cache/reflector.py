@@ -167,7 +167,7 @@ class Reflector(Generic[T]):
     async def _check_history(self) -> None:
         """A server that was restored from a backup has forgotten what was read from it, and may give versions away again. It
         would be silent about that: a watch from a version of the future has nothing to say."""
-        latest = await self._client.latest(self._what.kind, self._what.namespace)
+        latest = await self._client.latest(self._what.kind, self._what.namespace, fields=self._what.fields)
         if int(latest) < int(self._version):
             raise Gone(f"the server is at version {latest}, and had reached {self._version}: it was restored from a backup")
         self._sink.trust()

@@ -174,10 +174,12 @@ class Client:
         except NotFound:
             return None
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
-        """The version that the server has reached: every change of the kind that was made before this was asked is older."""
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
+        """The version that the server has reached: every change of the kind that was made before this was asked is older.
+        `fields` are for those who may list no more than these."""
         path = codec.collection_path(kind, namespace)
-        page = codec.decode_page(kind, await self._transport.call(Call("GET", path, {"limit": "1"})))
+        query = {"limit": "1", **({"fieldSelector": fields} if fields else {})}
+        page = codec.decode_page(kind, await self._transport.call(Call("GET", path, query)))
         return page.metadata.resource_version
 
     async def absent(self, kind: Kind[Any]) -> str:

@@ -53,7 +53,7 @@ class Reader(Protocol):
         heard: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent[T]]: ...
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         """The version that the server itself has reached."""
         ...
 

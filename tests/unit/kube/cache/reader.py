@@ -60,6 +60,7 @@ class ScriptedReader:
     latests: list[str] = field(default_factory=list)  # what `latest` answers; far ahead beyond them
     absences: list[str | Exception] = field(default_factory=list)  # what `absent` answers
     asked: list[str] = field(default_factory=list)
+    selected: list[str] = field(default_factory=list)  # what `latest` was asked about
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # a watch that never ends has said all it had to
 
     async def list(self, kind: Kind[Any], namespace: str = "", *, each: Callable[[Any], object] | None = None, **_: Any) -> Any:
@@ -103,7 +104,8 @@ class ScriptedReader:
             self.idle.set()
             await asyncio.Event().wait()
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
+        self.selected.append(fields)
         return self.latests.pop(0) if self.latests else "999999"
 
     async def absent(self, kind: Kind[Any]) -> str:

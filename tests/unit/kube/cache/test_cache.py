@@ -260,6 +260,13 @@ async def test_a_server_that_was_restored_from_a_backup_is_read_anew() -> None:
         assert sorted(str(key) for key in listener.view) == ["n/a", "n/d"]
 
 
+async def test_who_may_read_one_name_asks_for_the_version_of_that_alone() -> None:
+    """Where a watch ends after some minutes: to list all would be forbidden, and the cache would stand still."""
+    api = ScriptedReader([START, Watch([added(C3)], HANG)])
+    async with followed(api, fields="metadata.name=a"):
+        assert api.selected == ["metadata.name=a"]
+
+
 async def test_everything_is_read_anew_on_demand() -> None:
     again = Watch([added(A1), added(thing("d", 4)), initial_end(6)], HANG)
     api = ScriptedReader([Watch(START.events, HANG), again])
@@ -314,7 +321,7 @@ class AskedForVersions(ScriptedReader):
     notes: list[object] = field(default_factory=list)
     note: Callable[[], object] = lambda: None
 
-    async def latest(self, kind: Kind[Any], namespace: str = "") -> str:
+    async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         self.notes.append(self.note())
         return "5"
 
