@@ -126,7 +126,12 @@ def test_limits_are_set_shown_and_removed_one_by_one(here: Here) -> None:
         pytest.param(
             ["quota", "set", "ns/not-there", "--snapshots", "1Gi"], 1, '"not-there" not found', id="no such namespace"
         ),
-        pytest.param(["usage", "--group-by", "pod"], 2, "--group-by pod: namespace, vm or volume is allowed", id="group"),
+        pytest.param(
+            ["usage", "--group-by", "pod"],
+            2,
+            "--group-by pod: namespace, vm, volume, project, seed or cluster is allowed",
+            id="group",
+        ),
         pytest.param(["why", "pods/a"], 2, "KIND/NAME pods/a: volumesnapshot/NAME, ", id="kind"),
         pytest.param(["why", "vs/gone"], 1, "there is no volumesnapshot gone in namespace default", id="not there"),
         pytest.param(["check", "-f", "/not/there"], 2, "-f /not/there: cannot be read: No such file or directory", id="file"),
