@@ -65,6 +65,10 @@ class CertificateRotation(SecretRotation[Published]):
                 continue
             return
 
+    async def registered(self) -> bool:
+        """Whether our own cluster has us registered still, with whatever entries."""
+        return bool((await registration.read(self._client, self._registration)).versions)
+
     def _tell_of_others(self, seen: Published) -> None:
         if seen.foreign != self._told:
             self._told = seen.foreign

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ullage.admission.certificate_rotation import CertificateRotation
-from ullage.admission.elsewhere import Elsewhere, ElsewhereRegistration
+from ullage.admission.elsewhere import Elsewhere, ElsewhereRegistration, name_elsewhere
 from ullage.admission.endpoint import Check, Endpoint
 from ullage.admission.metrics import Metrics
 from ullage.admission.registration import Address, ByUrl, Registration
@@ -107,10 +107,11 @@ async def run_webhook(
                     others = ElsewhereRegistration(
                         _elsewhere(hooks),
                         elsewhere,
-                        name=f"{settings.name}-elsewhere",  # there may be one of us in that cluster too
+                        name=name_elsewhere(settings.name),
                         address=settings.address_elsewhere or _address(settings),
                         bundle=lambda: rotation.bundle,
                         metrics=metrics,
+                        at_home=rotation.registered,
                     )
                     jobs.append(others.run(settings.look_every))
                 await work_beside(server, jobs, stop=stop)

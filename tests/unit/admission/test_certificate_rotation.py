@@ -319,3 +319,13 @@ async def test_who_has_entries_in_our_configuration_is_told_in_the_condition(api
     assert condition.message == (
         "The API server calls this webhook. Entries of others in its configuration are left alone: audit.example.com."
     )
+
+
+async def test_whether_we_are_registered_is_asked_of_the_api(api: FakeApi, clock: FakeClock) -> None:
+    replica = Replica(api, clock)
+    await replica.rotation.open()
+    assert not await replica.rotation.registered()
+    await replica.rotation.register()
+    assert await replica.rotation.registered()
+    del api.objects["ValidatingWebhookConfiguration", "ullage"]
+    assert not await replica.rotation.registered()

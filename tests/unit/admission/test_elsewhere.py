@@ -30,6 +30,7 @@ class Scene:
         self.callers = Callers(b"k" * 32, lambda cluster: True)
         self.news = asyncio.Event()
         self.bundle = b"PEM"
+        self.at_home = True
         hook = Hook(name="guard", phase="validate", targets=(Target.of(CONFIG_MAPS, "CREATE"),), answer=allow, elsewhere=True)
         self.registration = ElsewhereRegistration(
             [hook],
@@ -42,7 +43,11 @@ class Scene:
             address=ByUrl("https://seed.example.com"),
             bundle=lambda: self.bundle,
             metrics=self.metrics,
+            at_home=self.is_at_home,
         )
+
+    async def is_at_home(self) -> bool:
+        return self.at_home
 
     def url(self, cluster: str) -> str:
         found: str = self.apis[cluster].objects[PLACE]["webhooks"][0]["clientConfig"]["url"]
@@ -66,6 +71,20 @@ async def test_what_somebody_took_out_is_put_back_and_counted(caplog: pytest.Log
     assert PLACE in scene.apis["far"].objects
     assert scene.metrics.registry.get_sample_value("ullage_webhook_restored_total") == 1
     assert "hooks were taken out of a cluster" in caplog.text
+
+
+async def test_nothing_is_put_back_once_our_own_cluster_has_us_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene("far", "near")
+    await scene.registration.round()
+    scene.at_home = False
+    del scene.apis["far"].objects[PLACE]
+    await scene.registration.round()
+    assert PLACE not in scene.apis["far"].objects
+    assert PLACE in scene.apis["near"].objects, "what is there is not for a webhook to take out"
+    assert "our own cluster's were taken out" in caplog.text
+    scene.at_home = True
+    await scene.registration.round()
+    assert PLACE in scene.apis["far"].objects
 
 
 async def test_a_new_authority_is_told_to_all() -> None:

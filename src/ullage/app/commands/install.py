@@ -26,8 +26,8 @@ where a class names it, and nowhere else. What is there and is not Ullage's own 
 """
 UNINSTALL = """Take Ullage out of a cluster.
 
-Shows what goes, and asks. Webhooks go first, then identities and roles. Kinds and their objects stay, unless you say --purge; \
-snapshots and classes of other drivers, and a kind that has some, stay in any case.
+Shows what goes, and asks. Webhooks go first, on a seed those in its user clusters too, then identities and roles. Kinds and \
+their objects stay, unless you say --purge; snapshots and classes of other drivers, and a kind that has some, stay in any case.
 """
 
 

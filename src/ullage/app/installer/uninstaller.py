@@ -1,9 +1,10 @@
 """`ullage uninstall`: takes away what `ullage install` brought, in an order in which nothing gets stuck.
 
-Hooks and policies first: an entry without a server refuses everything that it matches. Data next, only when asked for, and
-while the controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities
-last. Only what carries our label is ever deleted, and the controllers' lease; of kinds that other snapshotters use too, only
-what is of our drivers, and the kind stays as long as there is anything else of it.
+Hooks and policies first: an entry without a server refuses everything that it matches. On a seed those in its user clusters go
+next: a webhook that still runs puts them back only as long as the seed has its own. Then data, only when asked for, and while
+the controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities last.
+Only what carries our label is ever deleted, and the controllers' lease; of kinds that other snapshotters use too, only what is
+of our drivers, and the kind stays as long as there is anything else of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ullage.app.installer import manifests as ours
 from ullage.app.installer.names import EVERY
 from ullage.app.installer.outcomes import Outcome, Report, Verb
 from ullage.app.installer.ownership import Ownership
+from ullage.app.installer.user_clusters import HooksElsewhere
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core, flowcontrol, rbac
 from ullage.kube.builtin.admissionregistration import (
@@ -56,6 +58,7 @@ _LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = tuple(
 _UNMARKED: Final[tuple[tuple[Kind[Any], str], ...]] = tuple(
     dict.fromkeys(found for names in EVERY for found in ((core.SECRETS, names.callers), (LEASES, names.lease)))
 )
+_CALLERS: Final = frozenset((core.SECRETS, names.callers) for names in EVERY)
 _CONTROLLER_LEASES: Final = tuple(dict.fromkeys(names.lease for names in EVERY))
 _IDENTITIES: Final = (
     ours.ROLE_TEMPLATES,
@@ -105,11 +108,13 @@ class Uninstaller:
         self._clock = clock or SystemClock()
         self._poll = poll
         self._outcomes: list[Outcome] = []
+        self._keep_callers = False
 
     async def uninstall(self, *, purge: bool) -> list[Outcome]:
         """Everything but kinds and data; with `purge`, these too. Where objects do not go, it ends there and says why."""
         for kind in HOOKS:
             await self._delete_all(await self._labelled(kind))
+        await self._hooks_elsewhere()
         definitions = (await self._client.list(DEFINITIONS, labels=SELECTOR)).items
         if purge:
             shared = await self._shared([definition.kind() for definition in definitions])
@@ -127,6 +132,13 @@ class Uninstaller:
         await self._delete_all([found async for found in self._left_behind()])
         await self._namespace(purge=purge)
         return self._outcomes
+
+    async def _hooks_elsewhere(self) -> None:
+        """Where a cluster could not be asked, the key stays by which the next uninstall knows that there are some."""
+        found = await HooksElsewhere(client=self._client, connect=self._client.beside, dry_run=self._dry_run).remove()
+        for outcome in found:
+            self._say(outcome)
+        self._keep_callers = any(outcome.verb == "problem" for outcome in found)
 
     # --- data --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +227,12 @@ class Uninstaller:
                 yield FoundObject(kind, found.metadata)
         for kind, name in _UNMARKED:
             found = await self._client.find(kind, name, ours.NAMESPACE)
-            if found is not None:
+            if found is None:
+                continue
+            if self._keep_callers and (kind, name) in _CALLERS:
+                why = "user clusters may still have our hooks: run this again when they can be reached"
+                self._note("left alone", FoundObject(kind, found.metadata), why)
+            else:
                 yield FoundObject(kind, found.metadata)
 
     async def _namespace(self, *, purge: bool) -> None:
@@ -266,7 +283,9 @@ class Uninstaller:
 
     def _note(self, verb: Verb, one: FoundObject, why: str = "") -> None:
         place = f"{one.meta.namespace}/" if one.meta.namespace else ""
-        outcome = Outcome(verb, one.kind.kind.lower(), f"{place}{one.meta.name}", why)
+        self._say(Outcome(verb, one.kind.kind.lower(), f"{place}{one.meta.name}", why))
+
+    def _say(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         self._tell(outcome)
 
