@@ -7,6 +7,7 @@ from typing import Any
 
 from ullage.errors import BadInput
 from ullage.ledger.amounts import Amounts
+from ullage.projects.machines.digests import digest
 from ullage.projects.sizes.lookups import Unknown
 from ullage.projects.sizes.source import SizeSource
 
@@ -23,7 +24,9 @@ class Sizing:
 
 
 def sized(sizes: SizeSource, cluster: str, provider_spec: Any) -> Sizing:
+    """A spec that nothing can be signed for has no size: what it costs could not be stamped."""
     try:
+        digest(provider_spec)
         found = sizes.size_of(cluster, provider_spec)
     except BadInput as error:
         return Sizing(None, str(error), fault=error)

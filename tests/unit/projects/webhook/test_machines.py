@@ -15,6 +15,7 @@ from ullage.kube.review import Review
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.machines import MACHINES
+from ullage.projects.machines.digests import MOST_PARTS
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SIGNATURE, Valid, sign_bound, verify
 from ullage.projects.settings import Settings
@@ -265,6 +266,37 @@ async def test_a_size_that_nobody_knows_passes_where_the_administrator_allows_it
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
+
+
+LARGE = {"tags": list(range(MOST_PARTS))}  # of a size that is known, and cannot be signed for
+
+
+@simulated
+async def test_a_spec_that_cannot_be_signed_for_is_refused_by_its_field_and_not_told_to_try_again(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="20")
+    async with scene.served():
+        refused = await scene.create(spec=LARGE)
+        assert (refused.code, [cause.field for cause in refused.causes]) == (422, ["spec.providerSpec"])
+        assert "it has more than 5000 fields and elements" in refused.message
+
+
+@simulated
+async def test_a_spec_that_cannot_be_signed_for_passes_where_there_is_no_quota(scene: SeedScene) -> None:
+    scene.cluster()
+    async with scene.served():
+        assert (await scene.create(spec=LARGE)).code == 200
+
+
+@simulated
+async def test_a_machine_whose_spec_cannot_be_read_may_lose_its_finalizers(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="20")
+    async with scene.served():
+        scene.store(MACHINES, machine_body("unheard-of", name="a", spec=LARGE))
+        body = scene.body("a")
+        body["metadata"]["finalizers"] = []
+        assert (await scene.submit(MACHINES, body)).code == 200
 
 
 @simulated
