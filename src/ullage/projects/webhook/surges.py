@@ -1,18 +1,20 @@
 """Whether a Machine that is about to be made replaces another: looked up in what is held of its user cluster, by owner.
 
 Everything there may be made up (`machines/surge.py` says what is believed). How much is looked at has an end: a deployment with
-more machines than that gets no allowance.
+more machines than that gets no allowance. And each state of an object is looked at once: a deployment of hundreds that does not
+fit has one refused after the other, and all others wait meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from ullage.kube.cache.indexer import Key
 from ullage.kube.clusters.cluster import Cluster as FollowedCluster
 from ullage.kube.clusters.clusters import Clusters
+from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINES, Machine
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES, DeploymentTemplate, SetTemplate
@@ -28,9 +30,12 @@ from ullage.projects.machines.reading import (
     set_of,
 )
 from ullage.projects.machines.signatures import Valid, verify
-from ullage.projects.machines.surge import OwnedMachine, SurgeAllowance, SurgeSetting, allowance
+from ullage.projects.machines.surge import OwnedMachine, SetFacts, SurgeAllowance, SurgeSetting, allowance
+
+T = TypeVar("T")
 
 MOST_MACHINES: Final = 500  # of one deployment, and as many sets: each is verified for the answer
+REMEMBERED: Final = 20_000  # objects of all clusters; then it begins anew
 _UID: Final = "uid"
 _OWNER: Final = "owner"
 
@@ -47,6 +52,8 @@ class Surges:
     def __init__(self, clusters: Clusters, keys: StampKeys) -> None:
         self._clusters = clusters
         self._keys = keys
+        self._machines: _Looked[OwnedMachine | None] = _Looked()
+        self._sets: _Looked[SetFacts] = _Looked()
         clusters.handle(_indexed)
 
     def owners(self, cluster: str, machine: Machine) -> Owners:
@@ -80,7 +87,7 @@ class Surges:
         try:
             return allowance(
                 deployment_facts(owners.deployment, owners.deployment.spec.template),
-                [set_facts(one, one.spec.template) for one in sets],
+                [self._set(cluster, one) for one in sets],
                 [owned for one in machines if (owned := self._owned(cluster, one)) is not None],
                 setting=setting,
                 creator=owners.set.metadata.uid,
@@ -90,9 +97,35 @@ class Surges:
         except BadSpec:
             return None
 
+    def _set(self, cluster: str, one: SetTemplate) -> SetFacts:
+        """Raises BadSpec."""
+        return self._sets.get(cluster, one.metadata, lambda: set_facts(one, one.spec.template))
+
     def _owned(self, cluster: str, machine: Machine) -> OwnedMachine | None:
-        verdict = verify(machine_facts(cluster, machine), self._keys.current)
-        return owned_machine(machine, verdict.amounts) if isinstance(verdict, Valid) else None
+        keys = self._keys.current
+
+        def look() -> OwnedMachine | None:
+            verdict = verify(machine_facts(cluster, machine), keys)
+            return owned_machine(machine, verdict.amounts) if isinstance(verdict, Valid) else None
+
+        return self._machines.get(cluster, machine.metadata, look, under=keys)
+
+
+class _Looked(Generic[T]):
+    """What was found out about objects, each in the state that it was in."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], tuple[Hashable, T]] = {}
+
+    def get(self, cluster: str, meta: Meta, look: Callable[[], T], *, under: Hashable = None) -> T:
+        """`under` is what else it depends on."""
+        key, state = (cluster, meta.uid), (meta.resource_version, under)
+        known = self._found.get(key)
+        if known is None or known[0] != state:
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            known = self._found[key] = state, look()
+        return known[1]
 
 
 def _indexed(name: str, cluster: FollowedCluster | None) -> None:

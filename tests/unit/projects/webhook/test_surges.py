@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.unit.projects.seed_scene import SYSTEM, Json, SeedScene, owner_reference, provider_spec, simulated
 from ullage.kube.cache.indexer import Key
+from ullage.kube.kinds import Meta
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
+from ullage.projects.machines.facts import MachineFacts
+from ullage.projects.machines.reading import set_facts
+from ullage.projects.machines.signatures import SigningKeys, Verdict, verify
+from ullage.projects.machines.surge import SetFacts
 from ullage.projects.settings import Settings
+from ullage.projects.webhook import surges
 
 
 def template(flavour: str, kubelet: str) -> Json:
@@ -160,3 +168,45 @@ async def test_a_deployment_of_more_machines_than_are_looked_at_gets_no_allowanc
     async with scene.served():
         await filled(scene)
         assert (await scene.create(owner="s-2")).code == 403
+
+
+@simulated
+async def test_machines_and_sets_are_looked_at_once_in_each_state_however_many_are_refused(
+    scene: SeedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def verified(facts: MachineFacts, keys: SigningKeys) -> Verdict:
+        looked.append(facts.name)
+        return verify(facts, keys)
+
+    def read(one: Any, template: Any) -> SetFacts:
+        looked.append(one.metadata.name)
+        return set_facts(one, template)
+
+    monkeypatch.setattr(surges, "verify", verified)
+    monkeypatch.setattr(surges, "set_facts", read)
+    scene.cluster()
+    scene.limits(cpu="4")
+    rolling(scene)
+    async with scene.served():
+        await filled(scene)
+        for _ in range(3):
+            assert (await scene.create(owner="s-2")).code == 403
+        names = [one["metadata"]["name"] for one in scene.bodies()]
+        assert sorted(looked) == sorted(["web-1", "web-2", *names])
+        looked.clear()
+        body = scene.body(names[0])
+        body["metadata"]["annotations"].pop("ullage.io/takes-signature")
+        scene.store(MACHINES, body)
+        await scene.seen()
+        assert (await scene.create(owner="s-2")).code == 403
+        assert looked == [names[0]], "only what has changed"
+
+
+def test_what_was_looked_at_is_forgotten_before_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surges, "REMEMBERED", 10)
+    looked: Any = surges._Looked()
+    for number in range(100):
+        assert looked.get("c-1", Meta(uid=f"u-{number}", resource_version="1"), lambda number=number: number) == number
+    assert len(looked._found) <= 10
