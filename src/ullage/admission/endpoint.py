@@ -2,7 +2,7 @@
 
 Written on ASGI itself, since a review passes here for every write in the cluster. Whatever happens, "allowed" is only
 ever said by a hook: a spent budget and a `Retryable` are "try again", anything else that is raised is a 500, which the
-failure policy judges.
+failure policy judges. Hooks whose failures are to pass have all of these judged by it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Endpoint:
         except TimeoutError:
             if not limit.expired():
                 raise
-            return Decision.again(f"{hook.name} could not decide within {seconds:.1f} s")
+            return _too_late(hook, seconds)
         except Unreadable as error:
             return Decision.invalid(str(error), error.cause)
         except Retryable as error:
@@ -160,7 +160,7 @@ class Endpoint:
                 raise  # its author wants failures to pass, and only an error does
             return Decision.again(str(error), retry_after=getattr(error, "retry_after", None) or 1.0)
         if self._clock.monotonic() > review.deadline:  # a hook that never paused: what it says comes too late
-            return Decision.again(f"{hook.name} could not decide within {seconds:.1f} s")
+            return _too_late(hook, seconds)
         if decision.patch and hook.phase == "validate":
             raise TypeError(f"hook {hook.name} validates, it cannot change the object")
         return decision
@@ -196,3 +196,10 @@ class Endpoint:
             headers.append((b"connection", b"close"))  # else a next request meets a closed connection, and its write fails
         await send({"type": "http.response.start", "status": page.code, "headers": headers})
         await send({"type": "http.response.body", "body": page.body})
+
+
+def _too_late(hook: Hook, seconds: float) -> Decision:
+    text = f"{hook.name} could not decide within {seconds:.1f} s"
+    if hook.failure_policy == "Ignore":
+        raise Retryable(text)  # its author wants failures to pass, and only an error does
+    return Decision.again(text)

@@ -222,6 +222,27 @@ async def test_a_replica_that_never_gets_ready_never_admits() -> None:
     assert (await served.response(query="timeout=1s"))["status"]["code"] == 429
 
 
+async def test_where_failures_are_to_pass_a_spent_budget_refuses_nobody() -> None:
+    async def slow(review: Review) -> Decision:
+        await asyncio.sleep(60)
+        return Decision.allow()
+
+    async def blocked(review: Review) -> Decision:
+        time.sleep(0.85)  # noqa: ASYNC251  a hook that never lets go is what this is about
+        return Decision.allow()
+
+    unready = {"caches": lambda: False}
+    for served in (
+        Served(slow, failure_policy="Ignore"),
+        Served(blocked, failure_policy="Ignore"),
+        Served(says(Decision.allow()), failure_policy="Ignore", checks=unready),
+    ):
+        code, _, body = await served.ask(review_body(), query="timeout=1s")
+
+        assert (code, body) == (500, b"hook guard failed; its log says why\n")
+        assert (served.count("error"), served.count("again")) == (1, 0)
+
+
 async def test_a_draining_server_sends_its_clients_elsewhere() -> None:
     served = Served(says(Decision.allow()))
     assert b"connection" not in (await served.ask(review_body()))[1]
