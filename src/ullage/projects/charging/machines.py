@@ -4,8 +4,9 @@ A cluster is followed as long as its object is there, whether or not it is being
 is given to another project is followed anew, so that everything in it is counted there. Imported clusters, and those that are
 of no project, are not followed.
 
-A Machine takes what its stamp says, if that is signed for it. Any other makes the ledger say that it is not exact, and name the
-Machine, until the controller has stamped it anew. Machines that went are charged with the record that has them.
+A Machine takes what its stamp says, if that is signed for it and no less than the record has of it. Any other makes the ledger
+say that it is not exact, and name the Machine, until the controller has stamped it anew: what was counted stays meanwhile, so
+that whoever puts an earlier stamp back gains nothing. Machines that went are charged with the record that has them.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.api.records import RECORDS, MachineRecord
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
 from ullage.projects.charging.keys import STAMP_KEYS, StampKeys, stamp_keys
-from ullage.projects.charging.presence import recorded_machines
+from ullage.projects.charging.presence import RecordedMachines, recorded_machines
 from ullage.projects.clusters import project_of
+from ullage.projects.machines.counting import Resize, count
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import Valid, verify
 from ullage.projects.names import is_project_id, quota_name
@@ -108,14 +110,18 @@ def namespace_of(cluster: Cluster) -> str:
     return cluster.status.namespace_name or f"cluster-{cluster.metadata.name}"
 
 
-def machine_evaluator(cluster: str, ledger: str, keys: StampKeys) -> Evaluator[Machine]:
+def machine_evaluator(cluster: str, ledger: str, keys: StampKeys, recorded: RecordedMachines) -> Evaluator[Machine]:
     """Of one cluster, for as long as it is followed under one project."""
 
     def takes(machine: Machine) -> Takings:
-        verdict = verify(machine_facts(cluster, machine), keys.current)
-        if isinstance(verdict, Valid):
-            return verdict.takes
-        raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {verdict.message}")
+        facts = machine_facts(cluster, machine)
+        verdict = verify(facts, keys.current)
+        if not isinstance(verdict, Valid):
+            raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {verdict.message}")
+        found = count(facts, verdict, remembered=recorded.remembered(cluster, facts.uid))
+        if isinstance(found, Resize):
+            raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {found.message}")
+        return verdict.takes
 
     return Evaluator(ledger_of=lambda machine: ledger, takes=takes)
 
@@ -133,7 +139,7 @@ def charging() -> Part[Any]:
         keys, recorded = wiring.shared(stamp_keys), wiring.shared(recorded_machines)
 
         def evaluator_of(name: str) -> Evaluator[Machine]:
-            return machine_evaluator(name, clusters.ledger(name), keys)
+            return machine_evaluator(name, clusters.ledger(name), keys, recorded)
 
         charged = registry.register_elsewhere(
             MACHINES,

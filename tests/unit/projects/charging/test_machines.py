@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from copy import deepcopy
 
 import msgspec
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from tests.unit.ledger.counted import counted
 from tests.unit.projects.builders import cluster as cluster_object
 from tests.unit.projects.machines.builders import SMALL
-from tests.unit.projects.seed_scene import SeedScene, machine_body, simulated
+from tests.unit.projects.seed_scene import Json, SeedScene, machine_body, simulated
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.cache.indexer import Key
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.identities import NAMESPACE
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
+from ullage.kube.review import Decision
 from ullage.projects.api.kkp import CLUSTERS, ClusterStatus
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS
@@ -99,6 +101,35 @@ async def test_what_another_replica_signs_with_a_new_key_is_counted_once_that_is
         await scene.seen()
         await scene.create()
         assert used(scene) == {"c-1": "4"}, "with what was counted before; the last one is booked"
+
+
+@simulated
+async def test_who_puts_an_earlier_stamp_back_each_time_gains_no_room(scene: SeedScene) -> None:
+    host = scene.cluster()
+    scene.limits(cpu="6")
+    async with scene.served(controllers=True):
+        assert (await scene.create("m", name="a")).code == 200
+        await scene.seen()
+        small = scene.body("a")
+        large = machine_body("l", name="a")
+        large["metadata"] |= {name: small["metadata"][name] for name in ("uid", "creationTimestamp")}
+        scene.store(MACHINES, large)
+        await asyncio.sleep(60)
+        assert used(scene) == {"c-1": "4"}
+
+        async def put_back(body: Json) -> Decision:
+            """A webhook of whoever administers the cluster."""
+            scene.store(MACHINES, deepcopy(small))
+            return Decision.allow()
+
+        host.admitted = put_back
+        scene.store(MACHINES, deepcopy(small))
+        await asyncio.sleep(60)
+        assert (await scene.create("l")).code == 403
+        assert used(scene) == {"c-1": "4"}
+        ready = find_condition(scene.ledger().status.conditions, "Ready")
+        assert ready is not None
+        assert (ready.status, "machines.cluster.k8s.io/c-1/kube-system/a" in ready.message) == ("False", True)
 
 
 @pytest.mark.parametrize(
