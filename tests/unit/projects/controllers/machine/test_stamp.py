@@ -14,9 +14,11 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.identities import NAMESPACE
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
+from ullage.kube.review import Decision
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.charging.keys import STAMP_KEYS
 from ullage.projects.controllers.machine.stamp.rules import Bind, StampAnew, Unsized, step
+from ullage.projects.controllers.machine.stamp.turns import Turns
 from ullage.projects.machines.counting import Counted, Resize
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SigningKeys, Valid, verify
@@ -25,9 +27,15 @@ from ullage.projects.machines.updates import GUARDED
 ANEW, UNSIZED = "MachineStampedAnew", "MachineNotSized"
 
 
-def verdict(scene: SeedScene, name: str, *, keys: SigningKeys | None = None) -> Any:
-    found = scene.seed.others["c-1"].get(MACHINES, Key(SYSTEM, name))
-    return verify(machine_facts("c-1", found), keys or scene.keys)
+def verdict(scene: SeedScene, name: str, *, keys: SigningKeys | None = None, cluster: str = "c-1") -> Any:
+    found = scene.seed.others[cluster].get(MACHINES, Key(SYSTEM, name))
+    return verify(machine_facts(cluster, found), keys or scene.keys)
+
+
+async def never(body: Json) -> Decision:
+    """A webhook that does not answer."""
+    await asyncio.Event().wait()
+    return Decision.allow()
 
 
 def alarms(scene: SeedScene) -> list[tuple[str, str]]:
@@ -162,6 +170,33 @@ async def test_somebody_who_takes_the_stamp_off_each_time_is_answered_later_and_
         assert len(writes) < 10
         await asyncio.sleep(60)
         assert verdict(scene, "a").amounts == SMALL
+
+
+@simulated
+async def test_a_cluster_whose_own_webhook_lets_us_wait_keeps_no_other_one_waiting(scene: SeedScene) -> None:
+    slow = scene.cluster()
+    scene.cluster("c-2", of="xyz")
+    quick, slow.admitted = slow.admitted, never
+    for number in range(100):
+        scene.store(MACHINES, aged(machine_body(name=f"a-{number}")))
+    async with scene.served(controllers=True):
+        scene.store(MACHINES, aged(machine_body(name="b")), cluster="c-2")
+        await scene.seen()
+        assert isinstance(verdict(scene, "b", cluster="c-2"), Valid)
+        for number in range(10):
+            scene.remove(f"a-{number}")  # among those in line: they do not hold up the others
+        slow.admitted = quick
+        await asyncio.sleep(120)
+        assert all(isinstance(verdict(scene, f"a-{number}"), Valid) for number in range(10, 100)), "each had its turn"
+
+
+def test_turns_are_given_in_order_and_nothing_is_kept_of_those_who_had_theirs() -> None:
+    turns: Turns[str] = Turns(at_once=2)
+    assert [turns.take("c-1", key) for key in "abcdc"] == [True, True, False, False, False]
+    assert turns.take("c-2", "x")
+    assert [turns.end("c-1"), turns.end("c-1"), turns.end("c-2")] == ["c", "d", None]
+    assert len(turns) == 0
+    assert turns.take("c-1", "c")
 
 
 @simulated

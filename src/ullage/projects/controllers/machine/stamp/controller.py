@@ -2,19 +2,20 @@
 
 A server may run already, so what is stamped anew is booked past the limit, and never counts less than the record has of its
 uid. It waits until there is a record: what is older than that was there before us, and alarms nobody. What somebody else
-takes off again each time is written later and later.
+takes off again each time is written later and later. A cluster that lets us wait keeps no other one waiting (`turns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 
 from ullage.clock import Clock
-from ullage.errors import BadInput
+from ullage.errors import BadInput, Retryable
 from ullage.kube.cache.indexer import Key
 from ullage.kube.clusters.cluster import Cluster as FollowedCluster
 from ullage.kube.clusters.clusters import Clusters
@@ -42,6 +43,7 @@ from ullage.projects.controllers.machine.stamp.rules import (
     step,
     unsized_note,
 )
+from ullage.projects.controllers.machine.stamp.turns import Turns
 from ullage.projects.machines.counting import Counted, count
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import MachineFacts
@@ -60,9 +62,15 @@ ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 UNTIL_RECORDED: Final = 1.0  # seconds between two looks whether there is a record
 UNTIL_KNOWN: Final = 30.0  # seconds between two looks whether a size is known
 AFTER_REFUSAL: Final = 60.0  # seconds; nothing tells when whoever refused does not any more
+WORKERS: Final = 32  # each waits for a user cluster, and none of them for long
+PATCH_SECONDS: Final = 15.0  # that a write may take there, with all webhooks that it has
 REGISTERING: Final = timedelta(minutes=1)  # that it may take from the record until the hooks are asked
 STAMPED_ANEW: Final = Reason("MachineStampedAnew", type="Warning")
 NOT_SIZED: Final = Reason("MachineNotSized", type="Warning")
+
+
+class SlowCluster(Retryable):
+    """A user cluster did not take a stamp in time."""
 
 
 class MachineKey(NamedTuple):
@@ -112,8 +120,10 @@ class MachineStamps:
         self._metrics = metrics
         self._clock = clock
         self._rewrites: Rewrites[str] = Rewrites()
+        self._turns: Turns[MachineKey] = Turns()
+        self._again: Callable[[MachineKey], None] = lambda key: None
 
-    def controller(self, *, workers: int = 8, metrics: Metrics | None = None) -> Controller[MachineKey]:
+    def controller(self, *, workers: int = WORKERS, metrics: Metrics | None = None) -> Controller[MachineKey]:
         synced: list[Source[Any, MachineKey]] = [
             Source(self._charged.objects, lambda one: ()),
             Source(self._recorded.records, lambda one: ()),
@@ -121,6 +131,7 @@ class MachineStamps:
         made = Controller(
             NAME, synced, self.reconcile, workers=workers, clock=self._clock, metrics=metrics, after_terminal=AFTER_REFUSAL
         )
+        self._again = made.queue.add
         wake(made.queue, self._clusters, SourceElsewhere(MACHINES, _key, when=self._matters, only=self._charged.__contains__))
 
         def keys_changed() -> None:
@@ -144,6 +155,15 @@ class MachineStamps:
         return old is None or old.spec.provider_spec != new.spec.provider_spec or _marks(old) != _marks(new)
 
     async def reconcile(self, key: MachineKey) -> Requeue | None:
+        if not self._turns.take(key.cluster, key):
+            return None  # it is in line, and comes again
+        try:
+            return await self._reconcile(key)
+        finally:
+            if (longest := self._turns.end(key.cluster)) is not None:
+                self._again(longest)
+
+    async def _reconcile(self, key: MachineKey) -> Requeue | None:
         followed, record = self._clusters.get(key.cluster), self._recorded.records.get(Key("", key.cluster))
         machine = followed.cache(MACHINES).get(Key(key.namespace, key.name)) if followed is not None else None
         if followed is None or machine is None or key.cluster not in self._charged:
@@ -188,16 +208,8 @@ class MachineStamps:
         except BadSpec as error:
             self._alarm(key, NOT_SIZED, unsized_note(str(key), Unsized(str(error))))
             return None
-        meta = machine.metadata
         try:
-            await followed.client.patch(
-                MACHINES,
-                meta.name,
-                meta.namespace,
-                merge={"metadata": {"annotations": marks}},
-                uid=uid,
-                resource_version=meta.resource_version,
-            )
+            await _write(followed, machine, marks)
         except NotFound:
             return None  # it went meanwhile, and the cache will say so
         self._rewrites.wrote(uid, what, self._clock.monotonic())
@@ -212,6 +224,22 @@ class MachineStamps:
         cluster = self._charged.get(key.cluster)
         if cluster is not None:
             self._recorder.record(CLUSTERS, cluster, reason, note=note)
+
+
+async def _write(followed: FollowedCluster, machine: Machine, marks: dict[str, str]) -> None:
+    meta = machine.metadata
+    try:
+        async with asyncio.timeout(PATCH_SECONDS):
+            await followed.client.patch(
+                MACHINES,
+                meta.name,
+                meta.namespace,
+                merge={"metadata": {"annotations": marks}},
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+    except TimeoutError as error:
+        raise SlowCluster(f"a write took more than {PATCH_SECONDS:.0f} s") from error
 
 
 def _key(cluster: str, machine: Machine) -> Iterable[MachineKey]:
