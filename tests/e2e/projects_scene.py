@@ -113,6 +113,9 @@ class Processes:
         self.end(name)
         self.start(name)
 
+    def pid(self, name: str) -> int:
+        return self._running[name].process.pid
+
     def close(self) -> None:
         for name in list(self._running):
             self.end(name)
