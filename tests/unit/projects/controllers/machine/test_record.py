@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,8 @@ from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.charging.presence import recorded_machines
-from ullage.projects.controllers.machine.record.rules import RecordFacts, keep_for, key_of, next_record
+from ullage.projects.controllers.machine.record import controller
+from ullage.projects.controllers.machine.record.rules import NextRecord, RecordFacts, keep_for, key_of, next_record
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import sign_bound
 from ullage.projects.machines.vanished import MOST, Vanished
@@ -146,6 +148,50 @@ async def test_a_machine_that_comes_while_others_are_written_down_is_remembered(
         scene.store(MACHINES, bound(scene, "b"))
         await asyncio.sleep(30)
         assert remembered_in(record_of(scene)) == {"u-a": SMALL, "u-b": SMALL}
+
+
+class Looks:
+    """Counts how often the Machines of a cluster are gone through; `takes` is how long that lasts, in seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float = 0.0) -> None:
+        self.count = 0
+
+        def looked(cluster: str, facts: RecordFacts, **terms: Any) -> NextRecord:
+            self.count += 1
+            asyncio.get_running_loop().moment += takes  # type: ignore[attr-defined]  # of virtual time
+            return next_record(cluster, facts, **terms)
+
+        monkeypatch.setattr(controller, "next_record", looked)
+
+
+@simulated
+async def test_what_only_tells_how_a_machine_does_has_nobody_go_through_all_of_them(
+    scene: SeedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.cluster()
+    async with scene.served(controllers=True):
+        scene.store(MACHINES, bound(scene, "a"))
+        await asyncio.sleep(30)
+        looks = Looks(monkeypatch)
+        for number in range(20):
+            scene.store(MACHINES, {**scene.body("a"), "status": {"nodeRef": {"name": f"node-{number}"}}})
+            await asyncio.sleep(1)
+        assert looks.count == 0
+
+
+@simulated
+async def test_a_cluster_whose_machines_take_long_to_go_through_is_looked_at_less_often(
+    scene: SeedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.cluster()
+    looks = Looks(monkeypatch, takes=2.0)
+    async with scene.served(controllers=True):
+        for number in range(100):
+            scene.store(MACHINES, bound(scene, f"m{number}"))
+            await asyncio.sleep(1)
+        assert looks.count <= 7
+        await asyncio.sleep(60)
+        assert record_of(scene).status.count == 100
 
 
 def bound(scene: SeedScene, name: str) -> Json:

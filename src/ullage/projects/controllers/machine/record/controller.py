@@ -1,5 +1,6 @@
-"""Keeps a MachineRecord for each user cluster. One write for many Machines: a key is a cluster, and is not written more than
-twice a second.
+"""Keeps a MachineRecord for each user cluster. One write for many Machines: a key is a cluster, and is not looked at more than
+twice a second, or so much less often that its Machines, however many, leave time for those of others. What changes on a Machine
+is mostly how it does: that wakes nobody.
 
 Whoever administers a user cluster cannot reach it. Where the cluster cannot be read its Machines stay as they were recorded,
 and those that went before count no longer than they would have.
@@ -43,7 +44,8 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
 WRITES: Final = (Write(RECORDS, ("create", "patch", "delete")), Write(RECORDS, ("patch",), ("status",)))
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 
-BETWEEN: Final = 0.5  # seconds between two writes of one record
+BETWEEN: Final = 0.5  # seconds between two looks at one cluster
+IDLE: Final = 10.0  # times as long as a look took, if that is more
 UNTIL_READ: Final = 2.0  # seconds between two looks whether a cluster can be read: where nothing is in it, nothing tells
 
 
@@ -72,7 +74,7 @@ class MachineRecords:
         self._keep = keep
         self._clock = clock
         self._seen: defaultdict[str, dict[str, Amounts | None]] = defaultdict(dict)  # by cluster, by uid
-        self._wrote: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}  # by cluster: when it may be looked at again
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[str]:
         sources: list[Source[Any, str]] = [Source(self._charged.objects, _name), Source(self._records, _name)]
@@ -84,14 +86,21 @@ class MachineRecords:
             made.queue.add(name)
 
             def changed(old: Machine | None, new: Machine | None) -> None:
-                if new is not None:
-                    self._seen[name][new.metadata.uid] = self._amounts(name, new)
-                made.queue.add(name)
+                if new is None or self._is_news(name, new):
+                    made.queue.add(name)
 
             cluster.cache(MACHINES).handle(changed)
 
         self._clusters.handle(follow)
         return made
+
+    def _is_news(self, cluster: str, machine: Machine) -> bool:
+        """Whether it counts otherwise than it did. What it counts is noted."""
+        seen, uid, amounts = self._seen[cluster], machine.metadata.uid, self._amounts(cluster, machine)
+        if uid in seen and seen[uid] == amounts:
+            return False
+        seen[uid] = amounts
+        return True
 
     def _amounts(self, cluster: str, machine: Machine) -> Amounts | None:
         verdict = verify(machine_facts(cluster, machine), self._keys.current)
@@ -101,7 +110,7 @@ class MachineRecords:
         cluster, record = self._charged.get(name), self._records.get(Key("", name))
         if cluster is None:
             self._seen.pop(name, None)
-            self._wrote.pop(name, None)
+            self._not_before.pop(name, None)
             return None  # the record goes with its owner
         if record is not None and not is_owned_by(record.metadata, cluster.metadata.uid):
             await self._delete(record)
@@ -114,22 +123,20 @@ class MachineRecords:
         if record.metadata.labels.get(PROJECT_ID, "") != project:
             await patch_seen(self._client, RECORDS, record, {"metadata": {"labels": {PROJECT_ID: project or None}}})
             return None
-        if (wait := self._wrote.get(name, -BETWEEN) + BETWEEN - self._clock.monotonic()) > 0:
+        if name in self._not_before and (wait := self._not_before[name] - self._clock.monotonic()) > 0:
             return Requeue(wait)
         return await self._write(cluster, record)
 
     async def _write(self, cluster: Cluster, record: MachineRecord) -> Requeue | None:
-        name, now = cluster.metadata.name, self._clock.now()
+        name, now, began = cluster.metadata.name, self._clock.now(), self._clock.monotonic()
         present, seen = self._present(name), self._seen[name]
         gone = [uid for uid in seen if present is not None and uid not in present]
         lost = {uid: amounts for uid in gone if (amounts := seen[uid]) is not None}
         facts = RecordFacts(remembered_in(record), vanished_in(record), present, lost)
         wanted = next_record(name, facts, now=now, keep=keep_for(cluster.spec.cloud.provider_name, self._keep))
-        written = await patch_status(
-            self._client, RECORDS, record, old=record.status, new=status_of(wanted.remembered, wanted.vanished)
-        )
-        if written is not None:
-            self._wrote[name] = self._clock.monotonic()
+        status, ended = status_of(wanted.remembered, wanted.vanished), self._clock.monotonic()
+        self._not_before[name] = ended + max(BETWEEN, IDLE * (ended - began))
+        await patch_status(self._client, RECORDS, record, old=record.status, new=status)
         for uid in gone:  # it is written down, and not looked at again
             seen.pop(uid, None)
         waits = [(wanted.until - now).total_seconds()] if wanted.until is not None else []
