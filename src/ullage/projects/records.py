@@ -52,9 +52,13 @@ def status_of(remembered: Remembrance, vanished: Iterable[Vanished]) -> MachineR
     """As it is written. Equal values always read the same. Beyond so many machines the last by uid are not remembered: they
     count as their stamps say."""
     kept = dict(sorted(remembered.items())[:MOST_REMEMBERED])
+    written: dict[int, tuple[tuple[str, str], ...]] = {}  # by value, as it is held: most are held once for many machines
     by_amounts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for uid, amounts in kept.items():
-        by_amounts.setdefault(tuple(amounts.written().items()), []).append(uid)
+        said = written.get(id(amounts))
+        if said is None:
+            said = written[id(amounts)] = tuple(amounts.written().items())
+        by_amounts.setdefault(said, []).append(uid)
     return MachineRecordStatus(
         machines=_packing.pack([(dict(said), uids) for said, uids in sorted(by_amounts.items())]) if kept else "",
         count=len(remembered),

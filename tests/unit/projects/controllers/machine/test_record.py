@@ -330,3 +330,14 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_an_empty_one(status: Mach
     read = remembered_in if status.machines else vanished_in
     with pytest.raises(BadRecord, match="machinerecord c"):
         read(made)
+
+
+def test_what_counts_as_before_is_held_once_and_not_put_together_anew() -> None:
+    held = Amounts.parse({"cpu": "2"})
+    facts = RecordFacts(
+        {"a": held, "b": held, "c": held}, (), {"a": Amounts.parse({"cpu": "2000m"}), "b": None, "c": LARGE}, {}
+    )
+    found = next_record("c-1", facts, now=NOW, keep=KEEP).remembered
+    assert found["a"] is held
+    assert found["b"] is held
+    assert found["c"] == LARGE

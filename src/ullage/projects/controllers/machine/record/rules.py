@@ -46,8 +46,9 @@ def next_record(cluster: str, facts: RecordFacts, *, now: datetime, keep: timede
         gone = {uid: one for uid, one in {**facts.lost, **facts.remembered}.items() if uid not in present}
     new = [Vanished(key=key_of(cluster, uid), amounts=amounts, since=now) for uid, amounts in sorted(gone.items())]
     known = {one.key for one in facts.vanished}
-    back = {key_of(cluster, uid) for uid in present or ()}
-    kept = [one for one in (*facts.vanished, *(one for one in new if one.key not in known)) if one.key not in back]
+    away = (*facts.vanished, *(one for one in new if one.key not in known))
+    back = {key_of(cluster, uid) for uid in present or ()} if away else set()
+    kept = [one for one in away if one.key not in back]
     counting = [one for one in kept if still_counts(one, now=now, keep=keep)]
     vanished = bounded(counting, rest=key_of(cluster, "rest"))
     return NextRecord(remembered, vanished, min((one.since + keep for one in vanished), default=None))
@@ -68,6 +69,8 @@ def _remembered(before: Remembrance, present: Mapping[str, Amounts | None]) -> d
     made: dict[str, Amounts] = {}
     for uid, amounts in present.items():
         known = before.get(uid)
-        if known is not None or amounts is not None:
-            made[uid] = (known or Amounts()) | (amounts or Amounts())
+        if known is not None and (amounts is None or amounts == known):
+            made[uid] = known  # as nearly always; and of those that are alike this is one and the same value
+        elif amounts is not None:
+            made[uid] = known | amounts if known is not None else amounts
     return made
