@@ -30,8 +30,9 @@ from ullage.ledger.accounts import accounts
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP, write_stamp
 from ullage.ledger.codec import book_of
+from ullage.ledger.keys import ledger_name
 from ullage.snapshots.used import CAPACITY
-from ullage.space.accounts import NAMESPACE_CELL, RESOURCE, ledger_name, stamp_for
+from ullage.space.accounts import NAMESPACE_CELL, RESOURCE, stamp_for
 from ullage.space.api import NAME, QUOTAS
 from ullage.vms.api.machines import MACHINES
 
