@@ -90,11 +90,16 @@ class Clusters:
         followed = self._followed.pop(name, None)
         if followed is None:
             return
-        self._by_secret[id(followed.secrets), followed.secret].discard(name)
+        place = id(followed.secrets), followed.secret
+        self._by_secret[place].discard(name)
+        if not self._by_secret[place]:
+            del self._by_secret[place]
         if followed.cluster is not None:
             self._tell(name, None)
         if followed.task is not None:
-            self._ending[name] = asyncio.create_task(_ended(followed.task, self._ending.get(name)), name=f"end of {name}")
+            ending = asyncio.create_task(_ended(followed.task, self._ending.get(name)), name=f"end of {name}")
+            self._ending[name] = ending
+            ending.add_done_callback(lambda done: self._forget(name, done))
 
     # --- how they are ---
 
@@ -144,8 +149,6 @@ class Clusters:
         """Goes on until it is cancelled."""
         if (former := self._ending.get(followed.name)) is not None:
             await asyncio.shield(former)  # else it would take the numbers of this one with it
-            if self._ending.get(followed.name) is former:
-                del self._ending[followed.name]
         await followed.secrets.synced.wait()
         used: Config | None = None
         async with contextlib.AsyncExitStack() as opened:
@@ -167,6 +170,11 @@ class Clusters:
                     followed.error = f"{type(error).__name__} while its client was made"
                     logger.exception("cluster has no client", extra={"cluster": followed.name})
                 await followed.changed.wait()
+
+    def _forget(self, name: str, ended: asyncio.Task[None]) -> None:
+        """Names of clusters are not used again: what is kept of each would be kept for good."""
+        if self._ending.get(name) is ended:
+            del self._ending[name]
 
     async def _close(self, followed: _Followed, opened: contextlib.AsyncExitStack) -> None:
         if followed.cluster is not None:

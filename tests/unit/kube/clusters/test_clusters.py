@@ -223,6 +223,17 @@ async def test_one_that_comes_again_at_once_waits_until_the_one_before_is_closed
 
 
 @scene
+async def test_nothing_is_kept_of_clusters_that_were_removed(found: Scene) -> None:
+    for number in range(50):
+        found.clusters.follow(f"c-{number}", found.secrets, Key(f"cluster-c-{number}", "kubeconfig"))
+    await asyncio.sleep(1)
+    for number in range(50):
+        found.clusters.remove(f"c-{number}")
+    await asyncio.sleep(1)
+    assert (found.clusters._followed, found.clusters._ending, dict(found.clusters._by_secret)) == ({}, {}, {})
+
+
+@scene
 async def test_whoever_asks_late_is_told_of_what_is_there(found: Scene) -> None:
     found.credentials("one")
     found.clusters.follow("far", found.secrets, SECRET)
