@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,14 +38,17 @@ class Standings:
     notes: Sequence[str] = ()
 
 
-async def standings(client: Client, namespace: str) -> Standings:
-    """Of one namespace; of all where none is named."""
+async def standings(client: Client, namespace: str, *, among: Container[str] | None = None) -> Standings:
+    """Of one namespace; of all where none is named, or those of them that are among some."""
     ledgers = await readable(_ledgers(client, namespace))
     if isinstance(ledgers, Forbidden):
         quotas = [one for one in (await client.list(QUOTAS, namespace)).items if one.metadata.name == NAME]
-        return Standings([Standing(one.metadata.namespace, usage_from(one), exact=False) for one in quotas], [FROM_QUOTAS])
+        standing = [Standing(one.metadata.namespace, usage_from(one), exact=False) for one in quotas]
+        return Standings([one for one in standing if among is None or one.namespace in among], [FROM_QUOTAS])
     found, notes = [], []
     for ledger in ledgers:
+        if among is not None and namespace_of(ledger.metadata.name) not in among:
+            continue
         try:
             book = book_of(ledger, now=SystemClock().now())
         except UllageError as error:

@@ -1,10 +1,12 @@
 """Things of one sort, printed as `-o` asks: a table for people, objects for programs, and rows as they change.
 
-Each group of commands says how its things read (`Table`); all else is the same for all.
+Each group of commands says how its things read (`Table`); all else is the same for all. What is more than rows, with remarks
+beside it and other tables below, is a `Report`: it is printed whole, and whole again when it reads otherwise.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -87,3 +89,79 @@ class ChangingTable(Generic[T]):
 
     def _steady(self, row: Cells) -> Cells:
         return tuple(cell for place, cell in enumerate(row) if place not in self._quiet)
+
+
+# --- more than rows --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Generic[T]):
+    """One reading, and how it is printed."""
+
+    rows: Sequence[T]
+    table: Table[T]
+    notes: Sequence[str] = ()  # what has to be said beside it
+    nothing: str = ""  # what people are told where there are no rows
+    text: Callable[[datetime], str] | None = None  # for people, where the table is not all
+    single: bool = False
+
+    def for_people(self, output: OutputFormat, now: datetime) -> str:
+        return self.text(now) if self.text is not None else shown(self.rows, self.table, output, now=now)
+
+    def remarks(self, output: OutputFormat) -> list[str]:
+        return [*self.notes, *([self.nothing] if output.is_table and not self.rows else [])]
+
+
+def print_report(report: Report[T], output: OutputFormat, *, now: datetime) -> None:
+    for one in report.remarks(output):
+        _print_remark(one)
+    if output.is_table:
+        if report.rows:
+            print(report.for_people(output, now))
+    elif report.rows or output.name != "name":
+        print(shown(report.rows, report.table, output, now=now, single=report.single))
+
+
+class RepeatedReport(Generic[T]):
+    """For people it is written whole whenever it reads otherwise; for programs, each thing whenever it is another. That time
+    goes by is no reason, and a remark is not made again while it holds."""
+
+    def __init__(self, output: OutputFormat) -> None:
+        self._output = output
+        self._begun = False
+        self._last: Report[T] | None = None
+        self._bodies: dict[str, tuple[Json, str]] = {}  # with how each was written
+        self._remarks: list[str] = []
+
+    def show(self, report: Report[T], now: datetime) -> None:
+        remarks = report.remarks(self._output)
+        for one in remarks:
+            if one not in self._remarks:
+                _print_remark(one)
+        self._remarks = remarks
+        if self._output.is_table:
+            self._show_text(report, now)
+        else:
+            self._show_bodies(report, now)
+
+    def _show_text(self, report: Report[T], now: datetime) -> None:
+        new = report.for_people(self._output, now) if report.rows else ""
+        if new and (self._last is None or self._last.for_people(self._output, now) != new):
+            print(f"\n{new}" if self._begun else new, flush=True)
+            self._begun = True
+        self._last = report
+
+    def _show_bodies(self, report: Report[T], now: datetime) -> None:
+        table, before = report.table, self._bodies
+        self._bodies = {
+            table.uid(one): (table.body(one), shown([one], table, self._output, now=now, single=True)) for one in report.rows
+        }
+        for uid, (body, text) in self._bodies.items():
+            if uid not in before or before[uid][0] != body:
+                print(text, flush=True)
+        for uid in before.keys() - self._bodies.keys():
+            print(before[uid][1], flush=True)  # as it was at last, like other lists
+
+
+def _print_remark(text: str) -> None:
+    print(f"ullage: {text}", file=sys.stderr, flush=True)

@@ -35,6 +35,8 @@ Selector = Annotated[
     typer.Option("--selector", "-l", metavar="LABELS", help="Only those with these labels, such as app=db,tier!=test."),
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show each change as it comes, until Ctrl-C.")]
+# Of commands that show one thing put together of many: it is shown whole.
+WatchWhole = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show it again when it changes, until Ctrl-C.")]
 Output = Annotated[
     str,
     typer.Option(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ullage.cli.common.session import NotInstalled
 from ullage.cli.common.text import NONE
+from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind
@@ -45,6 +46,14 @@ async def quota_of(client: Client, project: str) -> ResourceQuota | None:
     except NotFound as error:
         raise not_served(QUOTAS) from error
     return in_force([*others, *([named] if named is not None else [])]).get(project)
+
+
+def quotas_of(project: str) -> list[Selection[Any]]:
+    """Where `quota_of` looks, to be followed."""
+    return [
+        Selection(QUOTAS, fields=f"metadata.name={quota_name(project)}"),
+        Selection(QUOTAS, labels=f"{SUBJECT_NAME}={project}"),
+    ]
 
 
 def in_force(quotas: Iterable[ResourceQuota]) -> dict[str, ResourceQuota]:

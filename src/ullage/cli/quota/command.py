@@ -13,7 +13,7 @@ import typer
 from ullage.cli.common import arguments
 from ullage.cli.common.arguments import At, Namespace
 from ullage.cli.common.commands import Application
-from ullage.cli.common.options import Context, DryRun, Kubeconfig, Output, output_format
+from ullage.cli.common.options import Context, DryRun, Kubeconfig, Output, Selector, Watch, output_format, selector
 from ullage.cli.common.running import run
 from ullage.cli.quota import targets
 from ullage.errors import BadInput
@@ -155,6 +155,8 @@ def list_(
     ] = None,
     namespace: Namespace = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    labels: Selector = None,
+    watch: Watch = False,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
@@ -162,63 +164,43 @@ def list_(
     """List limits on the space of snapshots, and what is used of them; of a project, its quota. `get` is the same.
 
     A project is shown with what its machines use on all seeds and on each, what each seed may have of the quota, and how it
-    stands. All of them are in `ullage projects list`.
+    stands; with -w all of that again when it changes. All of them are in `ullage projects list`.
+
+    -l goes by the labels of the quota objects (resourcequotas.harvesterhci.io), and chooses among those that are listed.
 
     \b
     ullage quota list -A
+    ullage quota list -A -l team=a -w
     ullage quota get vm/team-a/db -o json
     ullage quota get project/abc
     """
     how = output_format(output)
-    if any(arguments.names_project(one) for one in named or ()):
+    given = list(dict.fromkeys(named or ()))
+    if given and labels:
+        raise BadInput("TARGET", f"{' '.join(given)} with -l", "only one of them is allowed")
+    if any(arguments.names_project(one) for one in given):
         if everywhere or namespace:
             raise BadInput("TARGET", " ".join(named or ()), "not allowed with -n or -A: a project is in no namespace")
-        _show_projects(At(kubeconfig, kube_context, None, None), list(dict.fromkeys(named or ())), how)
+        _show_projects(At(kubeconfig, kube_context, None, None), given, how, watch=watch)
         return
-    chosen = [targets.limited(one) for one in dict.fromkeys(named or ())]
+    chosen = [targets.limited(one) for one in given]
     if chosen and (everywhere or namespace):
         raise BadInput("TARGET", " ".join(named or ()), "not allowed with -n or -A: it has its namespace in it")
-    from ullage.cli.common.listing import shown
-    from ullage.cli.quota import text
-    from ullage.clock import SystemClock
-    from ullage.space.api import NAME, QUOTAS
+    wanted_labels = selector(labels)
+    from ullage.cli.quota import lists
 
-    async def work(session: Session) -> list[text.LimitRow]:
-        client = session.client
-        if chosen:
-            return [text.row(one, await client.find(QUOTAS, NAME, one.namespace)) for one in chosen]
-        found = (await client.list(QUOTAS, "" if everywhere else session.namespace)).items
-        ordered = sorted(found, key=lambda quota: quota.metadata.namespace)
-        return [row for quota in ordered if quota.metadata.name == NAME for row in text.rows(quota)]
-
-    rows = run(At(kubeconfig, kube_context, namespace, None), work)
-    if how.is_table and not rows:
-        print("ullage: there is no quota: snapshots are not limited", file=sys.stderr)
-    elif rows or how.name != "name":
-        print(shown(rows, text.layout(), how, now=SystemClock().now(), single=len(chosen) == 1))
+    wanted = lists.LimitFilter(named=chosen, labels=wanted_labels, everywhere=everywhere)
+    at = At(kubeconfig, kube_context, namespace, None)
+    run(at, lambda session: (lists.watch if watch else lists.show)(session, wanted, how))
 
 
-def _show_projects(at: At, named: list[str], how: OutputFormat) -> None:
+def _show_projects(at: At, named: list[str], how: OutputFormat, *, watch: bool) -> None:
     if strange := [one for one in named if not arguments.names_project(one)]:
         raise BadInput("TARGET", strange[0], "projects are shown by themselves: project/ID is allowed beside another project")
     projects = [arguments.project("TARGET", one) for one in named]
-    from ullage.cli.common.listing import shown
-    from ullage.cli.quota import project_reading, project_text
-    from ullage.clock import SystemClock
+    from ullage.cli.quota import lists
 
-    async def work(session: Session) -> list[project_text.ProjectQuota]:
-        return [await project_reading.read_project(session.client, one) for one in projects]
-
-    found, now = run(at, work), SystemClock().now()
-    for note in (note for one in found for note in one.notes):
-        print(f"ullage: {note}", file=sys.stderr)
-    single = len(found) == 1
-    if not how.is_table or not single:
-        print(shown(found, project_text.layout(), how, now=now, single=single))
-    elif found[0].quota is None:
-        print(f"ullage: {project_text.no_quota(projects[0])}", file=sys.stderr)
-    else:
-        print(project_text.described(found[0], now=now))
+    run(at, lambda session: lists.show_projects(session.client, projects, how, watch=watch))
 
 
 @app.command()

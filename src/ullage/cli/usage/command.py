@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from ullage.cli.common import arguments, completion
 from ullage.cli.common.arguments import At, Namespace
-from ullage.cli.common.options import Context, Kubeconfig, Output, output_format
+from ullage.cli.common.options import Context, Kubeconfig, Output, WatchWhole, output_format, selector
 from ullage.cli.common.running import run
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
     from ullage.cli.common.options import OutputFormat
-    from ullage.cli.common.session import Session
     from ullage.cli.usage.project_text import ProjectGroup
-    from ullage.cli.usage.reading import Reading
     from ullage.cli.usage.text import GroupBy
 
 GROUPS = ("namespace", "vm", "volume")
@@ -42,6 +39,17 @@ def usage(
             autocompletion=completion.words(*ALL_GROUPS),
         ),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--selector",
+            "-l",
+            metavar="LABELS",
+            help="Only namespaces with these labels, such as team=a; for projects and seeds only quotas, for clusters only"
+            " Clusters with them.",
+        ),
+    ] = None,
+    watch: WatchWhole = False,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
@@ -56,9 +64,13 @@ def usage(
     a seed is shown with what it may have of the quota now, and STALE tells since when it cannot be asked. Clusters are known on
     the seed that runs them, and are shown beside the quota of their project.
 
+    -l chooses among all namespaces, with or without -A. With -w a table comes again, whole, when it reads otherwise; with -o
+    json and its like each row comes when it has changed, by itself.
+
     \b
     ullage usage -A
     ullage usage -n team-a --group-by vm
+    ullage usage -l team=a -w
     ullage usage --group-by project
     ullage usage --group-by seed project/abc
     """
@@ -68,50 +80,30 @@ def usage(
     if chosen in OF_PROJECTS:
         if namespace:
             raise BadInput("--namespace", namespace, f"not allowed with --group-by {chosen}: projects are in no namespace")
-        _show_projects(At(kubeconfig, kube_context, None, None), cast("ProjectGroup", chosen), target, how)
+        at = At(kubeconfig, kube_context, None, None)
+        _show_projects(at, cast("ProjectGroup", chosen), target, how, labels=labels, watch=watch)
         return
     if target is not None:
         raise BadInput("project/ID", target, f"not allowed with --group-by {chosen}: project, seed or cluster is")
     group = cast("GroupBy", chosen)
     if everywhere and namespace:
         raise BadInput("--namespace", namespace, "not allowed with -A")
-    from ullage.cli.common.listing import shown
-    from ullage.cli.usage import compute_text, text
-    from ullage.cli.usage.reading import read_usage
-    from ullage.clock import SystemClock
+    if labels and namespace:
+        raise BadInput("--namespace", namespace, "not allowed with -l, which chooses among all namespaces")
+    wanted = selector(labels)
+    from ullage.cli.usage.reports import show_namespaces
 
-    async def work(session: Session) -> Reading:
-        return await read_usage(session, group, everywhere=everywhere)
-
-    found = run(At(kubeconfig, kube_context, namespace, None), work)
-    for note in found.notes:
-        print(f"ullage: {note}", file=sys.stderr)
-    if how.is_table and not found.rows:
-        print(f"ullage: {text.nothing(group, complete=not found.notes)}", file=sys.stderr)
-    elif found.rows or how.name != "name":
-        bodies = {one.namespace: compute_text.body(one) for one in found.compute}
-        now = SystemClock().now()
-        print(shown(found.rows, text.layout(group, bodies), how, now=now))
-        if how.is_table and found.compute:
-            print(f"\n{compute_text.shares_table(found.compute)}")
-            for line in (line for one in found.compute for line in compute_text.lines(one, now=now)):
-                print(line)
+    at = At(kubeconfig, kube_context, namespace, None)
+    run(at, lambda session: show_namespaces(session, group, how, everywhere=everywhere, labels=wanted, watch=watch))
 
 
-def _show_projects(at: At, group: ProjectGroup, target: str | None, how: OutputFormat) -> None:
+def _show_projects(
+    at: At, group: ProjectGroup, target: str | None, how: OutputFormat, *, labels: str | None, watch: bool
+) -> None:
     project = arguments.project("project/ID", target) if target is not None else ""
-    from ullage.cli.common.listing import shown
-    from ullage.cli.usage import project_text
-    from ullage.cli.usage.projects import ProjectReading, read_projects
-    from ullage.clock import SystemClock
+    if project and labels and group != "cluster":
+        raise BadInput("project/ID", f"{target} with -l", f"only one of them is allowed with --group-by {group}")
+    wanted = selector(labels)
+    from ullage.cli.usage.reports import show_projects
 
-    async def work(session: Session) -> ProjectReading:
-        return await read_projects(session.client, group, project=project)
-
-    found = run(at, work)
-    for note in found.notes:
-        print(f"ullage: {note}", file=sys.stderr)
-    if how.is_table and not found.rows:
-        print(f"ullage: {project_text.nothing(group, project)}", file=sys.stderr)
-    elif found.rows or how.name != "name":
-        print(shown(found.rows, project_text.layout(group, wide=how.is_wide), how, now=SystemClock().now()))
+    run(at, lambda session: show_projects(session, group, how, project=project, labels=wanted, watch=watch))

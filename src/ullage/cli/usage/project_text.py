@@ -45,9 +45,16 @@ class ProjectRow:
     more: tuple[str, ...] = ()
 
 
-def nothing(group: ProjectGroup, project: str) -> str:
+def nothing(group: ProjectGroup, project: str, labels: str = "") -> str:
     """What is said where there are no rows."""
     said = _NOTHING[group]
+    if labels:
+        whose = f"project {project}" if project else "a project"
+        return {
+            "project": f"no quota of a project has the labels {labels}",
+            "seed": f"no seed has said what it uses of a quota with the labels {labels}",
+            "cluster": f"no cluster here that belongs to {whose} has the labels {labels}",
+        }[group]
     if not project:
         return said
     return {

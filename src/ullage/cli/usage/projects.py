@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from ullage.cli.common.project_quotas import Limits, counted, escrow_in, in_force, listed, project_name, quota_of, seed_parts
+from ullage.cli.common.project_quotas import (
+    Limits,
+    counted,
+    escrow_in,
+    in_force,
+    listed,
+    project_name,
+    quota_of,
+    quotas_of,
+    seed_parts,
+)
 from ullage.cli.common.session import Missing
 from ullage.cli.common.text import plain
 from ullage.cli.usage.project_text import ProjectGroup, ProjectRow
 from ullage.errors import BadInput, Terminal
+from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.objects import find_condition
@@ -23,6 +34,7 @@ from ullage.projects.api.quotas import QUOTAS, WITHIN_QUOTA, ResourceQuota
 from ullage.projects.clusters import project_of
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.quota import limits_of
+from ullage.selectors import LabelSelector
 
 ASK: Final = "ask there, with --context or --kubeconfig"
 ON_SEEDS: Final = f"clusters are known on the seed that runs them, and not on the master: {ASK}"
@@ -41,17 +53,24 @@ class ProjectReading:
     notes: list[str] = field(default_factory=list)
 
 
-async def read_projects(client: Client, group: ProjectGroup, *, project: str = "") -> ProjectReading:
-    """Of one project, or of all. Raises `AskElsewhere` where the grouping is not known in this cluster."""
-    quotas = await _quotas(client, project)
+async def read_projects(client: Client, group: ProjectGroup, *, project: str = "", labels: str = "") -> ProjectReading:
+    """Of one project, or of all; `labels` are those of clusters where these are shown, and else of quotas.
+
+    Raises `AskElsewhere` where the grouping is not known in this cluster.
+    """
+    quotas, selector = await _quotas(client, project), LabelSelector.parse(labels)
     found = ProjectReading()
     if group == "cluster":
-        await _by_cluster(client, quotas, found, project=project)
-    elif group == "seed":
-        await _by_seed(client, quotas, found)
+        await _by_cluster(client, quotas, found, project=project, selector=selector)
     else:
-        found.rows += [_project_row(one) for one in quotas]
-        await _note_unlimited(client, quotas, found, project=project)
+        # Not the server: of several quotas of a project it is the one in force whose labels count.
+        chosen = [one for one in quotas if selector.matches(one.metadata.labels)]
+        if group == "seed":
+            await _by_seed(client, chosen, found)
+        else:
+            found.rows += [_project_row(one) for one in chosen]
+            if not labels:
+                await _note_unlimited(client, quotas, found, project=project)
     found.rows.sort(key=lambda row: (row.project, row.name))
     return found
 
@@ -61,6 +80,12 @@ async def _quotas(client: Client, project: str) -> Sequence[ResourceQuota]:
         return list(in_force(await listed(client, QUOTAS)).values())
     one = await quota_of(client, project)
     return [one] if one is not None else []
+
+
+def sources_of_projects(group: ProjectGroup, project: str) -> list[Selection[Any]]:
+    """What is followed by those who want it shown again."""
+    quotas = quotas_of(project) if project else [Selection(QUOTAS)]
+    return [*quotas, Selection(CLUSTERS)] if group == "cluster" else quotas
 
 
 # --- projects --------------------------------------------------------------------------------------------------------
@@ -127,12 +152,14 @@ def _escrow(quota: ResourceQuota, notes: list[str]) -> Escrow | None:
 # --- clusters --------------------------------------------------------------------------------------------------------
 
 
-async def _by_cluster(client: Client, quotas: Sequence[ResourceQuota], found: ProjectReading, *, project: str) -> None:
+async def _by_cluster(
+    client: Client, quotas: Sequence[ResourceQuota], found: ProjectReading, *, project: str, selector: LabelSelector
+) -> None:
     clusters = await listed(client, CLUSTERS)
     limits = {one.spec.subject.name: limits_of(one.spec.quota) for one in quotas}
     for cluster in clusters:
         owner = project_of(cluster)
-        if owner and project in ("", owner):
+        if owner and project in ("", owner) and selector.matches(cluster.metadata.labels):
             found.rows.append(_cluster_row(cluster, owner, limits.get(owner, {})))
     if not clusters and await _is_master(client):
         raise AskElsewhere(f"--group-by cluster: {ON_SEEDS}")

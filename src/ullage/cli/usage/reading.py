@@ -4,7 +4,7 @@ to take.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from ullage.cli.usage.text import GroupBy, UsageRow
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
 from ullage.engines.handles import engine_volume
-from ullage.errors import UllageError
+from ullage.errors import BadInput, UllageError
 from ullage.kube.builtin import core
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
@@ -36,25 +36,37 @@ class Reading:
     rows: list[UsageRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compute: list[Compute] = field(default_factory=list)  # by namespace alone
+    selected: bool = True  # whether there is a namespace with the labels that were asked for
 
 
-async def read_usage(session: Session, group: GroupBy, *, everywhere: bool) -> Reading:
-    namespace = "" if everywhere else session.namespace
+async def read_usage(session: Session, group: GroupBy, *, everywhere: bool, labels: str = "") -> Reading:
+    """Of the session's namespace; of all, or of all that have labels."""
+    namespace = "" if everywhere or labels else session.namespace
+    among = await _namespaces(session.client, labels) if labels else None
     if group == "volume":
-        found = await _by_volume(session, namespace)
+        found = await _by_volume(session, namespace, among)
     else:
-        found = await _by_account(session.client, namespace, group)
+        found = await _by_account(session.client, namespace, group, among=among)
+    found.selected = among is None or bool(among)
     known = {row.namespace for row in found.rows}
     found.rows += [UsageRow(namespace=one.namespace) for one in found.compute if one.namespace not in known]
     found.rows.sort(key=lambda row: (row.namespace, row.name))
     return found
 
 
+async def _namespaces(client: Client, labels: str) -> frozenset[str]:
+    try:
+        return frozenset(one.metadata.name for one in (await client.list(core.NAMESPACES, labels=labels)).items)
+    except Forbidden:
+        unread = "chooses namespaces by their labels, and you may not list them: name one with -n"
+        raise BadInput("--selector", labels, unread) from None
+
+
 # --- accounts --------------------------------------------------------------------------------------------------------
 
 
-async def _by_account(client: Client, namespace: str, group: GroupBy) -> Reading:
-    standing = await standings(client, namespace)
+async def _by_account(client: Client, namespace: str, group: GroupBy, *, among: Container[str] | None) -> Reading:
+    standing = await standings(client, namespace, among=among)
     rows = []
     for one in standing.found:
         accounts = {"": one.usage.namespace} if group == "namespace" else one.usage.vms
@@ -87,13 +99,16 @@ def _row(standing: Standing, name: str, usage: Usage) -> UsageRow:
 
 
 class _Volumes:
-    """What objects take, by claim."""
+    """What objects take, by claim; of all namespaces that are read, or of some among them."""
 
-    def __init__(self) -> None:
+    def __init__(self, among: Container[str] | None) -> None:
         self.found: dict[tuple[str, str], tuple[int, int]] = {}  # snapshots and bytes
         self.unreadable = 0
+        self._among = among
 
     def add(self, namespace: str, claim: str, size: int, *, snapshots: int = 1) -> None:
+        if self._among is not None and namespace not in self._among:
+            return
         count, taken = self.found.get((namespace, claim or NO_CLAIM), (0, 0))
         self.found[namespace, claim or NO_CLAIM] = count + snapshots, taken + size
 
@@ -101,13 +116,13 @@ class _Volumes:
         try:
             stamp = stamp_of(meta)
         except UllageError:
-            self.unreadable += 1
+            self.unreadable += self._among is None or namespace in self._among
             return
         self.add(namespace, claim, bytes_of(stamp) if stamp.cells else 0)
 
 
-async def _by_volume(session: Session, namespace: str) -> Reading:
-    client, volumes, notes = session.client, _Volumes(), list[str]()
+async def _by_volume(session: Session, namespace: str, among: Container[str] | None) -> Reading:
+    client, volumes, notes = session.client, _Volumes(among), list[str]()
     for dialect in session.among:
         for obj in await _listed(client, dialect.snapshots, namespace, notes):
             snapshot = dialect.read_snapshot(obj)

@@ -38,9 +38,13 @@ class UsageRow:
         return None if self.limit is None else self.limit - self.used - (self.reserved or 0)
 
 
-def nothing(group: GroupBy, *, complete: bool) -> str:
-    """What is said where there are no rows. Where not everything could be read, there may be some all the same."""
-    return _NOTHING[group] if complete else "nothing is known besides"
+def nothing(group: GroupBy, *, complete: bool, labels: str = "", selected: bool = True) -> str:
+    """What is said where there are no rows. Where not everything could be read, there may be some all the same. `selected`:
+    whether any namespace has the labels that were asked for."""
+    if not selected:
+        return f"no namespace has the labels {labels}"
+    said = _NOTHING[group] if complete else "nothing is known besides"
+    return f"of namespaces with the labels {labels}: {said}" if labels else said
 
 
 def layout(group: GroupBy, compute: Mapping[str, Json] | None = None) -> Table[UsageRow]:

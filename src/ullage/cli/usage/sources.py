@@ -1,0 +1,49 @@
+"""What `ullage usage -w` follows: the kinds that the usage of namespaces is read from.
+
+They only tell that it is time to read again, so one too many costs a reading, and one that may not be read is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.cli.common.session import Session
+from ullage.cli.common.watching import followable
+from ullage.cli.usage.text import GroupBy
+from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
+from ullage.kube.builtin.core import NAMESPACES
+from ullage.kube.cache.reflector import Selection
+from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.ledger.keys import ledger_name
+from ullage.space.api import QUOTAS
+from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.migrations import MIGRATIONS
+
+
+async def sources(session: Session, group: GroupBy, *, everywhere: bool, labels: str) -> list[Selection[Any]]:
+    """Some of them may not be there, or not for everybody to read."""
+    namespace = "" if everywhere or labels else session.namespace
+    chosen: list[Selection[Any]] = [Selection(NAMESPACES, labels=labels)] if labels else []
+    if group == "volume":
+        return [*chosen, *_of_volumes(session, namespace)]
+    ledgers: list[Selection[Any]] = [Selection(LEDGERS, NAMESPACE, fields=_named(ledger_name(namespace)) if namespace else "")]
+    if not await followable(session.client, ledgers):
+        ledgers = [Selection(QUOTAS, namespace)]  # as they are read by those who may not read ledgers
+    return [*chosen, *ledgers, *(_of_machines(namespace) if group == "namespace" and namespace else ())]
+
+
+def _of_volumes(session: Session, namespace: str) -> list[Selection[Any]]:
+    """Whose claim a PersistentVolume is does not change while it has snapshots."""
+    snapshots: list[Selection[Any]] = [Selection(one.snapshots, namespace) for one in session.among]
+    return [*snapshots, Selection(BACKUPS, namespace), Selection(ENGINE_SNAPSHOTS, ENGINES_NAMESPACE)]
+
+
+def _of_machines(namespace: str) -> list[Selection[Any]]:
+    """What is shown of the VMs of one namespace beside what its ledger says."""
+    return [Selection(NAMESPACES, fields=_named(namespace)), Selection(MACHINES, namespace), Selection(MIGRATIONS, namespace)]
+
+
+def _named(name: str) -> str:
+    return f"metadata.name={name}"
