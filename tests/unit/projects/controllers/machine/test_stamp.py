@@ -15,8 +15,10 @@ from ullage.kube.identities import NAMESPACE
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
 from ullage.kube.review import Decision
+from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.charging.keys import STAMP_KEYS
+from ullage.projects.controllers.machine.stamp import controller as stamp
 from ullage.projects.controllers.machine.stamp.rules import Bind, StampAnew, Unsized, step
 from ullage.projects.controllers.machine.stamp.turns import Turns
 from ullage.projects.machines.counting import Counted, Resize
@@ -188,6 +190,49 @@ async def test_a_cluster_whose_own_webhook_lets_us_wait_keeps_no_other_one_waiti
         slow.admitted = quick
         await asyncio.sleep(120)
         assert all(isinstance(verdict(scene, f"a-{number}"), Valid) for number in range(10, 100)), "each had its turn"
+
+
+@simulated
+async def test_sizes_that_nobody_knows_are_asked_for_less_often_where_there_are_very_many(
+    scene: SeedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stamp, "EACH", 10)
+    scene.cluster()
+    for number in range(100):
+        scene.store(MACHINES, aged(machine_body("unheard-of", name=f"a-{number}")))
+    async with scene.served(controllers=True):
+        await asyncio.sleep(30)
+        scene.sizes.wanted.clear()
+        await asyncio.sleep(600)
+        assert 100 <= len(scene.sizes.wanted) <= 300, "twice in ten minutes, and not twenty times"
+        scene.sizes.known["unheard-of"] = SMALL
+        await asyncio.sleep(600)
+        assert all(isinstance(verdict(scene, f"a-{number}"), Valid) for number in range(100))
+
+
+@simulated
+async def test_nothing_is_kept_of_machines_and_clusters_that_went(scene: SeedScene) -> None:
+    for name in ("c-1", "c-2"):
+        scene.cluster(name)
+    made: list[stamp.MachineStamps] = []
+    before = stamp.MachineStamps.controller
+
+    def controller(stamps: stamp.MachineStamps, **terms: Any) -> Any:
+        made.append(stamps)
+        return before(stamps, **terms)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stamp.MachineStamps, "controller", controller)
+        async with scene.served(controllers=True):
+            for cluster in ("c-1", "c-2"):
+                assert (await scene.create(name="a", cluster=cluster)).code == 200
+            await scene.seen()
+            kept = made[0]._rewrites
+            assert {name: len(one._last) for name, one in kept.items()} == {"c-1": 1, "c-2": 1}
+            scene.remove("a")
+            scene.seed.drop(CLUSTERS, Key("", "c-2"))
+            await scene.seen()
+            assert {name: len(one._last) for name, one in kept.items()} == {"c-1": 0}
 
 
 def test_turns_are_given_in_order_and_nothing_is_kept_of_those_who_had_theirs() -> None:

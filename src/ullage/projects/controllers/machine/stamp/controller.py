@@ -8,6 +8,7 @@ takes off again each time is written later and later. A cluster that lets us wai
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -61,6 +62,7 @@ ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 
 UNTIL_RECORDED: Final = 1.0  # seconds between two looks whether there is a record
 UNTIL_KNOWN: Final = 30.0  # seconds between two looks whether a size is known
+EACH: Final = 1000  # machines of a cluster: for each so many it is as long again, since each of them may have no size
 AFTER_REFUSAL: Final = 60.0  # seconds; nothing tells when whoever refused does not any more
 WORKERS: Final = 32  # each waits for a user cluster, and none of them for long
 PATCH_SECONDS: Final = 15.0  # that a write may take there, with all webhooks that it has
@@ -119,7 +121,7 @@ class MachineStamps:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._rewrites: Rewrites[str] = Rewrites()
+        self._rewrites: defaultdict[str, Rewrites[str]] = defaultdict(Rewrites)  # by cluster, by uid
         self._turns: Turns[MachineKey] = Turns()
         self._again: Callable[[MachineKey], None] = lambda key: None
 
@@ -132,7 +134,8 @@ class MachineStamps:
             NAME, synced, self.reconcile, workers=workers, clock=self._clock, metrics=metrics, after_terminal=AFTER_REFUSAL
         )
         self._again = made.queue.add
-        wake(made.queue, self._clusters, SourceElsewhere(MACHINES, _key, when=self._matters, only=self._charged.__contains__))
+        self._clusters.handle(self._followed)
+        wake(made.queue, self._clusters, SourceElsewhere(MACHINES, _key, when=_matters, only=self._charged.__contains__))
 
         def keys_changed() -> None:
             for key in self._all():
@@ -147,12 +150,18 @@ class MachineStamps:
             if followed is not None and name in self._charged:
                 yield from (key for machine in followed.cache(MACHINES).items() for key in _key(name, machine))
 
-    def _matters(self, old: Machine | None, new: Machine | None) -> bool:
-        if new is None:
-            if old is not None:
-                self._rewrites.forget(old.metadata.uid)
-            return False
-        return old is None or old.spec.provider_spec != new.spec.provider_spec or _marks(old) != _marks(new)
+    def _followed(self, name: str, cluster: FollowedCluster | None) -> None:
+        """Of what went nothing is kept, be it a Machine or the whole cluster."""
+        if cluster is None:
+            self._rewrites.pop(name, None)
+        if cluster is None or name not in self._charged:
+            return
+
+        def changed(old: Machine | None, new: Machine | None) -> None:
+            if old is not None and new is None and name in self._rewrites:
+                self._rewrites[name].forget(old.metadata.uid)
+
+        cluster.cache(MACHINES).handle(changed)
 
     async def reconcile(self, key: MachineKey) -> Requeue | None:
         if not self._turns.take(key.cluster, key):
@@ -183,7 +192,7 @@ class MachineStamps:
             return None
         if isinstance(wanted, Unsized):
             self._alarm(key, NOT_SIZED, unsized_note(str(key), wanted))
-            return Requeue(UNTIL_KNOWN)
+            return Requeue(UNTIL_KNOWN * (1 + len(followed.cache(MACHINES)) // EACH))
         return await self._stamp(followed, machine, facts, wanted, key=key)
 
     def _size(self, facts: MachineFacts) -> tuple[Amounts | None, str]:
@@ -201,7 +210,7 @@ class MachineStamps:
         self, followed: FollowedCluster, machine: Machine, facts: MachineFacts, wanted: Bind | StampAnew, *, key: MachineKey
     ) -> Requeue | None:
         uid, what = machine.metadata.uid, (wanted.amounts, type(wanted))
-        if wait := self._rewrites.wait(uid, what, self._clock.monotonic()):
+        if wait := self._rewrites[key.cluster].wait(uid, what, self._clock.monotonic()):
             return Requeue(wait)
         try:
             marks = sign_bound(facts, wanted.amounts, self._keys.current, now=self._clock.now()).marks()
@@ -212,7 +221,7 @@ class MachineStamps:
             await _write(followed, machine, marks)
         except NotFound:
             return None  # it went meanwhile, and the cache will say so
-        self._rewrites.wrote(uid, what, self._clock.monotonic())
+        self._rewrites[key.cluster].wrote(uid, what, self._clock.monotonic())
         self._metrics.written.labels("bound" if isinstance(wanted, Bind) else "anew").inc()
         if isinstance(wanted, StampAnew) and wanted.alarm:
             self._metrics.wrong.labels(wanted.reason).inc()
@@ -244,6 +253,12 @@ async def _write(followed: FollowedCluster, machine: Machine, marks: dict[str, s
 
 def _key(cluster: str, machine: Machine) -> Iterable[MachineKey]:
     return (MachineKey(cluster, machine.metadata.namespace, machine.metadata.name),)
+
+
+def _matters(old: Machine | None, new: Machine | None) -> bool:
+    if old is None or new is None:
+        return new is not None
+    return old.spec.provider_spec != new.spec.provider_spec or _marks(old) != _marks(new)
 
 
 def _marks(machine: Machine) -> list[str | None]:
