@@ -32,6 +32,7 @@ class Holder:
     held: bool = False
     first: bool = False  # in line for all resources (`first_in_line`)
     leaving: bool = False  # keeps what it uses, and gets no more
+    has_target: bool = False  # its ledger has the limit that it is told, whether or not it is known to keep to it
 
     @property
     def start(self) -> int:
@@ -183,13 +184,30 @@ def _within(whole: int, holders: Sequence[Holder], wished: Sequence[int]) -> lis
     """What of the wishes may be recorded now. A target rises to what the seed may have anyway, and beyond that only by what
     nobody may have: the sum of what is granted never passes the whole by a raise."""
     bounds = [one.granted for one in holders]
-    room = -1 if None in bounds else whole - sum(bound for bound in bounds if bound is not None)
+    room = whole - sum((one.target or 0) if one.granted is None else one.granted for one in holders)
+    frozen = None in bounds
     made: list[tuple[int | None, int]] = [(bound, wish) for bound, wish in zip(bounds, wished, strict=True)]
     order = [*_in_turn(holders), *(index for index, one in enumerate(holders) if not one.open)]
     for index in order:
         bound, wish = made[index]
-        if bound is not None and wish > bound:
-            more = min(wish - bound, max(room, 0))
+        if bound is None:
+            target = _for_unbounded(wish, holders, index, room=max(room, 0))
+            room -= max(0, target - (holders[index].target or 0))
+            made[index] = (None, target)
+        elif wish > bound:
+            more = 0 if frozen else min(wish - bound, max(room, 0))
             room -= more
             made[index] = (bound + more, bound + more)
     return made
+
+
+def _for_unbounded(wish: int, holders: Sequence[Holder], index: int, *, room: int) -> int:
+    """What a seed is told that may be without a limit. Once it keeps to that it is granted to it, so it rises like a grant:
+    only by what nobody else may have, which is what is granted to them, or what their ledgers are seen to have."""
+    one = holders[index]
+    if one.target is None:  # no raise: it has no limit now, and uses that anyway
+        return min(wish, max(one.use, room))
+    others = (other for place, other in enumerate(holders) if place != index)
+    if any(other.granted is None and not other.has_target for other in others):
+        return min(wish, one.target)
+    return min(wish, one.target + room)

@@ -190,6 +190,7 @@ def _holder(share: Share, resource: str, whole: Quantity, seen: SeedLedger | Non
         waiting=max(demand.since, share.turn or NEVER) if demand else NEVER,
         held=share.turn is not None and share.turn <= now < share.turn + HOLD,
         leaving=leaving,
+        has_target=part is not None and seen is not None and seen.change >= share.change,
     )
 
 

@@ -174,6 +174,27 @@ HELD = {"a": share(40), "b": share(60)}
             id="nobody gets more while somebody may be without a limit",
         ),
         pytest.param(
+            {"a": share(3), "b": share(2, -1)},
+            {"a": seed(3, 1, whole=5), "b": seed(2, 2, wants=3, whole=5, why="nobody has counted")},
+            5,
+            {"a": "2 of 3 @6", "b": "2 of None @5"},
+            id="who may be without a limit is told no more before others have given it",
+        ),
+        pytest.param(
+            {"a": share(2), "b": share(2, -1)},
+            {"a": seed(2, 1, whole=5), "b": seed(2, 2, wants=3, whole=5, why="nobody has counted")},
+            5,
+            {"a": "2 of 2 @5", "b": "3 of None @6"},
+            id="who may be without a limit is told more where nobody may have it",
+        ),
+        pytest.param(
+            {"a": share(50, 100), "b": share(50, -1)},
+            {"a": seed(50, why="nobody has counted"), "b": seed(50, why="nobody has counted"), "new": seed(None, 4, change=0)},
+            100,
+            {"a": "32 of 100 @6", "b": "32 of None @6", "new": "4 of None @1"},
+            id="a seed that comes in is told what it uses, and no more while others may have it",
+        ),
+        pytest.param(
             {"a": share(30, 60), "b": share(20)},
             {"a": seed(30, 50, whole=50), "b": seed(20, 5, whole=50)},
             50,
@@ -247,6 +268,16 @@ HELD = {"a": share(40), "b": share(60)}
 def test_what_is_recorded(shares: dict[str, Share], seeds: Seeds, quota: int | None, expected: dict[str, str] | None) -> None:
     found = decided(shares, seeds, quota)
     assert (told(found) if found else None) == expected
+
+
+def test_who_may_be_without_a_limit_is_told_no_more_while_another_has_not_heard_of_its_own() -> None:
+    shares = {"a": share(2, -1), "b": share(2, -1)}
+    b = seed(2, 2, wants=3, whole=5, why="nobody has counted")
+    (step,) = decided(shares, {"a": seed(3, 1, whole=5, change=4), "b": b}, 5)
+    assert isinstance(step, Carry)
+    assert step.seed == "a"
+    heard = decided(shares, {"a": seed(2, 1, whole=5, why="nobody has counted"), "b": b}, 5)
+    assert told(heard) == {"a": "2 of None @5", "b": "3 of None @6"}
 
 
 def test_without_a_quota_nothing_is_recorded_or_carried() -> None:

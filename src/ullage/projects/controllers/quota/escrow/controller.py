@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ullage.clock import Clock
 from ullage.errors import BadInput, Terminal
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
-from ullage.kube.client.interface import Patcher
+from ullage.kube.client.interface import Finder, Patcher
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
@@ -57,13 +57,19 @@ ELSEWHERE: Final[tuple[Kind[Any], ...]] = (LEDGERS,)
 WRITES: Final = (Write(QUOTAS, ("patch",)),)
 WORKERS: Final = 8  # some may wait for a seed
 ROUNDS: Final = 5  # records in one run: each is looked at again, and there is rarely more than one
-AFTER_DOUBT: Final = 1.0  # seconds until a seed is looked at again whose watch was just being renewed
+AFTER_DOUBT: Final = 1.0  # seconds until something is looked at again whose watch is behind, or just being renewed
+
+
+class RecordClient(Finder, Patcher, Protocol):
+    """What is needed of a client."""
 
 
 class QuotaEscrow:
     """The controller of grants."""
 
-    def __init__(self, client: Patcher, lookup: QuotaLookup, seeds: Seeds, *, metrics: ProjectMetrics, clock: Clock) -> None:
+    def __init__(
+        self, client: RecordClient, lookup: QuotaLookup, seeds: Seeds, *, metrics: ProjectMetrics, clock: Clock
+    ) -> None:
         self._client = client
         self._lookup = lookup
         self._seeds = seeds
@@ -88,8 +94,7 @@ class QuotaEscrow:
             return None
         quota = leading(self._lookup.of(key.name))
         if quota is None:
-            await self._carry(key.name, lifted(self._seen(key.name)))
-            return None
+            return await self._lift(key.name)
         for _ in range(ROUNDS):
             facts = self._facts(quota)
             if facts is None:
@@ -103,6 +108,18 @@ class QuotaEscrow:
                 return None
             quota = written
         return Requeue(0.0)
+
+    async def _lift(self, project: str) -> Requeue | None:
+        """Ledgers of a project without a quota have no limits. Here there is no record that guards a write: so whether there is
+        none is asked of the server, or whoever hears of quotas late would take limits away that another has just carried."""
+        found = lifted(self._seen(project))
+        if not found:
+            return None
+        there = await self._client.find(QUOTAS, quota_name(project))
+        if there is not None and there.spec.subject.name == project:
+            return Requeue(AFTER_DOUBT)
+        await self._carry(project, found)
+        return None
 
     # --- gather ---
 
