@@ -95,6 +95,7 @@ def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
         usage.UsageCaches(clusters=clusters, records=wiring.cache(RECORDS)),
         wiring.clusters,
         current,
+        remembered=wiring.shared(recorded_machines).remembered,
         recorder=wiring.recorder("projects"),
         clock=clock,
     )

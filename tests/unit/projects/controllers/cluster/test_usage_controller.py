@@ -28,6 +28,7 @@ from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine, MachineSpec, MachineStatus, NodeReference, ProviderSpec
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.controllers.cluster.usage.controller import ClusterUsages, UsageCaches
+from ullage.projects.machines.counting import Remembered
 from ullage.projects.machines.facts import MachineFacts
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SigningKeys, Verdict, sign_bound, verify
@@ -57,6 +58,7 @@ class Scene:
         self.users: dict[str, UserCluster] = {}
         self.told = Told()
         self.keys: SigningKeys | None = KEYS
+        self.remembered: dict[tuple[str, str], Remembered] = {}
         self.secrets: Cache[Secret] = self.cache(SECRETS)
         self.objects: Cache[Cluster] = self.cache(CLUSTERS)
         self.records: Cache[MachineRecord] = self.cache(RECORDS)
@@ -68,6 +70,7 @@ class Scene:
             UsageCaches(clusters=self.objects, records=self.records),
             self.clusters,
             lambda: self.keys,
+            remembered=lambda cluster, uid: self.remembered.get((cluster, uid)),
             recorder=self.told,
             clock=self.clock,
         )
@@ -135,6 +138,17 @@ async def test_usage_follows_the_machines_as_they_come_and_go(found: Scene) -> N
     await asyncio.sleep(3)
     assert found.used() == usage("2", "2Gi", "20Gi")
     assert found.told.events == []
+
+
+@scene
+async def test_who_puts_an_earlier_stamp_back_lowers_no_usage(found: Scene) -> None:
+    user = found.cluster("c-1", machine("a", "4", "8Gi"))
+    await asyncio.sleep(3)
+    found.remembered["c-1", "uid-a"] = Remembered("uid-a", size("4", "8Gi", "10Gi"))
+    user.put(MACHINES, machine("a", "1", "1Gi"))
+    await asyncio.sleep(40)
+    assert found.used() == usage("4", "8Gi", "10Gi")
+    assert ["an earlier one was put back" in note for _, _, note in found.told.events] == [True]
 
 
 @scene

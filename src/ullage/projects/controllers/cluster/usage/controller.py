@@ -32,7 +32,7 @@ from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord
 from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage, is_charged, unreachable
-from ullage.projects.controllers.cluster.usage.sums import Keys, MachineSums
+from ullage.projects.controllers.cluster.usage.sums import Keys, MachineSums, Remembering
 from ullage.projects.names import ACCOUNT
 from ullage.projects.records import takes_of
 
@@ -59,7 +59,8 @@ class _Trouble:
 
 
 class ClusterUsages:
-    """The controller of usages. `keys` gives None while no key was read; when others sign, `renew` is to be called."""
+    """The controller of usages. `keys` gives None while no key was read; when others sign, `renew` is to be called.
+    `remembered` tells what is recorded of a Machine, by cluster and uid."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class ClusterUsages:
         followed: Clusters,
         keys: Keys,
         *,
+        remembered: Remembering,
         recorder: EventRecorder,
         clock: Clock,
     ) -> None:
@@ -76,7 +78,9 @@ class ClusterUsages:
         self._followed = followed
         self._recorder = recorder
         self._clock = clock
-        self._sums = MachineSums(followed, keys, only=lambda name: caches.clusters.get(Key("", name)) is not None)
+        self._sums = MachineSums(
+            followed, keys, only=lambda name: caches.clusters.get(Key("", name)) is not None, remembered=remembered
+        )
         self._written: dict[str, float] = {}  # by uid: when
         self._troubles: dict[str, _Trouble] = {}  # by uid
         self._rewrites: Rewrites[str] = Rewrites()

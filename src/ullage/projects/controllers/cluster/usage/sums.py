@@ -1,7 +1,7 @@
 """What the Machines of each followed cluster take together, kept by increments: an event costs the same whatever is there.
 
-What a Machine takes is what its stamp says, if that is signed for it. Any other is in no sum, and is kept by its name with the
-reason. Sums are of one client's reading: when a cluster is followed anew, so they are begun.
+What a Machine takes is what its stamp says, if that is signed for it and no less than it was. Any other is in no sum, and is
+kept by its name with the reason. Sums are of one client's reading: when a cluster is followed anew, so they are begun.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from ullage.kube.clusters.cluster import Cluster as FollowedCluster
 from ullage.kube.clusters.clusters import Clusters
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINES, Machine
+from ullage.projects.machines.counting import Counted, Remembered, count
 from ullage.projects.machines.reading import machine_facts
-from ullage.projects.machines.signatures import SigningKeys, Valid, verify
+from ullage.projects.machines.signatures import SigningKeys, verify
 from ullage.quantity import Quantity
 
 Keys = Callable[[], SigningKeys | None]
+Remembering = Callable[[str, str], Remembered | None]  # by cluster and uid: what the record has of a Machine
 
 NO_KEY: Final = "the key of stamps was not read yet"
 
@@ -67,8 +69,9 @@ class MachineSum:
 class MachineSums:
     """`only` says by name which of the followed clusters are user clusters. `keys` gives None while no key was read."""
 
-    def __init__(self, clusters: Clusters, keys: Keys, *, only: Callable[[str], bool]) -> None:
+    def __init__(self, clusters: Clusters, keys: Keys, *, only: Callable[[str], bool], remembered: Remembering) -> None:
         self._keys = keys
+        self._remembered = remembered
         self._only = only
         self._sums: dict[str, MachineSum] = {}
         self._handlers: list[Callable[[str], None]] = []
@@ -111,8 +114,9 @@ class MachineSums:
         keys = self._keys()
         if keys is None:
             return NO_KEY
-        verdict = verify(machine_facts(cluster, machine), keys)
-        return verdict.amounts if isinstance(verdict, Valid) else verdict.message
+        facts = machine_facts(cluster, machine)
+        found = count(facts, verify(facts, keys), remembered=self._remembered(cluster, facts.uid))
+        return found.amounts if isinstance(found, Counted) else found.message
 
     def _tell(self, cluster: str) -> None:
         for handler in self._handlers:
