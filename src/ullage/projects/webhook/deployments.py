@@ -29,7 +29,10 @@ class DeploymentWebhook:
     async def warn(self, review: Review) -> Decision:
         if review.subresource == SCALE:
             return self._scaled(review)
-        new = review.object(MACHINE_DEPLOYMENTS)
+        try:
+            new = review.object(MACHINE_DEPLOYMENTS)
+        except Unreadable:
+            return Decision.allow()  # whoever takes a finalizer off one that makes no sense is not to be kept from it
         old = _old(review) if review.operation == "UPDATE" else None
         before = self._wish(review.cluster, old) if old is not None else None
         return _answer(self._early(review, new.metadata, before, self._wish(review.cluster, new)))

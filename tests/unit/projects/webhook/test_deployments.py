@@ -118,3 +118,14 @@ def test_nothing_stops_when_it_cannot_be_asked() -> None:
         "machinedeployments",
         "machinedeployments/scale",
     }
+
+
+@simulated
+async def test_one_that_makes_no_sense_may_be_changed_and_lose_its_finalizers(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="0")
+    async with scene.served():
+        body = deployment("three", annotations=EARLY)
+        changed = {**body, "metadata": {**body["metadata"], "finalizers": []}}
+        assert (await scene.hook("project-machinedeployment").answer(review_of(MACHINE_DEPLOYMENTS, changed, body))).allowed
+        assert (await scene.hook("project-machinedeployment").answer(review_of(MACHINE_DEPLOYMENTS, body))).allowed
