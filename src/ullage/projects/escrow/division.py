@@ -66,7 +66,8 @@ class Holder:
 
 
 def first_in_line(wholes: Sequence[int], holders: Sequence[Sequence[Holder]]) -> int | None:
-    """Which seed goes before all others, whatever it asks for: of those whose demands can all be met, who waits longest.
+    """Which seed goes before all others, whatever it asks for: of those whose demands can all be met, who waits longest. One
+    that was just given a part of what it asked for keeps its place until it has the rest.
 
     A machine takes several resources at once. Without this, of two seeds that each have what the other lacks, each would get
     that and lose the rest, again and again. `holders` are by resource, and in each the same seeds in the same order.
@@ -75,8 +76,9 @@ def first_in_line(wholes: Sequence[int], holders: Sequence[Sequence[Holder]]) ->
     for index in range(len(holders[0]) if holders else 0):
         asked = [(whole, some) for whole, some in zip(wholes, holders, strict=True) if some[index].asks]
         if asked and all(_can_be_met(whole, some, index) for whole, some in asked):
-            waiting.append((min(some[index].waiting for _, some in asked), index))
-    return min(waiting)[1] if waiting else None
+            has_part = any(some[index].held and some[index].start > some[index].use for some in holders)
+            waiting.append((not has_part, min(some[index].waiting for _, some in asked), index))
+    return min(waiting)[2] if waiting else None
 
 
 def _can_be_met(whole: int, holders: Sequence[Holder], index: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.unit.projects.escrow.world import BEGIN, Master, Seed, World
 from ullage.ledger.amounts import Amounts, BadAmount, Cell, Wanted
+from ullage.projects.escrow.division import Holder, first_in_line
 from ullage.projects.escrow.seeds import NO_LEDGER, SeedLedger
 from ullage.projects.escrow.steps import HOLD, Carry, Record, Seeds, Step, drained, look_again, next_steps
 from ullage.projects.escrow.terms import Escrow, Part, Share
@@ -664,3 +666,33 @@ def test_the_time_is_only_compared_with_times_of_the_record_and_of_demands() -> 
         return next_steps(Escrow(HELD), {"cpu": cpu(100)}, seeds, now=now)
 
     assert at(BEGIN) == at(BEGIN + 100 * HOLD)
+
+
+# --- the last room, in parts -----------------------------------------------------------------------------------------
+
+
+def test_who_was_just_given_one_part_of_what_he_asked_for_is_first_in_line_for_the_other() -> None:
+    long_ago, now = BEGIN - timedelta(minutes=5), BEGIN
+    cpus = [
+        Holder(granted=4, target=4, used=4, wanted=5, waiting=long_ago),
+        Holder(granted=5, target=5, used=4, waiting=now, held=True),
+    ]
+    memory = [
+        Holder(granted=5, target=5, used=4),
+        Holder(granted=4, target=4, used=4, wanted=5, waiting=now, held=True),
+    ]
+    assert first_in_line([9, 9], [cpus, memory]) == 1
+    assert first_in_line([9, 9], [[replace(one, held=False) for one in some] for some in (cpus, memory)]) == 0
+
+
+@pytest.mark.parametrize("number", [45, 325, 505])
+def test_the_last_machine_finds_room_though_its_parts_lie_with_different_seeds(number: int) -> None:
+    random = Random(number)
+    quota = random.randint(8, 24)
+    world = World({"cpu": quota, "memory": quota}, seeds=random.randint(3, 5))
+    for _ in range(random.randint(2, 6)):
+        world.create(random.choice(sorted(world.seeds)), cpu=random.randint(0, 3), memory=random.randint(0, 3))
+        if random.random() < 0.4:
+            world.settle()
+    world.settle()
+    world.storm(most=12, cpu=1, memory=1)
