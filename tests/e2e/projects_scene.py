@@ -44,7 +44,7 @@ from .snapshot_scene import Process, eventually
 Json = dict[str, Any]
 KUBE_SYSTEM = "kube-system"
 CREATED, FORBIDDEN = 201, 403
-HASTE = ("--request-timeout", "3")  # seconds: a first count is exact so long after the limit is there
+HASTE = ("--request-timeout", "5")  # seconds: a first count is exact so long after the limit is there
 
 
 class Line:
