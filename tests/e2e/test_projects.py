@@ -121,7 +121,7 @@ def test_a_quota_below_present_use_takes_nothing_away_and_stops_growth(kkp: Plat
     # Less is used, and what was freed may be used again, on the other seed.
     far.delete("b")
     eventually_is("it is within the quota", "True", lambda: kkp.condition(project, "WithinQuota").get("status"))
-    eventually("there is room again", lambda: near.ask("c", cpu="2").code == CREATED, seconds=120, every=0.2)
+    eventually("there is room again", lambda: near.ask("c", cpu="2").code == CREATED, seconds=240, every=0.2)
 
 
 def test_room_goes_to_the_seed_that_asks_for_it(kkp: Platform, project: str) -> None:
@@ -134,7 +134,7 @@ def test_room_goes_to_the_seed_that_asks_for_it(kkp: Platform, project: str) -> 
         number = len(users[0].names())
         return number == 9 or (users[0].ask(f"m-{number}").code == CREATED and False)
 
-    eventually("all of it is used on one seed", fill, seconds=120, every=0.2)
+    eventually("all of it is used on one seed", fill, seconds=240, every=0.2)
     assert {user.ask("one-more", dry_run=True).code for user in users} == {FORBIDDEN}
 
 

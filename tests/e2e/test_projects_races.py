@@ -19,7 +19,7 @@ from .snapshot_scene import eventually
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(IS_BORROWED, reason="the quotas of a cluster are its owner's"),
 ]
 
@@ -123,7 +123,7 @@ def test_a_seed_that_is_cut_off_goes_on_within_its_grant_and_no_further(kkp: Pla
                 user.ask(f"m-{len(user.names())}")
             return len(near.names()) + len(other.names()) >= 12 - grant
 
-        eventually("the others use the rest", fill, seconds=120, every=0.2)
+        eventually("the others use the rest", fill, seconds=240, every=0.2)
         assert there(users) == 12
         assert {user.ask("more", dry_run=True).code for user in users} == {FORBIDDEN}
         assert "ams" in kkp.condition("split", "UsageFresh")["message"]
@@ -142,5 +142,5 @@ def test_a_seed_that_is_cut_off_goes_on_within_its_grant_and_no_further(kkp: Pla
         near.ask(f"m-{len(near.names())}")
         return there(users) == 12
 
-    eventually("all room is usable again", move, seconds=180, every=0.2)
+    eventually("all room is usable again", move, seconds=240, every=0.2)
     assert not far.names()
