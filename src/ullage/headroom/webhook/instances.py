@@ -25,7 +25,7 @@ from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.ledger.charging.registry import Charged
-from ullage.ledger.charging.stamps import COST, FREE, STAMP, BadStamp, Marks, Stamp, stamp_of
+from ullage.ledger.charging.stamps import COST, FREE, STAMP, BadStamp, Marks, Stamp, marked, stamp_of
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachineInstance
 from ullage.vms.overhead import Overhead
 
@@ -46,7 +46,7 @@ class Instances:
             wanted = await self._marks(review, self._settings.table)
         except BadInput as error:
             return marks.wrong_field(error)
-        return Decision.allow() if wanted is None else marks.marked(review, wanted)
+        return Decision.allow() if wanted is None else marked(review, wanted)
 
     async def validate(self, review: Review) -> Decision:
         old, new = review.old(INSTANCES), review.object(INSTANCES)

@@ -27,7 +27,7 @@ from ullage.kube.objects import controller_of
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.registry import Charged
-from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks
+from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.lifecycle import HALTED, run_strategy
 from ullage.vms.overhead import Overhead
@@ -64,7 +64,7 @@ class Machines:
             wanted = await self._marks(review, self._settings.table)
         except BadInput as error:
             return marks.wrong_field(error)
-        return Decision.allow() if wanted is None else marks.marked(review, wanted)
+        return Decision.allow() if wanted is None else marked(review, wanted)
 
     async def validate(self, review: Review) -> Decision:
         try:

@@ -36,18 +36,6 @@ def kept(review: Review, kind: Kind[Any]) -> Marks:
     return {key: before.get(key) for key in GUARDED}
 
 
-def marked(review: Review, marks: Marks) -> Decision:
-    """The answer of a mutating hook: the request, with these."""
-    before, after = review.object_json(), review.object_json()
-    meta = after.setdefault("metadata", {})
-    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in marks}
-    annotations |= {key: value for key, value in marks.items() if value is not None}
-    if annotations == (meta.get("annotations") or {}):
-        return Decision.allow()
-    meta["annotations"] = annotations
-    return review.change(before, after)
-
-
 def mark_fault(review: Review, kind: Kind[Any], marks: Marks) -> Decision | None:
     """What a validating hook has to say: None where each is what it ought to be. It may have changed since it was written, with
     the machine or its instance, so the request is to be tried again; it is not admitted either way."""

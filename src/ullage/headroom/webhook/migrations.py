@@ -24,7 +24,7 @@ from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.registry import Charged
-from ullage.ledger.charging.stamps import COST, STAMP, Marks
+from ullage.ledger.charging.stamps import COST, STAMP, Marks, marked
 from ullage.vms.api.machines import WHOLE_INSTANCES, WholeInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 
@@ -87,7 +87,7 @@ class Migrations:
         wanted = await self._marks(review)
         if isinstance(wanted, Decision):
             return wanted
-        return Decision.allow() if wanted is None else marks.marked(review, wanted)
+        return Decision.allow() if wanted is None else marked(review, wanted)
 
     async def validate(self, review: Review) -> Decision:
         old, new = review.old(MIGRATIONS), review.object(MIGRATIONS)

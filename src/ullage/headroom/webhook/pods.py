@@ -19,7 +19,7 @@ from ullage.kube.errors import Cause
 from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.charging.registry import Charged
-from ullage.ledger.charging.stamps import STAMP, Marks
+from ullage.ledger.charging.stamps import STAMP, Marks, marked
 from ullage.vms.api.machines import INSTANCES
 
 BOOKED_IN: Final = {HEADROOM_LABEL: ON}  # the labels of namespaces that have a share
@@ -33,7 +33,7 @@ class Pods:
         self._settings = settings
 
     async def mark(self, review: Review) -> Decision:
-        return marks.marked(review, self._marks(review))
+        return marked(review, self._marks(review))
 
     async def guard(self, review: Review) -> Decision:
         """What concerns a pod that is marked, or would like to be."""

@@ -26,7 +26,7 @@ from ullage.kube.objects import is_deleting
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.registry import Charged
-from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks
+from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
 from ullage.ledger.keys import ledger_name
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
@@ -50,7 +50,7 @@ class Restores:
             wanted = await self._marks(review, self._settings.table)
         except BadInput as error:
             return _unknown_cost(error)
-        return Decision.allow() if wanted is None else marks.marked(review, wanted)
+        return Decision.allow() if wanted is None else marked(review, wanted)
 
     async def validate(self, review: Review) -> Decision:
         try:

@@ -106,11 +106,15 @@ def stamp_fault(review: Review, kind: Kind[T], estimate: Takings | Stamp) -> Dec
 
 def guarded(review: Review, kind: Kind[T], marks: Marks) -> Decision:
     """The same for any annotations that nobody but Ullage writes: the request, with each as it ought to be."""
+    return marked(review, {key: _wanted(review, kind, key, fresh) for key, fresh in marks.items()})
+
+
+def marked(review: Review, marks: Marks) -> Decision:
+    """The request, with these annotations as they are to be (None: without it), and all others as they were sent."""
     new = review.object_json()
     meta = new.setdefault("metadata", {})
     before = meta.get("annotations") or {}
-    wanted = {key: _wanted(review, kind, key, fresh) for key, fresh in marks.items()}
-    after = {**{key: value for key, value in before.items() if key not in wanted}, **_present(wanted)}
+    after = {**{key: value for key, value in before.items() if key not in marks}, **_present(marks)}
     if after == before:
         return Decision.allow()
     meta["annotations"] = after

@@ -22,7 +22,7 @@ from ullage.ledger.amounts import Amounts, Cell
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.book import Refusal
 from ullage.ledger.charging.registry import Charged, Registry
-from ullage.ledger.charging.stamps import Marks
+from ullage.ledger.charging.stamps import marked
 from ullage.ledger.codec import book_of
 from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.charging.keys import StampKeys
@@ -224,19 +224,6 @@ class MachineWebhook:
                 elsewhere=True,
             ),
         )
-
-
-def marked(review: Review, marks: Marks) -> Decision:
-    """The request, with these annotations as they are to be, and all others as they were sent."""
-    new = review.object_json()
-    meta = new.setdefault("metadata", {})
-    before = meta.get("annotations") or {}
-    kept = {key: value for key, value in before.items() if key not in marks}
-    after = {**kept, **{key: value for key, value in marks.items() if value is not None}}
-    if after == before:
-        return Decision.allow()
-    meta["annotations"] = after
-    return review.change(review.object_json(), new)
 
 
 def _facts(review: Review, machine: Machine) -> MachineFacts:
