@@ -12,11 +12,10 @@ from urllib.parse import urlsplit
 from bench.apiserver.__main__ import say
 from bench.apiserver.memory import listener, resident_megabytes
 from bench.ledger.meters import cpu_seconds
-from bench.projects.scene import Placed, Side, Size
+from bench.projects.scene import CLIENTS, Placed, Side, Size
 from tests.e2e.projects_scene import CREATED, Platform
 from ullage.app.installer.roles import CONTROLLER, WEBHOOK
 
-CLIENTS: Final = 8  # that fill a platform
 WARM_UP: Final = 20
 CONFLICT: Final = 409
 LATER: Final = frozenset({429, 500, 503, 504})  # the scene's API servers give a request 3 s
@@ -29,6 +28,8 @@ class Found:
     size: Size
     fill_seconds: float = 0.0
     fill_delays: list[float] = field(default_factory=list)
+    fill_cpu: dict[str, float] = field(default_factory=dict)  # by sort of process, until the last was in the sum
+    divided_seconds: float = 0.0
     decisions: list[float] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)
     cpu: float = 0.0
@@ -83,6 +84,7 @@ def measure(large: tuple[Platform, Size], small: tuple[Platform, Size], *, decis
     makers = [Maker(side) for side in sides]
     for side, maker, one in zip(sides, makers, found, strict=True):
         side.build()
+        one.divided_seconds = side.divided_seconds
         fill(maker, one)
     by_turns(makers, found, decisions)
     for maker, one in zip(makers, found, strict=True):
@@ -93,11 +95,13 @@ def measure(large: tuple[Platform, Size], small: tuple[Platform, Size], *, decis
 def fill(maker: Maker, found: Found) -> None:
     say(f"{found.size}: is filled by {CLIENTS} clients")
     jobs = [maker.next() for _ in range(found.size.machines)]
-    begun = time.monotonic()
+    spent, begun = cpu_by_sort(maker.side), time.monotonic()
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(lambda job: maker.make(*job), jobs))
     found.fill_seconds = time.monotonic() - begun
+    say(f"{found.size}: {found.fill_seconds:,.0f} s, and until all are in the sums")
     found.fill_delays = maker.delays()
+    found.fill_cpu = {sort: seconds - spent[sort] for sort, seconds in cpu_by_sort(maker.side).items()}
 
 
 def by_turns(makers: list[Maker], found: tuple[Found, Found], decisions: int) -> None:
@@ -120,6 +124,21 @@ def by_turns(makers: list[Maker], found: tuple[Found, Found], decisions: int) ->
 def cpu(side: Side) -> float:
     pids = [seed.processes.pid(WEBHOOK) for seed in side.platform.seeds.values()]
     return cpu_seconds({"webhooks": pids})["webhooks"]
+
+
+def cpu_by_sort(side: Side) -> dict[str, float]:
+    """Of all processes together, by what they are."""
+    platform, seeds = side.platform, list(side.platform.seeds.values())
+    master = listener(urlsplit(platform.plane.url).port or 0)
+    pids = {
+        "master: API server": [master] if master else [],
+        "master: controller": [platform.processes.pid(CONTROLLER)],
+        "seeds: API servers": [seed.server.pid for seed in seeds],
+        "seeds: controllers": [seed.processes.pid(CONTROLLER) for seed in seeds],
+        "seeds: webhooks": [seed.processes.pid(WEBHOOK) for seed in seeds],
+        "user clusters: API servers": [one.user.server.pid for one in side.placed],
+    }
+    return cpu_seconds(pids)
 
 
 def memory(side: Side) -> dict[str, float]:

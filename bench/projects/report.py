@@ -24,6 +24,12 @@ def render(many: Found, one: Found) -> str:
     rates = [found.size.machines / found.fill_seconds for found in (many, one)]
     rows.append(f"| machines while filled | {rates[0]:,.0f} /s | {rates[1]:,.0f} /s | {rates[0] / rates[1]:.2f} | |")
     rows.append(f"| machines asked for again, after a timeout or the like | {many.asked_again} | {one.asked_again} | | |")
+    rows.append(f"| quotas without machines, divided | {many.divided_seconds:,.0f} s | {one.divided_seconds:,.0f} s | | |")
+    rows += [
+        f"| CPU while filled, a machine: {sort} | {1e3 * spent / many.size.machines:,.1f} ms"
+        f" | {1e3 * one.fill_cpu[sort] / one.size.machines:,.1f} ms | | |"
+        for sort, spent in many.fill_cpu.items()
+    ]
     memory = [f"| memory, the largest of each {names}", "|---|---|---|"]
     memory += [f"| {name} | {size:,.0f} MB | {one.memory[name]:,.0f} MB |" for name, size in many.memory.items()]
     return "\n".join([*head, *filter(None, rows), "", *memory, "", _said(many)])

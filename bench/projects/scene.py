@@ -10,6 +10,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -25,7 +26,8 @@ from ullage.ledger.api import LEDGERS
 from ullage.projects.api.quotas import QUOTAS
 from ullage.quantity import Quantity
 
-SECONDS: Final = 600.0
+SECONDS: Final = 1200.0
+CLIENTS: Final = 8  # that build a platform, and fill it
 AMPLE: Final = 100  # times what is asked for
 SPARE: Final = 10_000  # Machines, besides those that are there at first
 
@@ -101,6 +103,7 @@ class Side:
         self.projects = [f"p{number:04}" for number in range(size.projects)]
         self.placed: list[Placed] = []
         self.watches: dict[str, UsageWatch] = {}
+        self.divided_seconds = 0.0  # until the quotas of those without machines were divided among the seeds
         self.counts = dict.fromkeys(self.projects[: size.clusters], 0)  # Machines of each that has some
 
     def build(self) -> None:
@@ -108,18 +111,25 @@ class Side:
         say(f"{self.size}: is built")
         for number in range(self.size.seeds):
             self.platform.add_seed(f"s{number}")
-        for project in self.projects:
-            self.platform.project(project)
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            list(pool.map(self.platform.project, self.projects))
         for name, seed in self.platform.seeds.items():
             self.placed += [Placed(project, seed.add(f"{project}-{name}", project)) for project in self.counts]
-        most = AMPLE * (self.size.machines + SPARE)
-        for project in self.projects:
-            self.platform.set_quota(project, cpu=str(most), memory=f"{most}Gi", storage=f"{10 * most}Gi")
-        for seed in self.platform.seeds.values():
-            eventually(f"{seed.name} has all ledgers", partial(self._has_ledgers, seed), seconds=SECONDS, every=0.5)
+        self._limit(self.counts)
         for project in self.counts:
             self.platform.in_force(project)
             self.watches[project] = UsageWatch(self.platform.api, project)
+        begun = time.monotonic()
+        self._limit(self.projects[self.size.clusters :])
+        for seed in self.platform.seeds.values():
+            eventually(f"{seed.name} has all ledgers", partial(self._has_ledgers, seed), seconds=SECONDS, every=2.0)
+        self.divided_seconds = time.monotonic() - begun
+
+    def _limit(self, projects: Iterable[str]) -> None:
+        most = AMPLE * (self.size.machines + SPARE)
+        quota = {"cpu": str(most), "memory": f"{most}Gi", "storage": f"{10 * most}Gi"}
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            list(pool.map(lambda project: self.platform.set_quota(project, **quota), projects))
 
     def settle(self) -> None:
         """Until the master's sums have every Machine that was made."""

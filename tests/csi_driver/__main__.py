@@ -16,6 +16,7 @@ from ullage.snapshots.backends.csi.channel import socket_path
 
 from .controller import CAPABILITIES, Controller
 from .faults import Faults, Interceptor
+from .groups import GROUPS, GroupController
 from .identity import Identity
 from .metadata import METADATA, SnapshotMetadata
 from .node import Node
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--node", default="node-1", help="the name of this node")
     parser.add_argument("--capacity", type=int, default=DEFAULT_CAPACITY, help="bytes of all volumes together")
     parser.add_argument(
-        "--without", action="append", default=[], choices=(*CAPABILITIES, METADATA), help="leave a capability out"
+        "--without", action="append", default=[], choices=(*CAPABILITIES, METADATA, GROUPS), help="leave a capability out"
     )
     parser.add_argument("--with-stdin", action="store_true", help="end when the standard input ends")
     asyncio.run(serve(parser.parse_args()))
@@ -46,8 +47,10 @@ async def serve(args: argparse.Namespace) -> None:
     store, faults = Store(args.state), Faults(args.faults)
     server = grpc.aio.server(interceptors=[Interceptor(faults, args.state / CALLS)])
     controller = Controller(store, faults, node=args.node, total=args.capacity, without=args.without)
-    metadata = METADATA not in args.without
-    services.add_IdentityServicer_to_server(Identity(args.name, metadata=metadata), server)
+    metadata, groups = METADATA not in args.without, GROUPS not in args.without
+    services.add_IdentityServicer_to_server(Identity(args.name, metadata=metadata, groups=groups), server)
+    if groups:
+        services.add_GroupControllerServicer_to_server(GroupController(store, faults), server)
     if metadata:
         services.add_SnapshotMetadataServicer_to_server(SnapshotMetadata(store), server)
     services.add_ControllerServicer_to_server(controller, server)

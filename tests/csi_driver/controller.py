@@ -80,13 +80,16 @@ class Controller(ControllerServicer):
                 raise Refusal(grpc.StatusCode.ALREADY_EXISTS, taken)
             if snapshot is None:
                 snapshot = await self._new_snapshot(request)
-            return csi.CreateSnapshotResponse(snapshot=_snapshot(snapshot))
+            return csi.CreateSnapshotResponse(snapshot=snapshot_message(snapshot))
 
     async def DeleteSnapshot(self, request: csi.DeleteSnapshotRequest, context: Any) -> csi.DeleteSnapshotResponse:
         self._needs("CREATE_DELETE_SNAPSHOT")
         required(snapshot_id=request.snapshot_id)
         with self._turns.take(request.snapshot_id):
-            if self._store.snapshots.get(request.snapshot_id) is not None:
+            snapshot = self._store.snapshots.get(request.snapshot_id)
+            if snapshot is not None and snapshot.group:
+                raise invalid(f"snapshot {snapshot.id} is a member of group {snapshot.group}, and goes with that")
+            if snapshot is not None:
                 await asyncio.to_thread(self._store.snapshots.remove, request.snapshot_id)
         return csi.DeleteSnapshotResponse()
 
@@ -98,7 +101,7 @@ class Controller(ControllerServicer):
             if request.snapshot_id in {"", snapshot.id} and request.source_volume_id in {"", snapshot.volume}
         ]
         part, token = page(chosen, request.starting_token, request.max_entries)
-        entries = [csi.ListSnapshotsResponse.Entry(snapshot=_snapshot(snapshot)) for snapshot in part]
+        entries = [csi.ListSnapshotsResponse.Entry(snapshot=snapshot_message(snapshot)) for snapshot in part]
         return csi.ListSnapshotsResponse(entries=entries, next_token=token)
 
     async def ListVolumes(self, request: csi.ListVolumesRequest, context: Any) -> csi.ListVolumesResponse:
@@ -269,11 +272,12 @@ def _volume(volume: Volume) -> csi.Volume:
     return answer
 
 
-def _snapshot(snapshot: Snapshot) -> csi.Snapshot:
+def snapshot_message(snapshot: Snapshot) -> csi.Snapshot:
     return csi.Snapshot(
         snapshot_id=snapshot.id,
         source_volume_id=snapshot.volume,
         size_bytes=snapshot.size,
         creation_time=Timestamp(seconds=snapshot.created // 10**9, nanos=snapshot.created % 10**9),
         ready_to_use=snapshot.ready <= time.time_ns(),
+        group_snapshot_id=snapshot.group,
     )

@@ -181,7 +181,7 @@ async def to_the_end(work: Coroutine[Any, Any, Any]) -> Any:
 
 def about_of(request: Any) -> str:
     """The name or id that a request is about."""
-    for field in ("name", "snapshot_id", "volume_id", "source_volume_id"):
+    for field in ("name", "snapshot_id", "volume_id", "source_volume_id", "group_snapshot_id"):
         if value := getattr(request, field, ""):
             return str(value)
     return ""

@@ -13,9 +13,10 @@ VERSION = "1.0.0"
 
 
 class Identity(IdentityServicer):
-    def __init__(self, name: str, *, metadata: bool = True) -> None:
+    def __init__(self, name: str, *, metadata: bool = True, groups: bool = True) -> None:
         self._name = name
         self._metadata = metadata
+        self._groups = groups
 
     async def GetPluginInfo(self, request: csi.GetPluginInfoRequest, context: Any) -> csi.GetPluginInfoResponse:
         return csi.GetPluginInfoResponse(name=self._name, vendor_version=VERSION)
@@ -29,6 +30,7 @@ class Identity(IdentityServicer):
                 csi.PluginCapability(service=service(type=service.CONTROLLER_SERVICE)),
                 csi.PluginCapability(volume_expansion=expansion(type=expansion.ONLINE)),
                 *([csi.PluginCapability(service=service(type=service.SNAPSHOT_METADATA_SERVICE))] if self._metadata else []),
+                *([csi.PluginCapability(service=service(type=service.GROUP_CONTROLLER_SERVICE))] if self._groups else []),
             ]
         )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from .faults import Call, Control, Fault
-from .store import Snapshot, Volume, read_shelf
+from .store import Group, Snapshot, Volume, read_shelf
 
 ROOT = Path(__file__).parent.parent.parent
 NAME = "csi.test.ullage.io"
@@ -81,6 +81,9 @@ class RunningDriver:
 
     def snapshots(self) -> list[Snapshot]:
         return read_shelf(self.state / "snapshots", Snapshot)
+
+    def groups(self) -> list[Group]:
+        return read_shelf(self.state / "groups", Group)
 
     def volumes(self) -> list[Volume]:
         return read_shelf(self.state / "volumes", Volume)

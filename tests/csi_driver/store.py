@@ -38,13 +38,24 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     created: int  # nanoseconds since 1970
     ready: int  # the same: when its upload is done
     block: bool = False
+    group: str = ""  # the id of the group that it is a member of
 
 
-T = TypeVar("T", Volume, Snapshot)
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    volumes: list[str]
+    members: list[str]  # ids of snapshots
+    created: int  # nanoseconds since 1970
+    block: bool = False
+    size: int = 0
+
+
+T = TypeVar("T", Volume, Snapshot, Group)
 
 
 class Shelf(Generic[T]):
-    """All volumes, or all snapshots."""
+    """All volumes, all snapshots, or all groups of these."""
 
     def __init__(self, place: Path, staging: Path, type_: type[T]) -> None:
         self.place = place
@@ -100,6 +111,11 @@ class Store:
         staging.mkdir(parents=True)
         self.volumes = Shelf(root / "volumes", staging, Volume)
         self.snapshots = Shelf(root / "snapshots", staging, Snapshot)
+        self.groups = Shelf(root / "groups", staging, Group)
+        groups = {one.id for one in self.groups.all()}
+        for one in self.snapshots.all():  # members of a group that was never made whole
+            if one.group and one.group not in groups:
+                self.snapshots.remove(one.id)
 
 
 def read_shelf(place: Path, type_: type[T]) -> list[T]:

@@ -96,14 +96,15 @@ class Watch:
 
 
 class Api:
-    """Requests with the admin's token, or another one's, or none (`token=""`)."""
+    """Requests with the admin's token, or another one's, or none (`token=""`). So many `connections` are kept, each of which is
+    there after `connect` seconds."""
 
-    def __init__(self, plane: ControlPlane, *, token: str | None = None) -> None:
+    def __init__(self, plane: ControlPlane, *, token: str | None = None, connections: int = 8, connect: float = 10.0) -> None:
         self.plane = plane
         self.token = plane.admin_token if token is None else token
         trust: Json = {"ca_certs": plane.ca_file} if plane.ca_file else {"cert_reqs": "CERT_NONE", "assert_hostname": False}
         self._pool = urllib3.PoolManager(
-            retries=False, timeout=urllib3.Timeout(connect=10, read=READ_SECONDS), maxsize=8, **trust
+            retries=False, timeout=urllib3.Timeout(connect=connect, read=READ_SECONDS), maxsize=connections, **trust
         )
 
     def call(self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None) -> Answer:

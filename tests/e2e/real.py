@@ -137,6 +137,8 @@ class RealControlPlane:
             save(pair, here / f"{name}.crt", here / f"{name}.key")
         admin = issue_client(ca, Identity("admin", ("system:masters",)), now=now, lifetime=LIFETIME)
         save(admin, here / "admin.crt", here / "admin.key")
+        kubelets = issue_client(ca, Identity("kube-apiserver-kubelet-client"), now=now, lifetime=LIFETIME)
+        save(kubelets, here / "kubelets.crt", here / "kubelets.key")
         accounts = make_ca("service-accounts", now=now, lifetime=LIFETIME)  # only its key pair counts
         save(accounts, here / "accounts.crt", here / "accounts.key")
         write_private(here / "tokens.csv", f'{self.token},admin,admin-uid,"system:masters"\n'.encode())
@@ -169,6 +171,9 @@ class RealControlPlane:
             f"--service-account-key-file={here}/accounts.crt",
             f"--service-account-signing-key-file={here}/accounts.key",
             "--service-cluster-ip-range=10.96.0.0/16",
+            f"--kubelet-client-certificate={here}/kubelets.crt",
+            f"--kubelet-client-key={here}/kubelets.key",
+            "--kubelet-preferred-address-types=InternalIP",
             *self._serving(self.port, "apiserver"),
             *self.options,
         ]

@@ -294,6 +294,6 @@ async def _install(scene: Scene) -> None:
     async with Client(Config.load(scene.plane.kubeconfig, environ={})) as client:
         wanted = manifests(compose(NOTHING_CHOSEN), foreign=True, world=world_slice(Directories(scene.volumes)))
         outcomes = await Installer(client).install(wanted, tell=lambda outcome: None)
-        assert not [outcome for outcome in outcomes if outcome.verb == "problem"]
+        assert not (problems := [outcome for outcome in outcomes if outcome.verb == "problem"]), problems
         await bring_classes(client)
         await Identities(client, [Identity(name, scene.directory) for name in (CONTROLLER, WEBHOOK, WORLD)]).issue()

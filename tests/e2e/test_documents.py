@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 import ullage
 
@@ -212,6 +213,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/vms.md", "ullage up", id="how-to: vms"),
         pytest.param("docs/how-to/vm-backups.md", "ullage up", id="how-to: vm backups"),
         pytest.param("docs/how-to/snapshot-space.md", "ullage up", id="how-to: snapshot space"),
+        pytest.param("docs/how-to/snapshot-limits.md", "ullage up", id="how-to: snapshot limits"),
         pytest.param("docs/how-to/headroom.md", "ullage up --nodes 2", id="how-to: headroom"),
         pytest.param("docs/how-to/project-quotas.md", "ullage up --seeds 2", id="how-to: project quotas"),
         pytest.param("docs/how-to/rest-api.md", "ullage up", id="how-to: rest api"),
@@ -246,9 +248,36 @@ def test_every_block_can_be_pasted_in_order(document: str, start: str, tmp_path:
         assert ran > 2, "the document has blocks"
 
 
+def _documents() -> list[str]:
+    documents = ["README.md", *(f"docs/how-to/{path.name}" for path in (ROOT / "docs/how-to").glob("*.md"))]
+    return sorted([*documents, *(str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.md"))])
+
+
 def test_every_block_says_what_it_is() -> None:
     """A block without a language, or of another one, would be pasted by people and by no test."""
-    documents = ["README.md", *(f"docs/how-to/{path.name}" for path in (ROOT / "docs/how-to").glob("*.md"))]
-    documents += [str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.md")]
-    found = {document: {block.language for block in blocks(ROOT / document)} for document in documents}
-    assert {document: languages - {"sh", "text"} for document, languages in found.items() if languages - {"sh", "text"}} == {}
+    known = {"sh", "text", "yaml"}
+    found = {document: {block.language for block in blocks(ROOT / document)} for document in _documents()}
+    assert {document: languages - known for document, languages in found.items() if languages - known} == {}
+
+
+def test_every_manifest_is_taken_by_the_server() -> None:
+    """By schema, rules and webhooks. What has no kind, or no spec, is a part of one."""
+    found = [
+        (f"{document}:{block.line}", body)
+        for document in _documents()
+        for block in blocks(ROOT / document)
+        if block.language == "yaml"
+        for body in yaml.safe_load_all(block.text)
+        if "kind" in body and "spec" in body
+    ]
+    assert len(found) > 3
+    with terminal() as shell:
+        shell.serve("ullage up")
+        shell.paste("export KUBECONFIG=~/.local/share/ullage/kubeconfig")
+        for namespace in {body["metadata"].get("namespace", "default") for _, body in found} - {"default"}:
+            shell.paste(f"kubectl create namespace {namespace}")
+        for where, body in found:
+            file = shell.home / "manifest.yaml"
+            file.write_text(yaml.safe_dump(body))
+            printed = shell.paste(f"kubectl create --dry-run=server -f {file}")
+            assert "created (server dry run)" in printed, f"{where}: {printed}"

@@ -102,3 +102,27 @@ def test_claims_of_other_drivers_have_no_engine(scene: EngineScene) -> None:
     text = f"ullage: claim {namespace}/files has a volume of no CSI driver; only those of driver.longhorn.io have engines\n"
     assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", text)
     scene.api.delete(path)
+
+
+@pytest.mark.slow
+def test_hooks_run_around_the_cut_inside_an_engine(scene: EngineScene) -> None:
+    """They write to another claim of the pod, which is a directory: nothing is mounted here of volumes of engines."""
+    namespace, api = scene.base.namespace(), scene.api
+    _, volume = scene.claim(namespace, "data")
+    log = scene.base.claim(namespace, "log")
+    notes = {
+        f"{when}.hook.snapshot.ullage.io/command": json.dumps(["sh", "-c", f"echo {when} >> /log/log"])
+        for when in ("pre", "post")
+    }
+    names = ("data", "log")
+    container = {"name": "db", "image": "db", "volumeMounts": [{"name": one, "mountPath": f"/{one}"} for one in names]}
+    volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in names]
+    body = {"metadata": {"name": "db", "annotations": notes}, "spec": {"containers": [container], "volumes": volumes}}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    api.create(pods, {"apiVersion": "v1", "kind": "Pod", **body})
+    eventually("it runs", lambda: api.get(f"{pods}/db").obj.get("status", {}).get("phase") == "Running")
+    called(scene, "snapshot", "create", "quiet", "--pvc", "data", "--wait", "--timeout", "60s", "-n", namespace)
+    runs = "/apis/ullage.io/v1alpha1/hookruns"
+    eventually("nothing is left of hooks", lambda: not api.get(runs).obj["items"])
+    assert (scene.base.files(log) / "log").read_text().split() == ["pre", "post"]
+    assert len(scene.snapshots(volume)) == 1

@@ -210,7 +210,7 @@ async def test_a_storm_of_kills_leaves_nothing_behind_in_real_engines(program: P
             except* Crash:
                 deaths += 1
         world.api.fuse.blows_at = -1
-        async with world.running(), asyncio.timeout(60):
+        async with world.running(), asyncio.timeout(240):
             # A mark may be of a time when its snapshot was the parent of a head: then the next purge takes it.
             while not calm() or any([await lingering(client) for client in clients.values()]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -4,5 +4,5 @@ endpoint              decodes, routes to a slice's hook within its budget, encod
 run                   the order of things from the certificate to the stop
 certificate_rotation  the certificates, as `serving` keeps them, with what API servers trust in the registration
 registration          the webhook configurations; selftest: do requests really arrive?
-callers, elsewhere    other clusters: which of them asks, and the configurations there
+callers, elsewhere    other clusters: which of them asks, and the configurations there; caller_limits: how much one may ask
 """

@@ -16,6 +16,7 @@ from typing import Any, Final
 from prometheus_client import Counter, Histogram
 
 from ullage.admission import admission_review
+from ullage.admission.caller_limits import CallerLimits, CallerLoads, CallerRefused
 from ullage.admission.callers import CLUSTERS, Callers, path_of
 from ullage.admission.metrics import Metrics
 from ullage.clock import Clock
@@ -47,6 +48,7 @@ class Answer:
     code: int
     body: bytes
     type: bytes = TEXT
+    retry_after: int = 0  # seconds; 0: nothing is said about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +59,15 @@ class Served:
     allowed: Counter
     refused: Counter
     again: Counter
+    throttled: Counter
     failed: Counter
     seconds: Histogram
 
     @classmethod
     def of(cls, hook: Hook, metrics: Metrics) -> Served:
-        allowed, refused, again, failed = (
-            metrics.reviews.labels(hook.name, result) for result in ("allowed", "refused", "again", "error")
-        )
-        return cls(hook, allowed, refused, again, failed, metrics.seconds.labels(hook.name))
+        results = ("allowed", "refused", "again", "throttled", "error")
+        allowed, refused, again, throttled, failed = (metrics.reviews.labels(hook.name, result) for result in results)
+        return cls(hook, allowed, refused, again, throttled, failed, metrics.seconds.labels(hook.name))
 
 
 class Endpoint:
@@ -79,6 +81,7 @@ class Endpoint:
         clock: Clock,
         checks: Mapping[str, Check],
         callers: Callers | None = None,
+        limits: CallerLimits | None = None,
     ) -> None:
         self._metrics = metrics
         self._clock = clock
@@ -91,6 +94,7 @@ class Endpoint:
                 raise ValueError(f"two hooks are named {hook.name}")
             (self._elsewhere if hook.elsewhere else self._served)[path_of(hook)] = Served.of(hook, metrics)
         self._bodies = BodyReader(BODIES)
+        self._loads = CallerLoads(limits or CallerLimits(), clock=clock)
         self.draining = False
         self._was_ready = False
         self._running = 0
@@ -118,10 +122,16 @@ class Endpoint:
         return (self._elsewhere.get(hook) if self._callers.is_known(cluster, token) else None), cluster
 
     async def _reviewed(self, served: Served, scope: Scope, receive: Receive, *, cluster: str) -> Answer:
-        began = self._clock.monotonic()
+        began, declared = self._clock.monotonic(), declared_length(scope.get("headers", []))
+        bodies = (
+            self._loads.body(cluster, receive, declared=declared) if cluster else self._bodies.body(receive, declared=declared)
+        )
         try:
-            async with self._bodies.body(receive, declared=declared_length(scope.get("headers", []))) as body:
+            async with bodies as body:
                 return await self._answered(served, scope, admission_review.decode(body), began, cluster=cluster)
+        except CallerRefused as error:
+            served.throttled.inc()
+            return Answer(429, f"{error}\n".encode(), retry_after=error.seconds)
         except BodyRefused as error:
             return Answer(error.code, f"{error}\n".encode())
         except BadInput as error:
@@ -192,6 +202,8 @@ class Endpoint:
 
     async def _send(self, page: Answer, send: Send) -> None:
         headers = [(b"content-type", page.type), (b"content-length", str(len(page.body)).encode())]
+        if page.retry_after:
+            headers.append((b"retry-after", str(page.retry_after).encode()))
         if self.draining:
             headers.append((b"connection", b"close"))  # else a next request meets a closed connection, and its write fails
         await send({"type": "http.response.start", "status": page.code, "headers": headers})

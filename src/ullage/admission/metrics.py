@@ -14,7 +14,7 @@ class Metrics:
         self.registry = registry or CollectorRegistry()
         self.reviews = Counter(
             "ullage_admission_reviews",
-            "Reviews by how they ended: allowed, refused, again (try later), error",
+            "Reviews by how they ended: allowed, refused, again (try later), throttled (a cluster asks for too much), error",
             ["hook", "result"],
             registry=self.registry,
         )

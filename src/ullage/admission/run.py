@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ullage.admission.caller_limits import CallerLimits
 from ullage.admission.certificate_rotation import CertificateRotation
 from ullage.admission.elsewhere import Elsewhere, ElsewhereRegistration, name_elsewhere
 from ullage.admission.endpoint import Check, Endpoint
@@ -49,6 +50,7 @@ class Settings:
     test_every: float = 60.0
     drain: float = 5.0
     stop_seconds: int = 5
+    callers: CallerLimits = field(default_factory=CallerLimits)  # what one of the other clusters may ask
 
     @property
     def grace(self) -> float:
@@ -93,6 +95,7 @@ async def run_webhook(
             clock=clock,
             checks=ready,
             callers=elsewhere.callers if elsewhere else None,
+            limits=settings.callers,
         )
         if not await done_before(stop, rotation.open()):
             return

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ullage.app.drivers import Chosen
+from ullage.app.drivers import Chosen, HostPaths
 from ullage.app.sockets import WatchedSocket
 from ullage.errors import UllageError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ullage.kube.slices import Wiring
     from ullage.snapshots.backends.base import Backend
     from ullage.snapshots.backends.hostpath.backend import HostPathBackend
+    from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +61,8 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
             made[name] = backend
     if what.hostpath is not None:
         from ullage.snapshots.backends.hostpath.backend import HostPathBackend
-        from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 
-        given = what.hostpath
-        volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
-        settings = HostPathSettings(
-            volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node, single_node=given.single_node
-        )
-        hostpath = HostPathBackend(settings, clock=wiring.clock)
+        hostpath = HostPathBackend(hostpath_settings(what.hostpath), clock=wiring.clock)
         wiring.hold(_swept(hostpath))
         made[hostpath.driver] = hostpath
     if what.longhorn:
@@ -79,6 +74,16 @@ def backends_of(what: Chosen, wiring: Wiring) -> dict[str, Backend]:
         longhorn = LonghornBackend(wiring.client, holds=what.manage_engines, head=head)
         made[longhorn.driver] = longhorn
     return made
+
+
+def hostpath_settings(given: HostPaths) -> HostPathSettings:
+    """The directories are there afterwards."""
+    from ullage.snapshots.backends.hostpath.paths import HostPathSettings
+
+    volumes, snapshots = tuple(_made(root) for root in given.volumes), _made(given.snapshots)
+    return HostPathSettings(
+        volumes=volumes, snapshots=snapshots, restored=volumes[0], node=given.node, single_node=given.single_node
+    )
 
 
 def _made(directory: Path) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ullage.app import drivers, project_options, vm_options
-from ullage.app.installer.names import CLUSTER, MASTER, SEED
+from ullage.app import drivers, group_options, project_options, restore_options, vm_options
+from ullage.app.installer.names import CLUSTER, MASTER, SEED, USER_CLUSTER
 
 if TYPE_CHECKING:
     from ullage.kube.slices import Slice
@@ -32,6 +32,8 @@ class ProjectSlices(Protocol):
 
     def seed(self, settings: Settings | None = None) -> Slice: ...
 
+    def user_cluster(self) -> Slice: ...
+
 
 def compose(chosen: drivers.Chosen, *, projects: ProjectSlices | None = None) -> Sequence[Slice]:
     """The slices of the product, for the roles that were chosen. There are ledgers where something is charged for, which is
@@ -43,12 +45,20 @@ def compose(chosen: drivers.Chosen, *, projects: ProjectSlices | None = None) ->
         settings = project_options.settings_of(chosen.projects)
         slices += [found.master(settings)] if MASTER in roles else []
         slices += [found.seed(settings)] if SEED in roles else []
+    if USER_CLUSTER in roles:
+        slices.append((projects or _project_slices()).user_cluster())
     return slices
 
 
 def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
     from ullage.engines.slice import engines
     from ullage.headroom.slice import headroom
+    from ullage.policies.counts.slice import counts
+    from ullage.policies.cut_hooks.slice import cut_hooks
+    from ullage.policies.groups.slice import groups
+    from ullage.policies.restores.slice import restores
+    from ullage.policies.schedules.slice import schedules
+    from ullage.policies.sharing.slice import sharing
     from ullage.snapshots.slice import snapshots
     from ullage.space.slice import space
     from ullage.vms.slice import vms
@@ -57,7 +67,13 @@ def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
     yield from _ledger(chosen)
     yield engines(drivers.engines_of(chosen))
     yield snapshots(drivers.options_of(chosen))
+    yield cut_hooks()
+    yield groups(group_options.options_of(chosen))
+    yield restores(restore_options.options_of(chosen))
+    yield schedules()
+    yield sharing()
     yield vms(machines)
+    yield counts()
     yield space(machines)
     yield headroom(vm_options.headroom_of(chosen))
 

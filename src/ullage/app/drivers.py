@@ -134,6 +134,7 @@ class Chosen:
     measure_interval: float = MEASURE_SECONDS
     manage_vm_backups: bool = False  # backups of VMs are ours, since Harvester does not run here
     manage_vm_restores: bool = False  # and restores
+    observe_groups: bool = False  # another snapshotter answers for VolumeGroupSnapshots
     migration: str = "reserve"  # where the room for live migrations comes from
     kubevirt: str = "seed"  # the version whose overhead VMs are charged with
     kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
@@ -241,6 +242,7 @@ def _hostpath(volumes: tuple[Path, ...], snapshots: Path | None, node: str | Non
 def options_of(what: Chosen) -> Options:
     """For the slice of snapshots. The backends are made when the work begins: before that there is no loop."""
     from ullage.app.backends import backends_of
+    from ullage.policies.cut_hooks.slice import holds_for_hooks
     from ullage.snapshots.settings import HOSTPATH, Owner, Settings
     from ullage.snapshots.slice import Options
 
@@ -259,6 +261,7 @@ def options_of(what: Chosen) -> Options:
     return Options(
         settings=settings,
         backends=lambda wiring: backends_of(what, wiring),
+        hooks=holds_for_hooks(),
         holds=what.longhorn and what.manage_engines,
         foreign_longhorn=what.longhorn and not what.manage_engines,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from ullage.app.installer.names import CLUSTER, ROLES, ControlPlaneRole, Names
+from ullage.app.installer.names import CLUSTER, MASTER, ROLES, SEED, USER_CLUSTER, ControlPlaneRole, Names
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ Roles = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
-        metavar="cluster|master|seed",
+        metavar="cluster|master|seed|user-cluster",
         help="What it is there for: quotas, snapshots and VMs of this cluster; or project quotas over many clusters, on the"
-        " master or on a seed. May be repeated: `cluster` and `seed` of one cluster belong into one process.",
+        " master or on a seed; or to tell the users of a user cluster how they stand. May be repeated: `cluster` and `seed` of"
+        " one cluster belong into one process.",
         show_default="cluster",
     ),
 ]
@@ -83,7 +84,23 @@ def roles_of(given: Sequence[str] | None) -> tuple[ControlPlaneRole, ...]:
     for one in given or ():
         if one not in ROLES:
             raise BadInput("--role", one or repr(one), f"{', '.join(ROLES[:-1])} or {ROLES[-1]} is allowed")
-    return tuple(role for role in ROLES if role in given) if given else (CLUSTER,)
+    found = tuple(role for role in ROLES if role in given) if given else (CLUSTER,)
+    if MASTER in found and SEED in found:
+        # Both follow other clusters by their names, and a Seed and a Cluster may have the same.
+        raise BadInput("--role", "master, seed", "one of them is allowed in a process: run a second one for the other")
+    if USER_CLUSTER in found and len(found) > 1:
+        raise BadInput("--role", ", ".join(found), f"{USER_CLUSTER} is allowed alone: its cluster belongs to its users")
+    return found
+
+
+def roles_that_serve(given: Sequence[str] | None, *, what: str) -> tuple[ControlPlaneRole, ...]:
+    """The same for processes that answer requests, of which a user cluster has none."""
+    found = roles_of(given)
+    if USER_CLUSTER in found:
+        raise BadInput(
+            "--role", USER_CLUSTER, f"{', '.join(ROLES[:-2])} or {SEED} is allowed: there is no {what} in a user cluster"
+        )
+    return found
 
 
 def settings_of(choice: ProjectChoice) -> Settings:

@@ -112,6 +112,9 @@ class AttachmentTicket(Value):
     """When the demand was made, or last renewed."""
     until: Annotated[str, TIME] = ""
     """From this moment on it counts for nothing, whoever may have forgotten it."""
+    disable_frontend: bool = False
+    """Whether the volume is to be attached without a frontend: while there is such a ticket nobody reads or writes it, and it
+    can be reverted to a snapshot."""
 
 
 class VolumeSpec(Value):

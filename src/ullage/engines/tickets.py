@@ -69,5 +69,23 @@ def next_end(volume: Volume, now: datetime) -> float | None:
     return (min(ends) - now).total_seconds() if ends else None
 
 
+def in_maintenance(volume: Volume, now: datetime) -> bool:
+    """Whether somebody needs it attached without a frontend: then nobody gets one."""
+    tickets: Mapping[str, AttachmentTicket] = volume.spec.attachment_tickets or {}
+    return any(one.disable_frontend and is_valid(one, now) for one in tickets.values())
+
+
+def maintenance(ticket: str, owner: TicketOwner, *, now: datetime, seconds: float) -> Json:
+    """What to write so that a volume is attached without a frontend for so long."""
+    end = timestamp(now + timedelta(seconds=seconds))
+    made = AttachmentTicket(owner=owner, since=timestamp(now), until=end, disable_frontend=True)
+    return _patch({ticket: msgspec.to_builtins(made)})
+
+
+def without(ticket: str) -> Json:
+    """What to write so that there is no ticket of this id."""
+    return _patch({ticket: None})
+
+
 def _patch(tickets: Mapping[str, Any]) -> Json:
     return {"spec": {"attachmentTickets": dict(tickets)}}

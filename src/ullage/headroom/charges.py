@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 from ullage.headroom.accounts import VMS, stamp_for
 from ullage.headroom.cost import read_cost
 from ullage.headroom.counting import counts, is_finished
-from ullage.headroom.pods import PODS, pod_takes
+from ullage.headroom.pods import pod_takes
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference
 from ullage.kube.objects import controller_of
 from ullage.kube.slices import Part, Wiring

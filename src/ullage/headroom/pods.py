@@ -7,12 +7,12 @@ takes what it may use at most, so that it does not eat what is kept for migratio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from ullage.headroom.accounts import RESOURCES, VMS, stamp_for
 from ullage.headroom.counting import FINISHED
-from ullage.kube.kinds import Kind, Meta, Object, OwnerReference, Value
+from ullage.kube.builtin.watched_pods import WatchedPod, WatchedPodSpec
+from ullage.kube.kinds import Meta, OwnerReference
 from ullage.kube.objects import controller_of
 from ullage.ledger.amounts import NOTHING, Amounts, Takings
 from ullage.ledger.charging.stamps import FREE, STAMP
@@ -23,55 +23,19 @@ from ullage.vms.api.machines import GROUP, INSTANCES
 MARK: Final = str(FREE)
 
 
-class PodResources(Value):
-    requests: Mapping[str, str | int | float] = {}
-    limits: Mapping[str, str | int | float] = {}
-
-    def amounts(self, side: Side) -> Resources:
-        """What is not limited counts as what is asked for: it is the least that it may use."""
-        asked = parsed(self.requests)
-        return {**asked, **parsed(self.limits)} if side == "limits" else asked
-
-
-class PodContainer(Value):
-    restart_policy: str = ""
-    resources: PodResources = PodResources()
-
-
-class ChargedPodSpec(Value):
-    """Ephemeral containers are left out: they can neither ask for anything nor be limited."""
-
-    containers: tuple[PodContainer, ...] = ()
-    init_containers: tuple[PodContainer, ...] = ()
-    resources: PodResources = PodResources()
-    overhead: Mapping[str, str | int | float] = {}
-
-
-class ChargedPodStatus(Value):
-    phase: str = ""
-
-
-class ChargedPod(Object):
-    spec: ChargedPodSpec = ChargedPodSpec()
-    status: ChargedPodStatus = ChargedPodStatus()
-
-
-PODS: Final = Kind("", "v1", "Pod", "pods", ChargedPod, whole=False)
-
-
-def pod_takes(pod: ChargedPod) -> Takings:
+def pod_takes(pod: WatchedPod) -> Takings:
     if pod.status.phase in FINISHED or is_free(pod.metadata):
         return NOTHING
     return stamp_for(VMS, pod_amounts(pod.spec)).takes
 
 
-def pod_amounts(spec: ChargedPodSpec) -> Amounts:
+def pod_amounts(spec: WatchedPodSpec) -> Amounts:
     """Never less than a ResourceQuota would count, of what is asked for or of what it may use."""
     found = larger(_side(spec, "requests"), _side(spec, "limits"))
     return Amounts((name, found[name]) for name in RESOURCES if name in found)
 
 
-def _side(spec: ChargedPodSpec, side: Side) -> Resources:
+def _side(spec: WatchedPodSpec, side: Side) -> Resources:
     return total(
         side,
         (one.resources.amounts(side) for one in spec.containers),

@@ -14,10 +14,10 @@ from ullage.headroom.controllers.scale_quota import controller as scale_quota
 from ullage.headroom.controllers.scale_quota.rules import MADE_BY_RANCHER
 from ullage.headroom.lookup import compute_lookup
 from ullage.headroom.metrics import ShareMetrics
-from ullage.headroom.pods import PODS
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook import hooks
 from ullage.kube.builtin.core import CORE_QUOTAS, NAMESPACES
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS

@@ -13,6 +13,7 @@
     ├── Refused           give up  any other 4xx, and redirects
     ├── TooManyRequests   retry    429: `retry_after` says when
     ├── Unavailable       retry    5xx, or code 0 if no answer came at all
+    ├── TooLarge          retry    more than is taken from this server (`read_limits.py`)
     └── Undecodable       give up  an answer whose fields are not what the type says
 
 The server's own words are the text of the error. Request headers, bodies and credentials never are.
@@ -32,6 +33,7 @@ from ullage.errors import Retryable, Terminal, UllageError
 # How API servers say that no role gives a right. Names stand there as Go quotes them.
 _LACKS_RIGHT: Final = re.compile(r'User "(?:[^"\\]|\\.)*" cannot ')
 TEXT_LIMIT = 200  # of an answer that is no Status: some proxies answer with a whole page
+MESSAGE_LIMIT = 8192  # of a Status: it is kept, logged and told
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -135,6 +137,11 @@ class Unavailable(ApiError, Retryable):
         self.sent = sent
 
 
+class TooLarge(ApiError, Retryable):
+    """A server sends more than is taken from it: at once, in all, or for too long. What was read before stays; it may be less
+    another time."""
+
+
 class Undecodable(ApiError, Terminal):
     """An object whose fields are not what its type says: the kind's definition here and there differ."""
 
@@ -185,7 +192,11 @@ def from_status(status: Status, *, code: int, what: str, retry_after: float | No
     if retry_after is None:
         retry_after = _seconds(details.get("retryAfterSeconds"))
     return _class(code, reason)(
-        status.message or f"{what}: {_phrase(code)}", code=code, reason=reason, details=details, retry_after=retry_after
+        (status.message or f"{what}: {_phrase(code)}")[:MESSAGE_LIMIT],
+        code=code,
+        reason=reason,
+        details=details,
+        retry_after=retry_after,
     )
 
 

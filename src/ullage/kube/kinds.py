@@ -126,6 +126,7 @@ class Kind(Generic[T]):
     namespaced: bool = True
     whole: bool = True  # False: a foreign kind, decoded partly; it can be patched, never PUT
     status: bool = True  # has the status subresource
+    kept_annotations: tuple[str, ...] | None = None  # that are held of a cluster that is not believed; None: all
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()

@@ -38,6 +38,16 @@ class CacheGauges:
     synced: Callable[[], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterGauges:
+    """What can be asked of another cluster that we hold only so much of."""
+
+    cluster: str
+    held: Callable[[], int]  # bytes, of all of its caches
+    limit: int
+    current: Callable[[], bool]  # whether all that is watched there can be read
+
+
 class Metrics:
     """The meters of one process, in a registry of its own unless another is given."""
 
@@ -83,8 +93,12 @@ class Metrics:
     def show_cache(self, gauges: CacheGauges) -> None:
         self._live.caches.append(gauges)
 
+    def show_cluster(self, gauges: ClusterGauges) -> None:
+        self._live.clusters.append(gauges)
+
     def forget(self, cluster: str) -> None:
         """A cluster is not followed any more, or is followed anew."""
+        self._live.clusters = [one for one in self._live.clusters if one.cluster != cluster]
         kinds = {cache.kind for cache in self._live.caches if cache.cluster == cluster}
         self._live.caches = [cache for cache in self._live.caches if cache.cluster != cluster]
         for counter in (self.cache_events, self.cache_syncs, self.cache_failures, self.handler_errors):
@@ -96,6 +110,7 @@ class _Live(Collector):
     def __init__(self) -> None:
         self.queues: list[QueueGauges] = []
         self.caches: list[CacheGauges] = []
+        self.clusters: list[ClusterGauges] = []
 
     def describe(self) -> Iterator[Metric]:
         """Registering asks for the names: they are the same with nothing to show."""
@@ -104,6 +119,7 @@ class _Live(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._collect_queues()
         yield from self._collect_caches()
+        yield from self._collect_clusters()
 
     def _collect_queues(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily("ullage_queue_depth", "Keys that are ready and not taken", labels=["controller"])
@@ -130,3 +146,17 @@ class _Live(Collector):
             if ages:
                 age.add_metric(place, max(ages))
         yield from (objects, synced, age)
+
+    def _collect_clusters(self) -> Iterator[Metric]:
+        held = GaugeMetricFamily(
+            "ullage_cluster_held_bytes", "What all objects held of another cluster take", labels=["cluster"]
+        )
+        limit = GaugeMetricFamily("ullage_cluster_held_limit_bytes", "What they may take", labels=["cluster"])
+        current = GaugeMetricFamily(
+            "ullage_cluster_current", "1 while all that is watched in another cluster can be read", labels=["cluster"]
+        )
+        for one in self.clusters:
+            held.add_metric([one.cluster], one.held())
+            limit.add_metric([one.cluster], one.limit)
+            current.add_metric([one.cluster], float(one.current()))
+        yield from (held, limit, current)

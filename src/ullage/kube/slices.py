@@ -24,6 +24,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
 from ullage.kube.policies import Policy
+from ullage.kube.read_limits import ReadLimits
 from ullage.kube.review import Hook
 from ullage.kube.routes import Route
 from ullage.shutdown import done_before
@@ -48,9 +49,17 @@ class Wiring:
     a process has one of."""
 
     def __init__(
-        self, client: Client, *, instance: str = "", clock: Clock | None = None, metrics: Metrics | None = None
+        self,
+        client: Client,
+        *,
+        instance: str = "",
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        limits: ReadLimits | None = None,
     ) -> None:
+        """`limits` are of other clusters, those that are not believed."""
         self.client = client
+        self.limits = limits
         self.instance = instance  # who we are, in Events
         self.clock = clock or SystemClock()
         self.metrics = metrics or Metrics()
@@ -66,7 +75,7 @@ class Wiring:
     def clusters(self) -> Clusters:
         """The other clusters that this process follows, for parts that say what they watch `elsewhere`."""
         if self._clusters is None:
-            self._clusters = Clusters(self.client.beside, clock=self.clock, metrics=self.metrics)
+            self._clusters = Clusters(self.client.beside, clock=self.clock, metrics=self.metrics, limits=self.limits)
             self.hold(self._clusters)
         return self._clusters
 

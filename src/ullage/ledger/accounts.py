@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from ullage.ledger.amounts import Amounts, Cell
+from ullage.ledger.amounts import Amounts, Cell, Limits, is_for_each, limit_on
 from ullage.ledger.book import Book, Over, cost
 from ullage.quantity import ZERO, Quantity
 from ullage.times import timestamp
@@ -59,7 +59,7 @@ def accounts(book: Book) -> tuple[Account, ...]:
             resource=cell.resource,
             used=book.used[cell],
             reserved=book.reserved[cell],
-            limit=book.limits.get(cell),
+            limit=limit_on(book.limits, cell),
             since=since.get(cell),
             by_kind={kind: one.sums[cell] for kind, one in sorted(book.observed.items()) if one.sums[cell].nanos},
         )
@@ -93,6 +93,15 @@ def passed(book: Book) -> tuple[Over, ...]:
     """The limits that present use has passed: a limit set below it, or growth that had happened before it was known."""
     return tuple(
         Over(**cell._asdict(), asked=ZERO, used=book.used[cell], reserved=book.reserved[cell], limit=limit)
-        for cell, limit in sorted(book.limits.items())
+        for cell, limit in sorted(limits_on(book).items())
         if book.used[cell] + book.reserved[cell] > limit
     )
+
+
+def limits_on(book: Book) -> Limits:
+    """The limits, by the cells that they are on: one on each account of a sort is on those that use something."""
+    if not any(is_for_each(cell) for cell in book.limits):
+        return book.limits
+    own = {cell: limit for cell, limit in book.limits.items() if not is_for_each(cell)}
+    taken = {*book.used, *book.reserved} - own.keys()
+    return own | {cell: limit for cell in taken if (limit := limit_on(book.limits, cell)) is not None}

@@ -27,6 +27,17 @@ class Cell(NamedTuple):
 
 
 Limits = Mapping[Cell, Quantity]  # a cell that is absent has no limit; zero allows nothing
+EACH = "*"  # in the place of an account's last part: a limit on each account there that has none of its own
+
+
+def limit_on(limits: Limits, cell: Cell) -> Quantity | None:
+    """The limit of a cell: its own, or that of each account beside it (`snapshot-count/claim/*`). None: there is none."""
+    own = limits.get(cell)
+    return own if own is not None else limits.get(Cell(f"{cell.account.rpartition('/')[0]}/{EACH}", cell.resource))
+
+
+def is_for_each(cell: Cell) -> bool:
+    return cell.account.endswith(f"/{EACH}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,15 @@ class Wanted:
     limit: Quantity
     since: datetime
     asked: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who was refused, and for whom room may be made (`demand.py`). Times are milliseconds since 1970."""
+
+    takes: Takings  # what it would take more
+    since: int  # when it first asked
+    asked: int  # and when last, give or take some seconds
 
 
 class BadAmount(BadInput, ValueError):

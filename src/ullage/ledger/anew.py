@@ -120,6 +120,6 @@ def rebuilt(ledger: Ledger, *, now: datetime) -> Ledger:
     as little as it can of what it throws away, since that may be what is broken. It is not Ready: requests that are on their
     way are in no count and in no attempt."""
     counted = frozenset(ledger.status.observed)
-    readable = replace(ledger, status=replace(ledger.status, pending="", sums="", observed={}))
+    readable = replace(ledger, status=replace(ledger.status, pending="", waiting="", sums="", observed={}))
     book = emptied(book_of(readable, now=now), counted, now)
     return replace(ledger, status=status_of(book, ledger, sources=counted or _ALL, now=now))

@@ -44,7 +44,8 @@ class LedgerSpec(Value):
     limits: Annotated[_Limits, _MANY] = _NONE
     """The most that may be used, by account and resource: `snapshots/namespace: {storage: 100Gi}`. Amounts are quantities:
     bytes for storage and memory, cores for cpu, pieces for everything else. A resource that is absent has no limit, 0 allows
-    none. A limit below what is used now is kept, takes nothing away, and refuses growth."""
+    none. A limit below what is used now is kept, takes nothing away, and refuses growth. One on `snapshot-count/claim/*` is on
+    each account `snapshot-count/claim/<name>` that has none of its own."""
     grants: Annotated[_Limits, _MANY] = _NONE
     """Which of the limits are grants, by account and resource, with the whole that each is part of: `machines: {cpu: "100"}`.
     Whoever gives them away may raise them up to that. So what does not fit into one is asked for (`status.demand`) and waited
@@ -124,6 +125,9 @@ class LedgerStatus(Value):
     """The kinds whose API server was found to be restored from a backup, until their counts are exact again."""
     demand: Annotated[Mapping[str, Mapping[str, Demand]], _WHOLE] = {}
     """What is wanted of the grants, by account and resource, while their limits are lower than that. It promises nothing."""
+    waiting: str = ""
+    """Requests that were refused and for which room may be made, with what each would take, in the same form as `pending`. It
+    promises nothing; who does not ask any more goes after some seconds."""
     fullest: Fullest = Fullest()
     """The limit that is closest to being reached: what `kubectl get` shows."""
     summary: Annotated[tuple[str, ...], ATOMIC] = ()
@@ -183,8 +187,8 @@ LEDGERS: Final = Kind(
     rules=(
         # With the number of before the limits are those of before: a booking does not pay for a look at their names.
         Rule(
-            f"{_SAME_NUMBER} || !has(self.limits) || self.limits.all(account, account.matches('^{_PART}(/{_PART})*$'))",
-            "an account is written like snapshots/vm/db: names in lower case, separated by slashes",
+            f"{_SAME_NUMBER} || !has(self.limits) || self.limits.all(account, account.matches('^{_PART}(/{_PART})*(/[*])?$'))",
+            "an account is written like snapshots/vm/db: names in lower case, separated by slashes; * may be the last",
             path="spec",
             field_path=".limits",
             optional_old=True,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, Wanted, refuse_negative, total
+from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, Waiter, Wanted, limit_on, refuse_negative, total
 from ullage.ledger.keys import cluster_of
 from ullage.quantity import Quantity
 
@@ -105,6 +105,7 @@ class Book:
     epochs: Epochs
     grants: Limits  # of limits that are grants, the whole that each is part of
     demand: Mapping[Cell, Wanted]
+    waiting: Mapping[str, Waiter] = field(default_factory=dict)  # by key: those for whom room may be made
     used: Takings = field(compare=False, repr=False)
     reserved: Takings = field(compare=False, repr=False)
     held: int = field(compare=False, repr=False)  # attempts
@@ -163,6 +164,7 @@ class Charge:
     old: Takings = NOTHING  # nothing for a create
     dry_run: bool = False  # decide, book nothing
     past_limit: bool = False  # growth that has happened already, told by our own identity: booked whatever the limit
+    waits: bool = False  # where it does not fit, it is written down as waiting: whoever may make room is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,8 +293,7 @@ def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:
     which is the one with the longer path: whoever has read that knows more."""
     found = []
     for cell, asked in sorted(charge.now.beyond(charge.old).cells.items(), key=_narrow_first):
-        limit = book.limits.get(cell)
-        used, reserved = book.used[cell], book.reserved[cell]
+        limit, used, reserved = limit_on(book.limits, cell), book.used[cell], book.reserved[cell]
         if limit is not None and used + reserved > limit:
             # The booking is in: what is reserved for others is the rest.
             found.append(Over(**cell._asdict(), asked=asked, used=used, reserved=reserved - asked, limit=limit))

@@ -7,20 +7,22 @@ that every writer says the same.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ullage.errors import Terminal
 from ullage.kube.objects import Conditions, set_condition
-from ullage.ledger.accounts import passed
+from ullage.ledger.accounts import limits_on, passed
 from ullage.ledger.amounts import Cell, Wanted, parse_amount, parse_limits, spell
 from ullage.ledger.api import Count, Demand, Fullest, Ledger, LedgerStatus
 from ullage.ledger.book import Book, Epochs, Observed, with_limits
 from ullage.ledger.demand import without_met
-from ullage.ledger.packing import pending, sums
+from ullage.ledger.packing import pending, sums, waiters
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.packing.sums import Sums
 from ullage.ledger.readiness import still_restored, waiting
 from ullage.ledger.refusals import over_text
+from ullage.quantity import Quantity
 from ullage.times import micro_timestamp, timestamp
 
 READY = "Ready"
@@ -54,7 +56,8 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
             grants=parse_limits(ledger.spec.grants, field="spec.grants"),
             demand=_demand(status),
         )
-        return without_met(with_limits(book, book.limits, now))
+        noticed = without_met(with_limits(book, book.limits, now))
+        return replace(noticed, waiting=waiters.decode(status.waiting, ledger=name)) if status.waiting else noticed
     except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
         raise LedgerError(f"ledger {name}: {error}") from error
 
@@ -112,6 +115,7 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
         epochs=dict(sorted(book.epochs.begun.items())),
         restored=still_restored(book),
         demand=_written_demand(book),
+        waiting=waiters.encode(book.waiting),
         fullest=fullest(book),
         summary=summary(book, ledger.metadata.name),
         conditions=_conditions(
@@ -131,7 +135,7 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
-    rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary, status.demand)
+    rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary, status.demand, status.waiting)
     return status.sums, status.change, status.pending, status.epoch, status.restored, *rest
 
 
@@ -193,10 +197,11 @@ def _conditions(
 
 def fullest(book: Book) -> Fullest:
     """The limit that is closest to being reached, or furthest past it; of equal ones the first by name."""
-    if not book.limits:
+    limits = limits_on(book)
+    if not limits:
         return Fullest()
-    cell = max(sorted(book.limits), key=lambda one: _share(book, one))
-    used, reserved, limit = book.used[cell], book.reserved[cell], book.limits[cell]
+    cell = max(sorted(limits), key=lambda one: _share(book, one, limits[one]))
+    used, reserved, limit = book.used[cell], book.reserved[cell], limits[cell]
     return Fullest(
         account=cell.account,
         resource=cell.resource,
@@ -210,16 +215,17 @@ def fullest(book: Book) -> Fullest:
 def summary(book: Book, ledger: str) -> tuple[str, ...]:
     """The accounts that are closest to their limits, then those without a limit that use the most: a line for each, and one
     that says what is left out."""
-    limited = sorted(book.limits, key=lambda cell: (-_share(book, cell), cell))
-    rest = sorted({*book.used, *book.reserved} - book.limits.keys(), key=lambda cell: (-_taken(book, cell), cell))
+    limits = limits_on(book)
+    limited = sorted(limits, key=lambda cell: (-_share(book, cell, limits[cell]), cell))
+    rest = sorted({*book.used, *book.reserved} - limits.keys(), key=lambda cell: (-_taken(book, cell), cell))
     found = [*limited, *rest]
     more = [f"and {len(found) - SHOWN} more: see `ullage ledger describe {ledger}`"] if len(found) > SHOWN else []
-    return *(_line(book, cell) for cell in found[:SHOWN]), *more
+    return *(_line(book, cell, limits.get(cell)) for cell in found[:SHOWN]), *more
 
 
-def _line(book: Book, cell: Cell) -> str:
+def _line(book: Book, cell: Cell, limit: Quantity | None) -> str:
     """`snapshots/vm/db storage: used 60Gi, reserved 0, limit 80Gi`."""
-    name, limit = cell.resource, book.limits.get(cell)
+    name = cell.resource
     allowed = "no limit" if limit is None else f"limit {spell(name, limit, down=True)}"
     return f"{cell.account} {name}: used {spell(name, book.used[cell])}, reserved {spell(name, book.reserved[cell])}, {allowed}"
 
@@ -228,9 +234,9 @@ def _taken(book: Book, cell: Cell) -> int:
     return (book.used[cell] + book.reserved[cell]).nanos
 
 
-def _share(book: Book, cell: Cell) -> float:
-    taken, limit = _taken(book, cell), book.limits[cell].nanos
-    return taken / limit if limit else float("inf") if taken else 0.0
+def _share(book: Book, cell: Cell, limit: Quantity) -> float:
+    taken = _taken(book, cell)
+    return taken / limit.nanos if limit.nanos else float("inf") if taken else 0.0
 
 
 def _percent(taken: int, limit: int) -> int:

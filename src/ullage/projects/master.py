@@ -14,6 +14,7 @@ from ullage.projects.controllers.quota.default import controller as default
 from ullage.projects.controllers.quota.escrow import controller as escrow
 from ullage.projects.controllers.quota.label import controller as label
 from ullage.projects.controllers.quota.status import controller as status
+from ullage.projects.escrow.divisions import DIVISIONS
 from ullage.projects.metrics import ProjectMetrics
 from ullage.projects.settings import Settings
 from ullage.projects.subjects import quota_lookup
@@ -44,6 +45,6 @@ def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]
             clock=clock,
         ),
         copy.QuotaCopies(client, lookup.quotas, found, recorder=recorder, clock=clock),
-        escrow.QuotaEscrow(client, lookup, found, metrics=metrics, clock=clock),
+        *(escrow.QuotaEscrow(client, lookup, found, metrics=metrics, clock=clock, division=one) for one in DIVISIONS),
     )
     return [one.controller(metrics=wiring.metrics) for one in made]

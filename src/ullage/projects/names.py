@@ -30,6 +30,9 @@ EXTERNAL_CLUSTER: Final = "external-cluster-id"  # on what KKP keeps about a clu
 FINALIZER: Final = "ullage.io/quota-copies"  # on the master's quota, while a seed may have a copy
 MAX_CLUSTERS: Final = "ullage.io/max-clusters"  # annotation on a quota: how many clusters its project may have
 ESCROW: Final = "ullage.io/escrow"  # annotation on the master's quota: what each seed may have of it
+COPY_OF: Final = "ullage.io/copy-of"  # annotation on a seed's copy of a quota: the uid of the master's
+CLUSTER_ESCROW: Final = "ullage.io/cluster-escrow"  # the same of the number of clusters
+CLUSTER_UID: Final = "ullage.io/cluster-uid"  # annotation on a MachineRecord: whose it is, of several clusters of one name
 DRAINING: Final = "ullage.io/draining"  # annotation on a Seed, "true": it is to leave, and gets no more than it uses
 DRAINED: Final = "ullage.io/drained"  # annotation on a Seed, "true": it is gone for good, and what it does not use is free
 

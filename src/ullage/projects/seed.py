@@ -24,9 +24,12 @@ from ullage.projects.cluster_count import charging as cluster_charging
 from ullage.projects.controllers.catalogue.refresh import controller as refresh
 from ullage.projects.controllers.cluster.usage import controller as usage
 from ullage.projects.controllers.machine.record import controller as record
+from ullage.projects.controllers.machine.record.metrics import RecordCollector
+from ullage.projects.controllers.machine.server import controller as server
 from ullage.projects.controllers.machine.stamp import controller as stamp
 from ullage.projects.controllers.quota.cluster_limit import controller as cluster_limit
 from ullage.projects.controllers.quota.local_usage import controller as local_usage
+from ullage.projects.controllers.quota.surge import controller as surge
 from ullage.projects.machines.signatures import SigningKeys
 from ullage.projects.settings import Settings
 from ullage.projects.sizes import store
@@ -34,12 +37,14 @@ from ullage.projects.subjects import quota_lookup
 from ullage.projects.webhook import clusters as cluster_hooks
 from ullage.projects.webhook import machine_hooks
 
-_PARTS: Final = (stamp, record, usage, local_usage, cluster_limit, refresh)
+_PARTS: Final = (stamp, record, server, usage, local_usage, surge, cluster_limit, refresh)
 WATCHES: Final[tuple[Kind[Any], ...]] = tuple(
     dict.fromkeys((*(kind for part in _PARTS for kind in part.WATCHES), *store.WATCHES))
 )
 WRITES: Final[tuple[Write, ...]] = (*(write for part in _PARTS for write in part.WRITES), *store.WRITES)
-HOOK_WATCHES: Final[tuple[Kind[Any], ...]] = (*machine_hooks.WATCHES, *cluster_hooks.WATCHES, *store.WATCHES)
+HOOK_WATCHES: Final[tuple[Kind[Any], ...]] = tuple(
+    dict.fromkeys((*machine_hooks.WATCHES, *cluster_hooks.WATCHES, *store.WATCHES))
+)
 HOOK_WRITES: Final[tuple[Write, ...]] = (*machine_hooks.WRITES, *store.WRITES)
 
 
@@ -60,7 +65,9 @@ def shared() -> Part[Any]:
 
 
 def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
-    return [*_machine_controllers(wiring, settings), *_usage_controllers(wiring), refresh.make_refresh(wiring)]
+    background: list[Controller[Any]] = [server.make_servers(wiring), refresh.make_refresh(wiring)]
+    background.append(surge.make_surges(wiring, settings))
+    return [*_machine_controllers(wiring, settings), *_usage_controllers(wiring), *background]
 
 
 def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
@@ -76,7 +83,17 @@ def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[
         clock=clock,
     )
     caches = record.RecordCaches(records=wiring.cache(RECORDS), charged=charged)
-    records = record.MachineRecords(wiring.client, wiring.clusters, caches, keys=keys, keep=settings.keep_vanished, clock=clock)
+    wiring.metrics.registry.register(RecordCollector(caches.records))
+    records = record.MachineRecords(
+        wiring.client,
+        wiring.clusters,
+        caches,
+        keys=keys,
+        sizes=wiring.shared(store.catalogue_sizes),
+        recorder=wiring.recorder("projects"),
+        keep=settings.keep_vanished,
+        clock=clock,
+    )
     return [stamps.controller(metrics=wiring.metrics), records.controller(metrics=wiring.metrics)]
 
 
@@ -100,6 +117,7 @@ def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
         clock=clock,
     )
     keys.handle(usages.renew)
+    wiring.shared(recorded_machines).handle(usages.recorded)
     ledgers = wiring.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
     return [
         usages.controller(wiring.shared(reach_watch), metrics=metrics),

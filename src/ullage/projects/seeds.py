@@ -145,7 +145,7 @@ class Seeds:
             return
         self._problems.pop(name, None)
         self._followed.add(name)
-        self._clusters.follow(name, self._secrets, Key(self._namespace, new.spec.kubeconfig.name))
+        self._clusters.follow(name, self._secrets, Key(self._namespace, new.spec.kubeconfig.name), trusted=True)
 
     def _leave(self, name: str, problem: str) -> None:
         self._problems.pop(name, None)

@@ -1,4 +1,4 @@
-"""Project quotas as two slices: what runs on the master, and what runs on every seed. One cluster may be both."""
+"""Project quotas as slices: what runs on the master, on every seed, and, to tell its users more, in a user cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from functools import partial
 from ullage.kube.slices import Part, Slice
 from ullage.projects import master as on_master
 from ullage.projects import seed as on_seed
+from ullage.projects import user_cluster as in_user_cluster
 from ullage.projects.api.catalogues import CATALOGUES
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, SETTINGS
+from ullage.projects.api.machines import MACHINE_DEPLOYMENTS
 from ullage.projects.api.quotas import QUOTAS
 from ullage.projects.api.records import RECORDS
 from ullage.projects.routes.roles import USER_ROLES
@@ -54,4 +56,13 @@ def seed(settings: Settings | None = None) -> Slice:
             secrets_in=(chosen.seed_namespace,),  # the credentials that providers are asked with
         ),
         hooks=Part(make=partial(on_seed.make_hooks, settings=chosen), watches=on_seed.HOOK_WATCHES, writes=on_seed.HOOK_WRITES),
+    )
+
+
+def user_cluster() -> Slice:
+    """Events and metrics for the users of a user cluster. It reads, and brings no kinds."""
+    return Slice(
+        name="projects-user-cluster",
+        served=(MACHINE_DEPLOYMENTS,),
+        controllers=Part(make=in_user_cluster.make_controllers, watches=in_user_cluster.WATCHES, events=True),
     )

@@ -5,6 +5,9 @@ calls its driver is not one that may book (a sidecar has the identity of other p
 measure, and write on their record what they would take; users cannot write there. Whoever books it then says on the snapshot
 `go@` (to a group) or `booked@` and the time of that estimate, or `no@`: a word about another estimate opens nothing.
 
+A snapshot whose hooks are run before it is cut (HOOKED) is alone, pays for itself, and waits like one of a group. One that
+says it is a member of a VolumeGroupSnapshot waits, too, whatever it lacks: its driver may be asked for all of the group.
+
 What holds a group owns its snapshots: if it goes, the garbage collector deletes them. One that was left behind on purpose (an
 orphaning deletion) is cut like any other as soon as it pays for itself, and not before.
 """
@@ -17,12 +20,14 @@ from typing import Final
 
 import msgspec
 
+from ullage.errors import Impossible
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import controller_of
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.booking import payer
+from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import BadStamp
-from ullage.snapshots.model import BOOKED, CUT, ESTIMATE, GO, HOLD, NO
+from ullage.snapshots.model import BOOKED, CUT, ESTIMATE, GO, HOLD, HOOKED, NO, group_of
 from ullage.times import micro_timestamp, read_time
 
 FRESH: Final = timedelta(seconds=10)  # how old an estimate may be when the snapshot is cut
@@ -47,6 +52,20 @@ class Estimate:
     def is_fresh(self, now: datetime) -> bool:
         age = self.age(now)
         return age is not None and age < FRESH
+
+
+class CutRefused(Impossible):
+    """Whoever holds it says that it is not to be cut, for a reason of his own. It is tried again after a long time."""
+
+
+# Why a snapshot is not cut whose hooks are run: they have failed, have taken too long, or make no sense.
+HOOK_REASONS: Final = frozenset({"HookFailed", "HookTimedOut", "HookInvalid"})
+
+
+def refused(text: str) -> CutRefused | NoRoom:
+    """The error that a refusal stands for: its reason in front, or numbers that do not fit."""
+    reason, colon, message = text.partition(": ")
+    return CutRefused(message, reason=reason) if colon and reason in HOOK_REASONS else NoRoom(text)
 
 
 class _WrittenEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -116,7 +135,8 @@ class Gate:
 def gate_of(snapshot: Meta, record: Meta, *, books: bool) -> Gate | None:
     """The gate that a snapshot waits at; None: it has none. `books`: this process may book what the snapshot takes."""
     word, pays = snapshot.annotations.get(CUT, ""), pays_for_itself(snapshot)
-    held = word.startswith((HOLD, GO)) and (not pays or controller_of(snapshot) is not None)
+    together = HOOKED in snapshot.annotations or bool(group_of(snapshot))  # whatever was said to it before
+    held = together or (word.startswith((HOLD, GO)) and (not pays or controller_of(snapshot) is not None))
     if not held and (books or not pays):
         return None
     return Gate(group=held, word=word, estimate=estimate_of(record))

@@ -80,10 +80,11 @@ class SnapshotLookup:
         self.snapshots = snapshots
         self.records = records
         self.classes = classes
-        snapshots.index(BY_CLAIM, self._claims)
-        records.index(BY_HANDLE, self._handles)
-        records.index(FAILED_BY_CLASS, self._failed_classes)
-        records.index(BY_REF, self._refs)
+        with contextlib.suppress(ValueError):  # several slices share the caches: the first lookup sets the indexes
+            snapshots.index(BY_CLAIM, self._claims)
+            records.index(BY_HANDLE, self._handles)
+            records.index(FAILED_BY_CLASS, self._failed_classes)
+            records.index(BY_REF, self._refs)
 
     def snapshot(self, namespace: str, name: str) -> Snapshot | None:
         found = self.snapshots.get(Key(namespace, name))

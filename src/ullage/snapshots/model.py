@@ -40,13 +40,30 @@ HOLD: Final = "hold"
 GO: Final = "go@"
 BOOKED: Final = "booked@"  # of one that is cut alone, where the process that calls its driver may not book: the same
 NO: Final = "no@"  # the estimate of that time does not fit: then a space, and all its numbers
+# On a snapshot that is cut alone, and waits for commands that are run in pods before: it waits at the same gate, and pays for
+# itself. Ullage alone writes it.
+HOOKED: Final = "ullage.io/cut-hooks"
+WAITS: Final = "true"
 # On a record: what a snapshot of the volume would take, measured for whoever books it (`gate.py`); what it takes, in bytes.
 ESTIMATE: Final = "ullage.io/estimate"
 SIZE: Final = "ullage.io/size"
 ASK_AGAIN: Final = ""  # in place of the size, which is not known yet
+# A GA snapshot may be a member of a VolumeGroupSnapshot, which owns it and decides when it is begun and goes. As long as
+# the finalizer is there, a member that was deleted alone stays, with its data. The annotation is on the records of those that a
+# driver has cut in one call: it names the driver's group snapshot.
+GROUP_KIND: Final = "VolumeGroupSnapshot"
+GROUP_API: Final = "groupsnapshot.storage.k8s.io"
+IN_GROUP: Final = "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection"
+GROUP_HANDLE: Final = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle"
 # On every snapshot: what it was taken of, so that a label selector finds it. A name too long for a label is shortened.
 CLAIM_LABEL: Final = "ullage.io/claim"
 VOLUME_LABEL: Final = "ullage.io/volume"
+# On a snapshot, by whoever may edit it: with the value "true", no retention and no limit ever deletes it.
+PROTECTED: Final = "ullage.io/protected"
+# On a snapshot: NAME/UID of the SnapshotRestore that reads it. Until that is done, no retention and no limit deletes it.
+READ_BY: Final = "ullage.io/read-by-restore"
+# On a record, which administrators alone write: the share that gives its snapshot to another namespace. That one pays for it.
+SHARED_BY: Final = "ullage.io/shared-by"
 
 
 def labels_for(claim: str, volume: str) -> dict[str, str]:
@@ -57,6 +74,13 @@ def labels_for(claim: str, volume: str) -> dict[str, str]:
 
 def label_value(name: str) -> str:
     return name if len(name) <= LABEL_LIMIT else name_for("x", name, limit=LABEL_LIMIT)
+
+
+def group_of(snapshot: Meta) -> str:
+    """The name of the VolumeGroupSnapshot that a snapshot is a member of; empty: of none. The version of the owner's API is
+    the writer's choice."""
+    owners = snapshot.owner_references
+    return next((one.name for one in owners if one.kind == GROUP_KIND and one.api_version.startswith(f"{GROUP_API}/")), "")
 
 
 # The reason of a problem: the storage system had the snapshot, and does not have it any more.
@@ -152,6 +176,11 @@ class Record:
     def backend_name(self) -> str:
         """What the storage system's snapshot is called, whether it is there or not."""
         return f"snapshot-{self.ref.uid}"
+
+    @property
+    def cut_in_group(self) -> bool:
+        """Whether its driver has cut it together with others, in one call: it has no name of its own to be asked for by."""
+        return GROUP_HANDLE in self.meta.annotations
 
     @property
     def progress(self) -> str:

@@ -19,6 +19,7 @@ from ullage.kube.builtin import storage
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Source
 from ullage.kube.events.recorder import Recorder
+from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.translation import GA
@@ -42,7 +43,7 @@ from ullage.snapshots.controllers.volume.measure.controller import VolumeMeasure
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics, operation_meter
-from ullage.snapshots.model import Dialect
+from ullage.snapshots.model import Dialect, Snapshot
 from ullage.snapshots.settings import AUDIT_SECONDS, HOSTPATH, Settings
 from ullage.snapshots.volume_queue import VolumeQueues
 from ullage.snapshots.webhook import deletion, hooks
@@ -61,6 +62,15 @@ WRITES: Final = (
 BackendsByDriver = Mapping[str, Backend]
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Whether a snapshot that is about to be begun has to wait for something before it is cut, and what must be watched to
+    tell."""
+
+    make: Callable[[Wiring], Callable[[Snapshot], bool]] = lambda wiring: lambda snapshot: False
+    watches: tuple[Kind[Any], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`backends` gives those that this process calls, by driver; what has to be closed again it leaves with the wiring."""
@@ -68,6 +78,7 @@ class Options:
     settings: Settings = field(default_factory=Settings)
     backends: Callable[[Wiring], BackendsByDriver] = lambda wiring: {}
     holds: bool = False  # snapshots of Longhorn's volumes are taken here, and whoever looks after its objects knows holds
+    hooks: Hold = field(default_factory=Hold)  # commands that are run in pods before a volume is cut
     foreign_longhorn: bool = False  # they are taken here, and Longhorn itself looks after its objects: nothing is held
 
 
@@ -81,7 +92,7 @@ def snapshots(options: Options | None = None) -> Slice:
         served=longhorn.READS if through_longhorn else (),
         controllers=Part(
             make=lambda wiring: make_controllers(wiring, chosen),
-            watches=(*kinds_of(DIALECTS), *(longhorn.READS if through_longhorn else ())),
+            watches=(*kinds_of(DIALECTS), *(longhorn.READS if through_longhorn else ()), *chosen.hooks.watches),
             writes=(
                 *WRITES,
                 *(MEASURE_WRITES if chosen.settings.managed(HOSTPATH) else ()),
@@ -155,7 +166,7 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
     """All that the main controller runs; a sidecar has `make_driver_controllers` alone."""
     lookups = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS]
     volumes, queues, recorder = volume_lookup(wiring), _queues(lookups), wiring.recorder("snapshots")
-    metrics = Metrics(wiring.metrics.registry, clock=wiring.clock)
+    metrics, hooked = Metrics(wiring.metrics.registry, clock=wiring.clock), options.hooks.make(wiring)
     binders = [
         Binder(
             wiring.client,
@@ -166,6 +177,7 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
             recorder=recorder,
             metrics=metrics,
             clock=wiring.clock,
+            hooked=hooked,
         )
         for lookup in lookups
     ]

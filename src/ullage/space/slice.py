@@ -12,6 +12,7 @@ from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.charging.registry import registry_of
+from ullage.policies.counts.webhook import room
 from ullage.space.api import QUOTAS
 from ullage.space.charges import charged_kinds, charging
 from ullage.space.controllers.follow.accounts import payers_by
@@ -87,7 +88,10 @@ def space(settings: Settings | None = None) -> Slice:
             ),
             events=True,
         ),
-        hooks=Part(make=partial(make_hooks, backups=backups), watches=(*WATCHES, *quota_webhook.WATCHES)),
+        hooks=Part(
+            make=partial(make_hooks, backups=backups),
+            watches=tuple(dict.fromkeys((*WATCHES, *quota_webhook.WATCHES, *room.WATCHES))),
+        ),
         routes=ROUTES,
         grants=GRANTS,
         user_roles=USER_ROLES,

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from ullage.app.composition import compose
-from ullage.app.drivers import NOTHING_CHOSEN, Chosen
+from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
 from ullage.app.installer.compatibility import lacking
 from ullage.app.installer.manifests import manifests
 from ullage.engines.api import VOLUMES
 from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.crds.definitions import crd_of
 
 
@@ -143,3 +144,10 @@ def test_harvesters_own_definition_of_the_quota_will_do_and_ours_is_made_where_t
     assert ours.brought
     assert lacking(found, ours.body), "it has not all of our fields"
     assert lacking(found, ours.body, fields=ours.whole) == []
+
+
+def test_all_controllers_watch_pods_as_one_kind() -> None:
+    """Each kind has a cache of its own, and there may be tens of thousands of pods."""
+    parts = [one.controllers for one in compose(ONE_MACHINE) if one.controllers is not None]
+    watched = {kind for part in parts for kind in part.watches if (kind.group, kind.plural) == ("", "pods")}
+    assert watched == {PODS}

@@ -11,7 +11,7 @@ from ullage.app.commands.options import address_elsewhere
 from ullage.app.composition import compose
 from ullage.app.drivers import Chosen
 from ullage.app.installer.manifests import manifests
-from ullage.app.project_options import ProjectChoice, roles_of, settings_of
+from ullage.app.project_options import ProjectChoice, roles_of, roles_that_serve, settings_of
 from ullage.errors import BadInput
 from ullage.kube.slices import Slice
 from ullage.projects.settings import Settings
@@ -31,8 +31,24 @@ class StandIn:
         self.settings.append(settings)
         return Slice(name="projects-seed")
 
+    def user_cluster(self) -> Slice:
+        return Slice(name="projects-user-cluster")
 
-CLUSTER = ["ledger", "engines", "snapshots", "vms", "space", "headroom"]
+
+CLUSTER = [
+    "ledger",
+    "engines",
+    "snapshots",
+    "cut-hooks",
+    "groups",
+    "restores",
+    "schedules",
+    "sharing",
+    "vms",
+    "counts",
+    "space",
+    "headroom",
+]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +60,7 @@ CLUSTER = ["ledger", "engines", "snapshots", "vms", "space", "headroom"]
         pytest.param(["seed"], ["ledger", "projects-seed"], id="a seed has ledgers"),
         pytest.param(["seed", "cluster"], [*CLUSTER, "projects-seed"], id="a seed that is a cluster too has its ledgers once"),
         pytest.param(["master", "cluster"], [*CLUSTER, "projects-master"], id="a master that is a cluster too"),
-        pytest.param(["seed", "master", "seed"], ["ledger", "projects-master", "projects-seed"], id="a master that is a seed"),
+        pytest.param(["user-cluster"], ["projects-user-cluster"], id="a user cluster has nothing but what tells its users"),
     ],
 )
 def test_the_roles_say_which_slices_there_are(given: list[str] | None, slices: list[str]) -> None:
@@ -59,14 +75,35 @@ def test_the_default_needs_no_slice_of_projects() -> None:
 
 
 def test_a_role_that_is_none_is_refused_with_those_that_are() -> None:
-    with pytest.raises(BadInput, match=r"--role user-cluster: cluster, master or seed is allowed"):
-        roles_of(["seed", "user-cluster"])
+    with pytest.raises(BadInput, match=r"--role tenant: cluster, master, seed or user-cluster is allowed"):
+        roles_of(["seed", "tenant"])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        pytest.param(["seed", "master"], "--role master, seed: one of them is allowed in a process", id="master and seed"),
+        pytest.param(["cluster", "seed", "master"], "--role master, seed: one of them", id="with a cluster too"),
+        pytest.param(["user-cluster", "seed"], "--role seed, user-cluster: user-cluster is allowed alone", id="user cluster"),
+    ],
+)
+def test_roles_that_one_process_cannot_have_together_are_refused(given: list[str], text: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        roles_of(given)
+    assert str(caught.value).startswith(text)
+
+
+def test_no_requests_are_answered_in_a_user_cluster() -> None:
+    with pytest.raises(BadInput, match="cluster, master or seed is allowed: there is no webhook in a user cluster"):
+        roles_that_serve(["user-cluster"], what="webhook")
+    assert roles_that_serve(["seed"], what="webhook") == ("seed",)
 
 
 def test_what_was_set_reaches_every_slice_of_projects() -> None:
     stand_in = StandIn()
     given: dict[str, Any] = {"surge": "replace", "unknown_size": "allow", "keep_vanished": 7.5, "seed_namespace": "kkp"}
-    compose(Chosen(projects=ProjectChoice(roles=("master", "seed"), **given)), projects=stand_in)
+    for role in ("master", "seed"):
+        compose(Chosen(projects=ProjectChoice(roles=roles_of([role]), **given)), projects=stand_in)
     wanted = Settings(surge="replace", unknown_size="allow", keep_vanished=timedelta(seconds=7.5), seed_namespace="kkp")
     assert stand_in.settings == [wanted, wanted]
 
@@ -106,7 +143,7 @@ def test_user_clusters_are_told_a_url_where_the_seed_has_a_service() -> None:
 def test_two_roles_that_are_installed_one_after_the_other_take_nothing_from_each_other() -> None:
     """The accounts are the same, so what both have under one name must be the same."""
     found: dict[tuple[str, str, str], Any] = {}
-    for role in (("cluster",), ("master",), ("seed",)):
+    for role in (("cluster",), ("master",), ("seed",), ("user-cluster",)):
         choice = ProjectChoice(roles=role)
         for one in manifests(compose(Chosen(projects=choice), projects=StandIn()), names=choice.names):
             assert found.setdefault((one.kind.kind, one.namespace, one.name), one.body) == one.body, (role, one.name)

@@ -31,6 +31,10 @@ def gib(amounts: Mapping[str, int]) -> Takings:
     return Takings({Cell(account, "storage"): Quantity.of(count * GIB, Format.BINARY_SI) for account, count in amounts.items()})
 
 
+def snapshots(counts: Mapping[str, int]) -> Takings:
+    return Takings({Cell(account, "snapshots"): Quantity.of(count) for account, count in counts.items()})
+
+
 class SpaceCluster(Cluster):
     def quota(self, *, namespace: str = "shop", limit: int | None = None, usage: Json | None = None, **vms: int) -> None:
         limits: Json = {"vmTotalSnapshotSizeQuota": {vm: count * GIB for vm, count in vms.items()}} if vms else {}
@@ -40,13 +44,22 @@ class SpaceCluster(Cluster):
         self.put(QUOTAS, {"metadata": {"name": NAME}, "spec": {"snapshotLimit": limits}, **status}, namespace=namespace)
 
     def ledger(
-        self, namespace: str = "shop", *, used: Mapping[str, int], limits: Mapping[str, int], reserved: Mapping[str, int]
+        self,
+        namespace: str = "shop",
+        *,
+        used: Mapping[str, int],
+        limits: Mapping[str, int],
+        reserved: Mapping[str, int],
+        counts: Mapping[str, int] | None = None,
+        most: Mapping[str, int] | None = None,
     ) -> None:
-        """Amounts in GiB, by account."""
-        sums = Sums({KIND: gib(used)}, frozenset({*used, *limits, *reserved}))
+        """Amounts in GiB, by account; of `counts`, and of `most`, which are their limits, numbers of snapshots."""
+        counts, most = counts or {}, most or {}
+        sums = Sums({KIND: gib(used) + snapshots(counts)}, frozenset({*used, *limits, *reserved, *counts, *most}))
+        allowed = {account: {"storage": f"{count}Gi"} for account, count in limits.items()}
         plain = Ledger(
             metadata=Meta(name=f"ns-{namespace}", namespace=NAMESPACE),
-            spec=LedgerSpec(limits={account: {"storage": f"{count}Gi"} for account, count in limits.items()}),
+            spec=LedgerSpec(limits=allowed | {account: {"snapshots": str(count)} for account, count in most.items()}),
             status=LedgerStatus(
                 observed={KIND: Count(view=4711, time="2026-05-01T11:50:00Z")},
                 sums=encode(sums),

@@ -74,6 +74,12 @@ class FakeEngine:
     async def mark_removed(self, name: str) -> None:
         self._effect("mark_removed", lambda: self._mark(name))
 
+    async def revert(self, name: str) -> None:
+        raise NotImplementedError
+
+    async def is_offered(self) -> bool:
+        return True
+
     async def purge(self) -> None:
         self._effect("purge", self._purge)
 

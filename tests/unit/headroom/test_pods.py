@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.headroom.builders import TEAM, made
-from ullage.headroom.pods import PODS, pod_takes
+from ullage.headroom.pods import pod_takes
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.ledger.charging.stamps import STAMP
 
 Json = dict[str, Any]

@@ -78,6 +78,8 @@ def ledger(limit: int | None) -> Ledger:
 class Server:
     """`latency` gives the seconds that each half of a call takes; `fault` may raise, before and after the effect of a write."""
 
+    late = 0.0  # all that a watch brings is read at once
+
     def __init__(self, latency: Callable[[], float] = lambda: 0.002) -> None:
         self.latency = latency
         self.fault: Callable[[str], None] = lambda moment: None  # told "before" and "after"
@@ -280,12 +282,18 @@ class Server:
 
     # --- what caches read ---
 
-    async def list(self, kind: Kind[Any], namespace: str = "", **_: Any) -> Listing[Any]:
+    async def list(
+        self, kind: Kind[Any], namespace: str = "", *, each: Callable[[Any], object] | None = None, **_: Any
+    ) -> Listing[Any]:
         history = self.history
         await asyncio.sleep(self.latency())
         self._check_served(kind)
         self._check_history(history)
-        return Listing(self.all(kind), str(self.version))
+        found = Listing(self.all(kind), str(self.version))
+        if each is not None:
+            for obj in found.items:
+                each(obj)
+        return found
 
     async def watch(
         self, kind: Kind[Any], namespace: str = "", *, resource_version: str, initial_events: bool = False, **_: Any

@@ -22,6 +22,13 @@ from tests.unit.ledger.simulated import Server
 from tests.unit.projects.builders import cluster as cluster_object
 from tests.unit.projects.machines.builders import BY_FLAVOUR
 from ullage.errors import BadInput
+from ullage.kube.builtin.admissionregistration import (
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    RegisteredWebhook,
+    WebhookClientConfig,
+    WebhookConfiguration,
+)
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client, Listing, WatchEvent
@@ -155,16 +162,34 @@ class SeedScene:
         self._bodies: dict[tuple[str, str, Key], Json] = {}
         self._uids = itertools.count(1)
 
+    def restarted(self) -> SeedScene:
+        """Another process on the same servers. That of before is over."""
+        made = SeedScene(self.settings)
+        made.seed, made.sizes = self.seed, self.sizes
+        made._bodies, made._uids = self._bodies, self._uids
+        made.wiring = Wiring(cast(Client, self.seed), instance="us-again", clock=made.clock)
+        for name, host in self.seed.others.items():
+            host.admitted = partial(made.submit, MACHINES, cluster=name)
+        return made
+
     # --- what there is ---
 
-    def cluster(self, name: str = "c-1", *, of: str = "abc", **more: Any) -> UserCluster:
+    def cluster(self, name: str = "c-1", *, of: str = "abc", asks: bool = True, **more: Any) -> UserCluster:
         host = self.seed.others.setdefault(name, UserCluster())
+        if asks:
+            self.register(name)
         host.admitted = partial(self.submit, MACHINES, cluster=name)
         text = kubeconfig(cluster={"server": f"https://{name}"})
         meta = Meta(name="admin-kubeconfig", namespace=f"cluster-{name}", uid=f"kubeconfig-{name}")
         self.seed.put(SECRETS, Secret(metadata=meta, data=secret_data({"kubeconfig": text})))
         self.seed.put(CLUSTERS, cluster_object(name, of=of, **more))
         return host
+
+    def register(self, cluster: str = "c-1") -> None:
+        """Has the API server of a user cluster told to ask."""
+        for kind, hook in ((MUTATING_WEBHOOKS, "project-machine-stamp"), (VALIDATING_WEBHOOKS, "project-machine")):
+            entry = RegisteredWebhook(name=f"{hook}.webhook.ullage.io", client_config=WebhookClientConfig())
+            self.seed.others[cluster].put(kind, WebhookConfiguration(metadata=Meta(name="ullage-elsewhere"), webhooks=(entry,)))
 
     def limits(self, project: str = "abc", *, grants: Mapping[str, str] | None = None, **limits: str) -> None:
         spec = LedgerSpec(limits={"machines": limits}, grants={"machines": dict(grants)} if grants else {})
@@ -306,6 +331,8 @@ def machine_controllers(wiring: Wiring, settings: Settings, *, sizes: Sizes) -> 
         wiring.clusters,
         record.RecordCaches(records=recorded.records, charged=charged),
         keys=keys,
+        sizes=sizes,
+        recorder=wiring.recorder("projects"),
         keep=settings.keep_vanished,
         clock=wiring.clock,
     )

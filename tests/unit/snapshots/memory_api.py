@@ -61,6 +61,7 @@ class MemoryApi:
         self.fuse = Fuse()
         self.version = 100
         self.refuse: Callable[[str], None] = lambda what: None  # may raise what the server would answer to a write
+        self.not_served: frozenset[str] = frozenset()  # versions of APIs
         self._objects: dict[_Place, Json] = {}
         self._log: list[tuple[int, str, str, Json]] = []
         self._news = asyncio.Event()
@@ -132,11 +133,13 @@ class MemoryApi:
 
         return _decoded(kind, self._effect(f"patch {place.kind} {place.name}", write))
 
-    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "") -> None:
+    async def delete(
+        self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = ""
+    ) -> None:
         place = self._place(kind, namespace, name)
 
         def write() -> Json:
-            self._checked(place, uid, "")
+            self._checked(place, uid, resource_version)
             return self._change(place, patched(self._objects[place], {"metadata": {"deletionTimestamp": DELETED}}))
 
         self._effect(f"delete {place.kind} {place.name}", write)
@@ -207,6 +210,9 @@ class MemoryApi:
 
     async def latest(self, kind: Kind[Any], namespace: str = "", *, fields: str = "") -> str:
         return str(self.version)
+
+    async def served(self, kind: Kind[Any]) -> bool:
+        return kind.api_version not in self.not_served
 
     async def absent(self, kind: Kind[Any]) -> str:
         return ""

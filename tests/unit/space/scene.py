@@ -24,6 +24,7 @@ from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolum
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Hook, Request, Review, UserInfo
+from ullage.kube.slices import Slice
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.charging.stamps import STAMP
 from ullage.ledger.slice import LEDGER
@@ -48,7 +49,7 @@ def made(kind: Kind[Any], body: Json) -> Any:
 class Scene:
     def __init__(self, *, backups: Mode = "manage") -> None:
         self.server = Server()
-        self._slices = (space(Settings(backups=backups)),)
+        self._slices: tuple[Slice, ...] = (space(Settings(backups=backups)),)
         self._hooks: list[Hook] = []
         self._bodies: dict[tuple[str, Key], Json] = {}
         self._uids = itertools.count(1)

@@ -73,7 +73,9 @@ def api(
     from ullage.kube.client.config import Config
 
     composition: Composition = context.obj
-    projects = project_options.ProjectChoice(roles=project_options.roles_of(role), seed_namespace=seed_namespace)
+    projects = project_options.ProjectChoice(
+        roles=project_options.roles_that_serve(role, what="API of ours"), seed_namespace=seed_namespace
+    )
     settings = api_settings(
         projects.names,
         host=bind,

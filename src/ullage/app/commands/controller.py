@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers, project_options, vm_options
+from ullage.app import cluster_options, drivers, group_options, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 
@@ -34,6 +34,7 @@ def controller(
     audit_interval: drivers.AuditInterval = drivers.AUDIT_SECONDS,
     measure_interval: drivers.MeasureInterval = drivers.MEASURE_SECONDS,
     manage_engines: drivers.ManageEngines = False,
+    observe_groups: group_options.ObserveGroups = False,
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
     migration: vm_options.MigrationMode = "reserve",
@@ -42,6 +43,8 @@ def controller(
     unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
     keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
     seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
+    cluster_memory: cluster_options.ClusterMemory = cluster_options.MEMORY,
+    cluster_rate: cluster_options.ClusterRate = cluster_options.RATE,
     request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
@@ -70,6 +73,7 @@ def controller(
         lease=projects.names.lease,
         host=metrics_bind,
         port=options.port("--metrics-port", metrics_port),
+        limits=cluster_options.read_limits(cluster_memory, cluster_rate),
     )
     what = drivers.chosen(
         driver,
@@ -90,7 +94,8 @@ def controller(
         kubevirt=kubevirt,
         projects=projects,
     )
-    slices = composition.slices(replace(what, request_timeout=options.request_timeout(request_timeout)))
+    timeout = options.request_timeout(request_timeout)
+    slices = composition.slices(replace(what, request_timeout=timeout, observe_groups=observe_groups))
     run_until_stopped(
         lambda stop, serves: run_controller(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

@@ -51,8 +51,10 @@ def csi_sidecar(
     from ullage.app.processes.lifecycle import Serves, run_until_stopped
     from ullage.kube.client.config import Config
     from ullage.kube.objects import name_for
+    from ullage.policies.groups.slice import group_sidecar
     from ullage.snapshots.backends.csi.backend import CsiBackend
     from ullage.snapshots.backends.csi.channel import socket_path
+    from ullage.snapshots.backends.csi.groups import CsiGroupBackend
     from ullage.snapshots.slice import sidecar
 
     config = Config.load(kubeconfig, kube_context)
@@ -71,9 +73,9 @@ def csi_sidecar(
             host=metrics_bind,
             port=port,
         )
-        async with CsiBackend.at(socket, driver=name) as backend:
+        async with CsiBackend.at(socket, driver=name) as backend, CsiGroupBackend.at(socket, driver=name) as groups:
             served = sidecar(backend, provisions=provision, audit_interval=audit_interval)
-            await run_controller((served,), config, settings, stop=stop, serves=serves)
+            await run_controller((served, group_sidecar(groups)), config, settings, stop=stop, serves=serves)
 
     run_until_stopped(run, ready_fd=ready_fd, parent_fd=parent_fd)
 

@@ -63,8 +63,8 @@ def install(
     seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
 ) -> None:
     from ullage.app.installer.installer import Installer
-    from ullage.app.installer.manifests import ROLE_TEMPLATES, manifests, master_account
-    from ullage.app.installer.names import SEED
+    from ullage.app.installer.manifests import ROLE_TEMPLATES, controller_alone, manifests, master_account
+    from ullage.app.installer.names import SEED, USER_CLUSTER
     from ullage.kube.crds.definitions import to_yaml
 
     composition: Composition = context.obj
@@ -81,6 +81,8 @@ def install(
     classes = any(part.secrets for one in slices for part in (one.controllers, one.hooks, one.sidecar) if part is not None)
     wanted = manifests(slices, all_secrets=all_secrets, names=projects.names)
     wanted += master_account() if SEED in projects.roles else []
+    if USER_CLUSTER in projects.roles:
+        wanted = controller_alone(wanted)
     if output is not None:
         if output != "yaml":
             raise BadInput("--output", output, "yaml is allowed")

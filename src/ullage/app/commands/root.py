@@ -13,6 +13,7 @@ from ullage.cli.common import shell
 from ullage.cli.ledger import command as ledger
 from ullage.cli.projects import command as projects
 from ullage.cli.quota import command as quota
+from ullage.cli.schedule import command as schedule
 from ullage.cli.snapshot import command as snapshot
 from ullage.cli.usage import command as usage
 from ullage.cli.vm import command as vm
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 shell.app.add_typer(ledger.app, name="ledger")
 shell.app.add_typer(snapshot.app, name="snapshot")
+shell.app.add_typer(schedule.app, name="schedule")
 shell.app.add_typer(volume.app, name="volume")
 shell.app.add_typer(vm.app, name="vm")
 shell.app.add_typer(quota.app, name="quota")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.app import drivers, project_options, vm_options
+from ullage.app import cluster_options, drivers, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
 
@@ -45,6 +45,9 @@ def webhook(
     unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
     keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
     seed_namespace: project_options.SeedNamespace = project_options.SEED_NAMESPACE,
+    cluster_memory: cluster_options.ClusterMemory = cluster_options.MEMORY,
+    cluster_rate: cluster_options.ClusterRate = cluster_options.RATE,
+    cluster_reviews: cluster_options.ClusterReviews = cluster_options.REVIEWS,
     request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
@@ -61,7 +64,7 @@ def webhook(
 
     composition: Composition = context.obj
     projects = project_options.ProjectChoice(
-        roles=project_options.roles_of(role),
+        roles=project_options.roles_that_serve(role, what="webhook"),
         surge=surge,
         unknown_size=unknown_size,
         keep_vanished=keep_vanished,
@@ -74,7 +77,9 @@ def webhook(
         address=options.address(url, service),
         address_elsewhere=options.address_elsewhere(url_elsewhere, service, roles=projects.roles),
         drain=drain,
+        callers=cluster_options.caller_limits(cluster_reviews),
     )
+    limits = cluster_options.read_limits(cluster_memory, cluster_rate)
     config = Config.load(kubeconfig, kube_context)
     chosen = drivers.Chosen(
         request_timeout=options.request_timeout(request_timeout),
@@ -88,7 +93,9 @@ def webhook(
     )
     slices = composition.slices(chosen)
     run_until_stopped(
-        lambda stop, serves: run_webhook(slices, config, settings, stop=stop, serves=serves, names=projects.names),
+        lambda stop, serves: run_webhook(
+            slices, config, settings, stop=stop, serves=serves, names=projects.names, limits=limits
+        ),
         ready_fd=ready_fd,
         parent_fd=parent_fd,
         grace=settings.grace,

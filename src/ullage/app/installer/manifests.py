@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from ullage.kube.builtin.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_
 from ullage.kube.crds.definitions import MANAGED_BY, OURS, crd_of
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import Json
-from ullage.kube.slices import Slice, UserRole
+from ullage.kube.slices import Part, Slice, UserRole
 from ullage.ledger.api import LEDGERS
 from ullage.projects.api.quotas import QUOTAS
 
@@ -80,6 +80,17 @@ def manifests(
         *_sidecars(slices, all_secrets=all_secrets),
         *_priority(),
     ]
+
+
+def controller_alone(wanted: Sequence[Manifest]) -> list[Manifest]:
+    """Without what other processes of ours are and may do: where there is none of them, and the cluster is its users'."""
+    others = {name for account in (WEBHOOK, API) for name in (account, f"ullage:{account}")}
+    level = (PRIORITY_LEVELS, FLOW_SCHEMAS)
+    return [one for one in wanted if one.kind not in level and not _is_of(one.name, others)]
+
+
+def _is_of(name: str, accounts: Collection[str]) -> bool:
+    return any(name == one or name.startswith((f"{one}:", f"{one}-")) for one in accounts)
 
 
 def definitions(slices: Sequence[Slice], *, foreign: bool = False) -> list[Manifest]:
@@ -207,12 +218,17 @@ def _template(role: UserRole) -> list[Manifest]:
 
 
 def _sidecars(slices: Sequence[Slice], *, all_secrets: bool) -> list[Manifest]:
-    """Roles for administrators to give to the pods that a sidecar of ours runs in."""
-    return [
-        _manifest(CLUSTER_ROLES, SIDECAR, rules=[rule.as_json() for rule in rules_of(one.sidecar, all_secrets=all_secrets)])
-        for one in slices
-        if one.sidecar is not None
-    ]
+    """The role for administrators to give to the pods that a sidecar of ours runs in: what it does of all slices."""
+    parts = [one.sidecar for one in slices if one.sidecar is not None]
+    joined: Part[Any] = Part(
+        make=lambda wiring: (),
+        watches=tuple(dict.fromkeys(kind for part in parts for kind in part.watches)),
+        writes=tuple(write for part in parts for write in part.writes),
+        events=any(part.events for part in parts),
+        secrets=any(part.secrets for part in parts),
+    )
+    rules = [rule.as_json() for rule in rules_of(joined, all_secrets=all_secrets)]
+    return [_manifest(CLUSTER_ROLES, SIDECAR, rules=rules)] if parts else []
 
 
 def _subject(account: str) -> Json:

@@ -10,11 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-ControlPlaneRole = Literal["cluster", "master", "seed"]
+ControlPlaneRole = Literal["cluster", "master", "seed", "user-cluster"]
 CLUSTER: Final[ControlPlaneRole] = "cluster"  # quotas, snapshots and VMs of the cluster itself
 MASTER: Final[ControlPlaneRole] = "master"  # project quotas, where administrators set them
 SEED: Final[ControlPlaneRole] = "seed"  # and where they are kept, on each cluster that has control planes of user clusters
-ROLES: Final[tuple[ControlPlaneRole, ...]] = (CLUSTER, MASTER, SEED)
+USER_CLUSTER: Final[ControlPlaneRole] = "user-cluster"  # tells the users of a user cluster more, and is trusted with nothing
+ROLES: Final[tuple[ControlPlaneRole, ...]] = (CLUSTER, MASTER, SEED, USER_CLUSTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

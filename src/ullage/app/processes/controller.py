@@ -25,6 +25,7 @@ from ullage.kube.controller import controller
 from ullage.kube.controller.candidate import Timing
 from ullage.kube.controller.lease import Elector, own_identity
 from ullage.kube.metrics import Metrics
+from ullage.kube.read_limits import ReadLimits
 from ullage.kube.slices import Slice, Wiring
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class ControllerSettings:
     port: int = 0  # of /metrics, /healthz and /readyz; 0 takes any free one
     timing: Timing | None = None
     grace: float = GRACE_SECONDS
+    limits: ReadLimits | None = None  # of other clusters that are not believed
 
 
 async def run_controller(
@@ -100,7 +102,7 @@ class _ControllerProcess:
         await self._elector.run(lambda: self._lead(leading), stop=self._stop)
 
     async def _lead(self, client: Client) -> None:
-        wiring = Wiring(client, instance=self._identity, metrics=Metrics())
+        wiring = Wiring(client, instance=self._identity, metrics=Metrics(), limits=self._settings.limits)
         controllers = wiring.controllers(self._slices)
         self._wiring = wiring
         try:

@@ -22,6 +22,7 @@ from ullage.kube.client.config import Config
 from ullage.kube.controller.lease import own_identity
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.metrics import Metrics
+from ullage.kube.read_limits import ReadLimits
 from ullage.kube.review import Hook
 from ullage.kube.slices import Slice, Wiring
 from ullage.ledger.api import LEDGERS
@@ -48,11 +49,13 @@ async def run_webhook(
     stop: asyncio.Event,
     serves: Serves | None = None,
     names: Names = DEFAULT,
+    limits: ReadLimits | None = None,
 ) -> None:
-    """Serves the slices' hooks until `stop` is set. The settings are those of `webhook_settings` with the same names."""
+    """Serves the slices' hooks until `stop` is set. The settings are those of `webhook_settings` with the same names.
+    `limits` are of other clusters that are not believed."""
     registry = CollectorRegistry()
     async with Client(config, user_agent=user_agent("webhook")) as client:
-        wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry))
+        wiring = Wiring(client, instance=own_identity(), metrics=Metrics(registry), limits=limits)
         hooks = wiring.hooks(slices)
         refuse_self_locking(hooks)
         elsewhere = await _elsewhere(wiring, names.callers) if any(hook.elsewhere for hook in hooks) else None

@@ -30,10 +30,10 @@ Limits = Mapping[str, Quantity]  # by resource; one that is absent has no limit
 # --- read ------------------------------------------------------------------------------------------------------------
 
 
-async def listed(client: Client, kind: Kind[Any], namespace: str = "") -> Sequence[Any]:
+async def listed(client: Client, kind: Kind[Any], namespace: str = "", *, labels: str = "") -> Sequence[Any]:
     """All of a kind of KKP. Raises `NotInstalled` where it is not served."""
     try:
-        return (await client.list(kind, namespace)).items
+        return (await client.list(kind, namespace, labels=labels)).items
     except NotFound as error:
         raise not_served(kind) from error
 

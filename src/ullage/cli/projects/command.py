@@ -10,7 +10,7 @@ import typer
 from ullage.cli.common import arguments, completion
 from ullage.cli.common.arguments import At
 from ullage.cli.common.commands import Application
-from ullage.cli.common.options import Context, DryRun, Kubeconfig, Output, output_format
+from ullage.cli.common.options import Context, DryRun, Kubeconfig, Output, Selector, WatchWhole, output_format, selector
 from ullage.cli.common.running import run
 from ullage.errors import BadInput
 
@@ -29,6 +29,8 @@ def list_(
             metavar="project/ID", help="Only these.", show_default="all of them", autocompletion=completion.projects
         ),
     ] = None,
+    labels: Selector = None,
+    watch: WatchWhole = False,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
@@ -36,24 +38,23 @@ def list_(
     """List projects: what their machines use of their quotas on all seeds, and whether that is within. `get` is the same.
 
     Ask on the master. QUOTA is own, default (it follows KubermaticSetting globalsettings) or none. What projects without a
-    quota use is not summed up here: `ullage usage --group-by cluster` on a seed shows it.
+    quota use is not summed up here: `ullage usage --group-by cluster` on a seed shows it. Labels are those of the Project.
 
     \b
     ullage projects list
+    ullage projects list -l team=a -w
     ullage projects list project/abc -o yaml
     """
     how = output_format(output)
     chosen = [arguments.project("project/ID", one) for one in dict.fromkeys(named or ())]
-    from ullage.cli.common.listing import shown
+    wanted = selector(labels)
+    if chosen and wanted:
+        raise BadInput("--selector", wanted, "projects are named, or chosen by labels: only one of them is allowed")
     from ullage.cli.projects import lists
-    from ullage.clock import SystemClock
 
-    found = run(At(kubeconfig, kube_context, None, None), lambda session: lists.read_projects(session.client, chosen))
-    if how.is_table and not found:
-        print("ullage: there are no projects here: they are on the master", file=sys.stderr)
-    elif found or how.name != "name":
-        table = lists.layout(wide=how.is_wide)
-        print(shown(found, table, how, now=SystemClock().now(), single=len(chosen) == 1))
+    filter = lists.ProjectFilter(named=chosen, labels=wanted)
+    at = At(kubeconfig, kube_context, None, None)
+    run(at, lambda session: lists.show(session.client, filter, how, watch=watch))
 
 
 @app.command("drain-seed")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from ullage.cli.common.listing import Table
+from ullage.cli.common.listing import RepeatedReport, Report, Table, print_report
+from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.project_quotas import counted, in_force, listed, of_limits, written_limits, written_usage
 from ullage.cli.common.session import Missing
 from ullage.cli.common.text import NONE, age, plain
+from ullage.cli.common.watching import repeated
+from ullage.clock import SystemClock
+from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
 from ullage.kube.objects import Json, find_condition
 from ullage.projects.api.kkp import PROJECTS, Project
@@ -19,6 +24,7 @@ from ullage.projects.quota import limits_of
 
 COLUMNS: Final = ("PROJECT", "NAME", "CPU", "MEMORY", "STORAGE", "WITHIN", "QUOTA", "AGE")
 WIDE: Final = ("FRESH", "PHASE")
+NOTHING: Final = "there are no projects here: they are on the master"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +46,40 @@ class ListedProject:
         return found.status if found is not None else NONE
 
 
-async def read_projects(client: Client, named: list[str]) -> list[ListedProject]:
-    """All, or those that are named. Raises `Missing` for one that is not there."""
-    projects = {one.metadata.name: one for one in await listed(client, PROJECTS)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFilter:
+    """All, those that are named, or those whose Projects have some labels."""
+
+    named: Sequence[str] = ()
+    labels: str = ""
+
+    @property
+    def nothing(self) -> str:
+        return f"there is no project with the labels {self.labels}" if self.labels else NOTHING
+
+
+async def show(client: Client, wanted: ProjectFilter, output: OutputFormat, *, watch: bool) -> None:
+    clock = SystemClock()
+
+    async def read() -> Report[ListedProject]:
+        rows, table = await read_projects(client, wanted), layout(wide=output.is_wide)
+        return Report(rows=rows, table=table, nothing=wanted.nothing, single=len(wanted.named) == 1)
+
+    if not watch:
+        print_report(await read(), output, now=clock.now())
+        return
+    report: RepeatedReport[ListedProject] = RepeatedReport(output)
+    followed: list[Selection[Any]] = [Selection(PROJECTS, "", wanted.labels), Selection(QUOTAS)]
+    await repeated(client, followed, read, lambda found: report.show(found, clock.now()))
+
+
+async def read_projects(client: Client, wanted: ProjectFilter) -> list[ListedProject]:
+    """Raises `Missing` for one that is named and is not there."""
+    projects = {one.metadata.name: one for one in await listed(client, PROJECTS, labels=wanted.labels)}
     quotas = in_force(await listed(client, QUOTAS))
-    if strange := [one for one in named if one not in projects and one not in quotas]:
+    if strange := [one for one in wanted.named if one not in projects and one not in quotas]:
         raise Missing(f"there is no project {strange[0]}. Next: ullage projects list")
-    chosen = named or sorted({*projects, *quotas})
+    chosen = wanted.named or sorted(projects if wanted.labels else {*projects, *quotas})
     return [ListedProject(one, projects.get(one), quotas.get(one)) for one in chosen]
 
 

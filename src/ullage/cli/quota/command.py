@@ -1,12 +1,12 @@
-"""`ullage quota`: set, get and delete limits on the space of snapshots, and quotas of projects; set the quota of a namespace
-that its VMs share.
+"""`ullage quota`: set, get and delete limits on the space of snapshots and on their number, and quotas of projects; set the
+quota of a namespace that its VMs share.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -21,8 +21,6 @@ from ullage.errors import BadInput
 if TYPE_CHECKING:
     from ullage.cli.common.options import OutputFormat
     from ullage.cli.common.session import Session
-    from ullage.kube.client.client import Client
-    from ullage.kube.kinds import Kind
 
 MANAGER: Final = "ullage-cli"
 Target = Annotated[
@@ -31,7 +29,8 @@ Target = Annotated[
 ]
 
 app = Application(
-    help="Limit the space that snapshots take, the CPUs and memory of a namespace's VMs, and the machines of a project."
+    help="Limit the space that snapshots take, and their number; the CPUs and memory of a namespace's VMs; and the machines of"
+    " a project."
 )
 
 
@@ -40,7 +39,31 @@ def set_(
     target: Target,
     snapshots: Annotated[
         str | None,
-        typer.Option("--snapshots", metavar="SIZE", help="What all of its snapshots may take together: 10Gi. 0: no limit."),
+        typer.Option(
+            "--snapshots", metavar="SIZE", help="The bytes that all of its snapshots may take together: 10Gi. 0: no limit."
+        ),
+    ] = None,
+    snapshot_count: Annotated[
+        str | None,
+        typer.Option(
+            "--snapshot-count",
+            metavar="NUMBER",
+            help="How many snapshots a namespace may have: 20. 0: none at all. none: no limit.",
+        ),
+    ] = None,
+    per_claim: Annotated[
+        str | None,
+        typer.Option(
+            "--snapshots-per-claim", metavar="NUMBER", help="How many there may be of any one claim: 5. none: no limit."
+        ),
+    ] = None,
+    delete_oldest: Annotated[
+        bool | None,
+        typer.Option(
+            "--delete-oldest/--no-delete-oldest",
+            help="Whether the oldest snapshot is deleted when a new one does not fit.",
+            show_default="as it was; at first the new one is refused",
+        ),
     ] = None,
     cpu: Annotated[
         str | None,
@@ -68,8 +91,9 @@ def set_(
 ) -> None:
     """Set a limit. Exactly full is allowed.
 
-    A limit on snapshots below present use takes nothing away, and refuses what is new. CPUs and memory are the namespace's
-    quota, as Rancher has it; what is kept for maintenance, VMs cannot use, and migrations can.
+    A limit on snapshots below present use takes nothing away, and refuses what is new. --snapshots is about their bytes; their
+    number is limited by the SnapshotLimit default-snapshot-limit of the namespace. CPUs and memory are the namespace's quota,
+    as Rancher has it; what is kept for maintenance, VMs cannot use, and migrations can.
 
     The quota of a project is what all machines of its clusters may take together, on all seeds; it is set on the master. Only
     what is named changes. 0 allows no machine, and none takes the limit away. A default quota that is set becomes the project's
@@ -78,16 +102,20 @@ def set_(
     \b
     ullage quota set ns/team-a --snapshots 100Gi
     ullage quota set vm/team-a/db --snapshots 10Gi
+    ullage quota set ns/team-a --snapshot-count 20 --snapshots-per-claim 5 --delete-oldest
     ullage quota set ns/team-a --cpu 4 --memory 5Gi --maintenance-cpu 50 --maintenance-memory 50
     ullage quota set project/abc --cpu 50 --memory 100Gi --storage 1Ti
     """
     if arguments.names_project(target):
-        others = {"--snapshots": snapshots, "--maintenance-cpu": maintenance_cpu, "--maintenance-memory": maintenance_memory}
+        others = {"--snapshots": snapshots, "--snapshot-count": snapshot_count, "--snapshots-per-claim": per_claim}
+        others |= {"--delete-oldest": None if delete_oldest is None else str(delete_oldest).lower()}
+        others |= {"--maintenance-cpu": maintenance_cpu, "--maintenance-memory": maintenance_memory}
         limits = {"cpu": cpu, "memory": memory, "storage": storage}
         _set_project(At(kubeconfig, kube_context, None, None), target, limits, others=others, dry_run=dry_run)
         return
     limited = targets.limited(target)
-    from ullage.cli.quota import compute, text
+    from ullage.cli.quota import compute, counts, text
+    from ullage.cli.quota.writing import LimitClient
     from ullage.headroom.share_setting import set_shares
     from ullage.space.limit_setting import set_limit
     from ullage.space.quota import allows_zero
@@ -97,8 +125,14 @@ def set_(
     change = compute.change_of({"cpu": cpu, "memory": memory}, {"cpu": maintenance_cpu, "memory": maintenance_memory})
     if change is not None and limited.vm:
         raise BadInput("TARGET", target, "CPUs and memory are limited for a whole namespace: ns/NAME is allowed")
-    if change is None and snapshots is None:
-        allowed = "--snapshots, --cpu, --memory, --maintenance-cpu or --maintenance-memory is needed"
+    numbers = counts.change_of({counts.WHOLE: snapshot_count, counts.EACH: per_claim}, delete_oldest=delete_oldest)
+    if numbers is not None and limited.vm:
+        raise BadInput("TARGET", target, "the number of snapshots is limited for a whole namespace: ns/NAME is allowed")
+    if change is None and numbers is None and snapshots is None:
+        allowed = (
+            "--snapshots, --snapshot-count, --snapshots-per-claim, --cpu, --memory, --maintenance-cpu or --maintenance-memory"
+            " is needed"
+        )
         raise BadInput("TARGET", target, f"nothing was said to limit; {allowed}")
     size = _size(snapshots) if snapshots is not None else None
 
@@ -110,6 +144,9 @@ def set_(
         if size is not None:
             quota = await set_limit(client, limited, size, manager=MANAGER)
             said.append(text.was_set(limited, size, zero=quota is not None and allows_zero(quota), dry_run=dry_run))
+        if numbers is not None:
+            outcome = await counts.set_counts(client, limited.namespace, numbers, manager=MANAGER)
+            said += counts.was_set(limited.namespace, outcome, dry_run=dry_run)
         return said
 
     print("\n".join(run(At(kubeconfig, kube_context, None, None), work)))
@@ -161,12 +198,14 @@ def list_(
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """List limits on the space of snapshots, and what is used of them; of a project, its quota. `get` is the same.
+    """List limits on the space of snapshots, in bytes, and on their number, and what is used of them; of a project, its quota.
+    `get` is the same.
 
     A project is shown with what its machines use on all seeds and on each, what each seed may have of the quota, and how it
     stands; with -w all of that again when it changes. All of them are in `ullage projects list`.
 
-    -l goes by the labels of the quota objects (resourcequotas.harvesterhci.io), and chooses among those that are listed.
+    -l goes by the labels of the objects (resourcequotas.harvesterhci.io, snapshotlimits.ullage.io), and chooses among those
+    that are listed. Per claim, USED is what the claim with the most snapshots has.
 
     \b
     ullage quota list -A
@@ -204,25 +243,47 @@ def _show_projects(at: At, named: list[str], how: OutputFormat, *, watch: bool) 
 
 
 @app.command()
-def delete(target: Target, dry_run: DryRun = False, kubeconfig: Kubeconfig = None, kube_context: Context = None) -> None:
-    """Remove a limit, and no other; of a project its whole quota. That there is none is no error.
+def delete(
+    target: Target,
+    number: Annotated[
+        bool,
+        typer.Option("--snapshot-count", help="Remove the limits on the number of snapshots, and not that on their space."),
+    ] = False,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+    kube_context: Context = None,
+) -> None:
+    """Remove a limit, and no other: that on the space of snapshots; of a project its whole quota. That there is none is no
+    error.
 
     \b
     ullage quota delete vm/team-a/db
+    ullage quota delete ns/team-a --snapshot-count
     ullage quota delete project/abc
     """
+    at = At(kubeconfig, kube_context, None, None)
     if arguments.names_project(target):
-        _delete_project(At(kubeconfig, kube_context, None, None), arguments.project("TARGET", target), dry_run=dry_run)
+        if number:
+            raise BadInput("--snapshot-count", target, "not of a project: ns/NAME is allowed")
+        _delete_project(at, arguments.project("TARGET", target), dry_run=dry_run)
         return
     limited = targets.limited(target)
-    from ullage.cli.quota import text
+    if number and limited.vm:
+        raise BadInput(
+            "--snapshot-count", target, "the number of snapshots is limited for a whole namespace: ns/NAME is allowed"
+        )
+    from ullage.cli.quota import counts, text
+    from ullage.cli.quota.writing import LimitClient
     from ullage.space.limit_setting import remove_limit
 
-    async def work(session: Session) -> bool:
-        return await remove_limit(LimitClient(session.client, dry_run=dry_run), limited, manager=MANAGER)
+    async def work(session: Session) -> list[str]:
+        client = LimitClient(session.client, dry_run=dry_run)
+        if number:
+            removed = await counts.remove_counts(client, limited.namespace, manager=MANAGER)
+            return list(counts.was_removed(limited.namespace, removed, dry_run=dry_run))
+        return [text.was_removed(limited, had=await remove_limit(client, limited, manager=MANAGER), dry_run=dry_run)]
 
-    had = run(At(kubeconfig, kube_context, None, None), work)
-    print(text.was_removed(limited, had=had, dry_run=dry_run))
+    print("\n".join(run(at, work)))
 
 
 def _delete_project(at: At, project: str, *, dry_run: bool) -> None:
@@ -230,23 +291,3 @@ def _delete_project(at: At, project: str, *, dry_run: bool) -> None:
 
     removed = run(at, lambda session: project_setting.delete_quota(session.client, project, dry_run=dry_run))
     print("\n".join(project_text.was_removed(project, removed, dry_run=dry_run)))
-
-
-class LimitClient:
-    """A client whose writes are a dry run where that was asked for."""
-
-    def __init__(self, client: Client, *, dry_run: bool) -> None:
-        self._client = client
-        self._dry_run = dry_run
-
-    async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
-        return await self._client.find(kind, name, namespace)
-
-    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
-        return await self._client.get(kind, name, namespace)
-
-    async def create(self, kind: Kind[Any], obj: Any) -> Any:
-        return await self._client.create(kind, obj, dry_run=self._dry_run)
-
-    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", **given: Any) -> Any:
-        return await self._client.patch(kind, name, namespace, dry_run=self._dry_run, **given)

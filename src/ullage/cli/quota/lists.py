@@ -1,5 +1,5 @@
-"""What `ullage quota list` reads and prints, once its options are understood: limits on the space of snapshots, and the quotas
-of projects; once, or as they change.
+"""What `ullage quota list` reads and prints, once its options are understood: limits on the space of snapshots and on their
+number, and the quotas of projects; once, or as they change.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ullage.cli.common.accounts import snapshot_limits
 from ullage.cli.common.listing import ChangingTable, RepeatedReport, Report, print_report
 from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.project_quotas import quotas_of
 from ullage.cli.common.session import Session
-from ullage.cli.common.watching import followed, repeated
+from ullage.cli.common.watching import Change, followable, followed, repeated
 from ullage.cli.quota import project_text, text
 from ullage.cli.quota.project_reading import read_project
 from ullage.clock import SystemClock
 from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
+from ullage.policies.counts.api import SNAPSHOT_LIMITS, SnapshotLimit
 from ullage.space.api import NAME, QUOTAS, ResourceQuota
 from ullage.space.limit_setting import Limited
 
@@ -31,24 +33,42 @@ class LimitFilter:
     labels: str = ""  # of the quota
     everywhere: bool = False
 
-    def rows(self, quotas: Iterable[ResourceQuota]) -> list[text.LimitRow]:
+    def rows(self, found: Iterable[ResourceQuota | SnapshotLimit]) -> list[text.LimitRow]:
         """What is named has a row, whether there is a limit or not."""
-        found = {one.metadata.namespace: one for one in quotas if one.metadata.name == NAME}
+        quotas: dict[str, ResourceQuota] = {}
+        counts: dict[str, list[SnapshotLimit]] = {}
+        for one in found:
+            if isinstance(one, SnapshotLimit):
+                counts.setdefault(one.metadata.namespace, []).append(one)
+            elif one.metadata.name == NAME:
+                quotas[one.metadata.namespace] = one
         if self.named:
-            return [text.row(one, found.get(one.namespace)) for one in self.named]
-        return [row for _, quota in sorted(found.items()) for row in text.rows(quota)]
+            return [text.row(one, quotas.get(one.namespace), counts.get(one.namespace, ())) for one in self.named]
+        namespaces = sorted({*quotas, *counts})
+        return [row for one in namespaces for row in text.rows(one, quotas.get(one), counts.get(one, ()))]
 
     def selections(self, session: Session) -> list[Selection[Any]]:
         if not self.named:
             return [Selection(QUOTAS, "" if self.everywhere else session.namespace, self.labels)]
         return [Selection(QUOTAS, one, fields=f"metadata.name={NAME}") for one in sorted({one.namespace for one in self.named})]
 
+    def count_selections(self, session: Session) -> list[Selection[Any]]:
+        """They may not be served, or not for everybody to read."""
+        if not self.named:
+            return [Selection(SNAPSHOT_LIMITS, "" if self.everywhere else session.namespace, self.labels)]
+        return [Selection(SNAPSHOT_LIMITS, one) for one in self.counted]
 
-# --- limits on the space of snapshots --------------------------------------------------------------------------------
+    @property
+    def counted(self) -> list[str]:
+        """The namespaces that are named: those of virtual machines alone have no number that is limited."""
+        return sorted({one.namespace for one in self.named if not one.vm})
+
+
+# --- limits on snapshots ------------------------------------------------------------------------------------------
 
 
 async def show(session: Session, wanted: LimitFilter, output: OutputFormat) -> None:
-    rows = await _read(session, wanted)
+    rows = _for(output, await _read(session, wanted))
     nothing = f"there is no quota with the labels {wanted.labels}" if wanted.labels else ""
     report = Report(
         rows=rows,
@@ -64,40 +84,49 @@ async def watch(session: Session, wanted: LimitFilter, output: OutputFormat) -> 
     await _read(session, wanted)  # where that may not be read, or is not served, it is said at once
     clock = SystemClock()
     table = ChangingTable(text.layout(), output, write=partial(print, flush=True))
-    async with followed(session.client, wanted.selections(session)) as follow:
-        quotas = {_place(change.obj): change.obj for change in follow.there}
-        shown = wanted.rows(quotas.values())
+    selections = [*wanted.selections(session), *await followable(session.client, wanted.count_selections(session))]
+    async with followed(session.client, selections) as follow:
+        there = {_place(change): change.obj for change in follow.there}
+        shown = _for(output, wanted.rows(there.values()))
         table.begin(shown, clock.now())
         async for change in follow.changes():
-            quotas.pop(_place(change.obj), None)
+            there.pop(_place(change), None)
             if not change.gone:
-                quotas[_place(change.obj)] = change.obj
-            rows = wanted.rows(quotas.values())
+                there[_place(change)] = change.obj
+            rows = _for(output, wanted.rows(there.values()))
             _show_changes(table, shown, rows)
             shown = rows
 
 
 def _show_changes(table: ChangingTable[text.LimitRow], old: Sequence[text.LimitRow], new: Sequence[text.LimitRow]) -> None:
     """One quota has many limits: those that are as they were are not shown again."""
-    now, there = SystemClock().now(), {one.limited for one in new}
+    now, there = SystemClock().now(), {one.uid for one in new}
     for row in new:
         if row not in old:
             table.change(row, now)
     for row in old:
-        if row.limited not in there:
+        if row.uid not in there:
             table.change(row, now, gone=True)
 
 
-def _place(quota: ResourceQuota) -> tuple[str, str]:
-    return quota.metadata.namespace, quota.metadata.name
+def _for(output: OutputFormat, rows: Iterable[text.LimitRow]) -> list[text.LimitRow]:
+    return list(text.in_parts(rows) if output.is_table else rows)
+
+
+def _place(change: Change) -> tuple[str, str, str]:
+    meta = change.obj.metadata
+    return change.kind.name, meta.namespace, meta.name
 
 
 async def _read(session: Session, wanted: LimitFilter) -> list[text.LimitRow]:
     client = session.client
     if wanted.named:
         found = [await client.find(QUOTAS, NAME, one) for one in dict.fromkeys(one.namespace for one in wanted.named)]
-        return wanted.rows(one for one in found if one is not None)
-    return wanted.rows((await client.list(QUOTAS, "" if wanted.everywhere else session.namespace, labels=wanted.labels)).items)
+        counts = [limit for one in wanted.counted for limit in await snapshot_limits(client, one)]
+        return wanted.rows([*(one for one in found if one is not None), *counts])
+    namespace = "" if wanted.everywhere else session.namespace
+    quotas = (await client.list(QUOTAS, namespace, labels=wanted.labels)).items
+    return wanted.rows([*quotas, *await snapshot_limits(client, namespace, labels=wanted.labels)])
 
 
 # --- quotas of projects ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -13,6 +14,9 @@ from ullage.cli.common.options import OBJECTS, Context, DryRun, Kubeconfig, Obje
 from ullage.cli.common.running import run
 from ullage.cli.snapshot import lists, options
 from ullage.cli.snapshot import names as completed
+from ullage.cli.snapshot.group import command as group_command
+from ullage.cli.snapshot.share import command as share_command
+from ullage.errors import BadInput
 
 app = Application(help="Take snapshots of claims, look at them, restore and delete them.")
 
@@ -124,7 +128,12 @@ def delete(
 @app.command()
 def restore(
     name: options.Name,
-    to: Annotated[str, typer.Option(metavar="CLAIM", help="The claim to make, with the snapshot's data.")],
+    to: Annotated[str | None, typer.Option(metavar="CLAIM", help="The claim to make, with the snapshot's data.")] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Bring the claim itself back to the snapshot. No pod may use it.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Give the claim back what it had before --in-place.")] = False,
+    undo_window: options.UndoWindow = "24h",
     class_name: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +154,7 @@ def restore(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the claim has its volume.")] = False,
     timeout: options.Timeout = "5m",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before data changes in place.")] = False,
     dry_run: DryRun = False,
     output: ObjectOutput = None,
     dialect: options.Dialect = None,
@@ -152,17 +162,27 @@ def restore(
     kubeconfig: Kubeconfig = None,
     kube_context: Context = None,
 ) -> None:
-    """Make a new claim with a snapshot's data.
+    """Make a new claim with a snapshot's data, or bring a claim back to it.
 
-    It is made in the snapshot's namespace. The claim that the snapshot was taken of is left as it is, and need not exist.
+    With --to a claim is made in the snapshot's namespace. The one that the snapshot was taken of is left as it is, and need not
+    exist. With --in-place that claim itself gets the data; what it had is kept for a while, and --undo gives it back. While
+    pods use the claim that is refused; with --wait it begins as soon as none does.
 
     \b
     ullage snapshot restore before-upgrade --to data-old --wait
+    ullage snapshot restore before-upgrade --in-place --wait
+    ullage snapshot restore before-upgrade --undo --wait
     """
     at = At(kubeconfig, kube_context, namespace, dialect)
     arguments.name("NAME", name)
-    arguments.name("--to", to)
     seconds = arguments.seconds("--timeout", timeout)
+    options.one_of({"--to": to is not None, "--in-place": in_place, "--undo": undo})
+    if to is None:
+        given = None if undo else undo_window
+        return _in_place(
+            at, name, given, ask=not yes and not dry_run, dry_run=dry_run, timeout=seconds if wait else None, output=output
+        )
+    arguments.name("--to", to)
     amount = arguments.size("--size", size) if size is not None else None
     how = output_format(output, OBJECTS) if output is not None else None
     from ullage.cli.snapshot import actions
@@ -175,6 +195,30 @@ def restore(
             session, name, restore_options, dry_run=dry_run, timeout=seconds if wait else None, output=how
         ),
         goes_on=f"claim {to} is filled all the same",
+    )
+
+
+def _in_place(
+    at: At, name: str, undo_window: str | None, *, ask: bool, dry_run: bool, timeout: float | None, output: str | None
+) -> None:
+    """Without an undo window it is undone."""
+    if undo_window is not None:
+        arguments.seconds("--undo-window", undo_window)
+    if ask and not sys.stdin.isatty():
+        raise BadInput("--yes", "(absent)", "nobody can be asked here whether the claim's data may change: look with --dry-run")
+    how = output_format(output, OBJECTS) if output is not None else None
+    from ullage.cli.snapshot import in_place
+
+    given = in_place.InPlaceOptions(undo_window=undo_window) if undo_window is not None else None
+
+    def confirm(question: str) -> None:
+        if ask:
+            typer.confirm(question, abort=True)
+
+    run(
+        at,
+        lambda session: in_place.carry_out(session, name, given, confirm=confirm, dry_run=dry_run, timeout=timeout, output=how),
+        goes_on="the restore goes on: kubectl get snapshotrestores",
     )
 
 
@@ -208,3 +252,6 @@ def wait(
 
 
 app.listing(lists.list_)
+for _command in (share_command.share, share_command.shares, share_command.unshare):
+    app.command()(_command)
+app.add_typer(group_command.app, name="group")

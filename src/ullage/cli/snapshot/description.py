@@ -16,8 +16,9 @@ from ullage.cli.snapshot.text import problem, source
 from ullage.kube.builtin import core
 from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
+from ullage.policies.sharing.model import SHARED_FROM
 from ullage.snapshots.metrics import state_of
-from ullage.snapshots.model import VOLUME_LABEL, Record
+from ullage.snapshots.model import SHARED_BY, VOLUME_LABEL, Record
 from ullage.times import read_time
 
 _WIDTH: Final = 12
@@ -58,6 +59,8 @@ def _head(found: Found) -> Iterable[Line]:
     yield "State", state_of(snapshot)
     volume = snapshot.meta.labels.get(VOLUME_LABEL)
     yield "Claim", source(snapshot) + (f" (volume {volume})" if volume else "")
+    if shared_from := snapshot.meta.annotations.get(SHARED_FROM):
+        yield "Given by", f"{plain(shared_from)} (namespace/snapshot)"
     yield "Class", snapshot.class_name or "(none named)"
 
 
@@ -87,7 +90,9 @@ def _record(known: SnapshotDetails) -> Iterable[Line]:
     elif record is not None:
         yield "Driver", record.driver
         yield "Handle", plain(record.handle) or "(none yet)"
-        yield "Policy", "Delete: the data goes with it" if record.policy == "Delete" else "Retain: the data outlives it"
+        shared = SHARED_BY in record.meta.annotations
+        goes = "the data goes with the last snapshot that stands for it" if shared else "the data goes with it"
+        yield "Policy", f"Delete: {goes}" if record.policy == "Delete" else "Retain: the data outlives it"
 
 
 def _trouble(found: Found) -> Iterable[Line]:

@@ -5,6 +5,7 @@ Names become parts of paths and of selectors, so only what Kubernetes allows as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ import typer
 from ullage.cli.common import completion
 from ullage.cli.common.arguments import name
 from ullage.cli.snapshot import names as completed
+from ullage.errors import BadInput
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "csv")
 GOALS: Final = ("ready", "cut", "deleted")
@@ -54,3 +56,21 @@ Output = Annotated[
 def names(given: list[str]) -> list[str]:
     """Each once, in the order given."""
     return list(dict.fromkeys(name("NAME", one) for one in given))
+
+
+UndoWindow = Annotated[
+    str,
+    typer.Option(
+        "--undo-window",
+        metavar="DURATION",
+        help="With --in-place: how long what the claim had is kept: 24h, 1h30m; 720h at most.",
+    ),
+]
+
+
+def one_of(given: Mapping[str, bool]) -> None:
+    """Exactly one of some options has to be there."""
+    there = [name for name, is_given in given.items() if is_given]
+    if len(there) != 1:
+        names = f"{', '.join(list(given)[:-1])} or {list(given)[-1]}"
+        raise BadInput(" ".join(there) or next(iter(given)), "(together)" if there else "(absent)", f"one of {names} is needed")

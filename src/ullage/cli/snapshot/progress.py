@@ -37,6 +37,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "SnapshotLost": "delete it and take another; if the storage system gets it back, it is ready again by itself",
     "InUse": "nothing, unless the record was to go: then delete the snapshot",
     "SnapshotInUse": "wait until the claim is bound, or delete the claim",
+    "SnapshotInGroup": "delete the group, and it goes with it: ullage snapshot group delete NAME",
     "DriverRetrying": "nothing: it is tried again, at growing intervals of up to a minute",
     "SnapshotCountLimit": "delete snapshots of the claim that nobody needs, then delete this one and take it again",
     "SnapshotSizeLimit": "delete snapshots of the claim that nobody needs, then delete this one and take it again",

@@ -1,14 +1,14 @@
-"""What `ullage usage` reads: ledgers, or quotas for those who may not read ledgers; and, by volume, what each object is stamped
-to take.
+"""What `ullage usage` reads: ledgers, or quotas for those who may not read ledgers; and, by volume and where there is neither,
+what each object is stamped to take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ullage.cli.common.accounts import FROM_QUOTAS, Standing, Standings, standings
+from ullage.cli.common.accounts import FROM_QUOTAS, Counts, SnapshotCount, Standing, Standings, standings
 from ullage.cli.common.session import Session
 from ullage.cli.usage.compute import Compute, read_compute, shares_in
 from ullage.cli.usage.text import GroupBy, UsageRow
@@ -36,20 +36,27 @@ class Reading:
     rows: list[UsageRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compute: list[Compute] = field(default_factory=list)  # by namespace alone
+    counts: Mapping[str, Counts] = field(default_factory=dict)  # by namespace alone
     selected: bool = True  # whether there is a namespace with the labels that were asked for
 
 
-async def read_usage(session: Session, group: GroupBy, *, everywhere: bool, labels: str = "") -> Reading:
-    """Of the session's namespace; of all, or of all that have labels."""
+async def read_usage(
+    session: Session, group: GroupBy, *, everywhere: bool, labels: str = "", again_and_again: bool = False
+) -> Reading:
+    """Of the session's namespace; of all, or of all that have labels. `again_and_again`: what would take a listing of all
+    snapshots in the cluster is left out."""
     namespace = "" if everywhere or labels else session.namespace
     among = await _namespaces(session.client, labels) if labels else None
     if group == "volume":
         found = await _by_volume(session, namespace, among)
     else:
-        found = await _by_account(session.client, namespace, group, among=among)
+        found = await _by_account(session, namespace, group, among=among)
+        if group == "namespace" and (namespace or not again_and_again):
+            await _add_unlimited(session, namespace, found, among=among)
     found.selected = among is None or bool(among)
     known = {row.namespace for row in found.rows}
-    found.rows += [UsageRow(namespace=one.namespace) for one in found.compute if one.namespace not in known]
+    more = dict.fromkeys((*(one.namespace for one in found.compute), *found.counts))
+    found.rows += [UsageRow(namespace=one) for one in more if one not in known]
     found.rows.sort(key=lambda row: (row.namespace, row.name))
     return found
 
@@ -65,15 +72,32 @@ async def _namespaces(client: Client, labels: str) -> frozenset[str]:
 # --- accounts --------------------------------------------------------------------------------------------------------
 
 
-async def _by_account(client: Client, namespace: str, group: GroupBy, *, among: Container[str] | None) -> Reading:
-    standing = await standings(client, namespace, among=among)
+async def _by_account(session: Session, namespace: str, group: GroupBy, *, among: Container[str] | None) -> Reading:
+    standing = await standings(session.client, namespace, among=among)
     rows = []
     for one in standing.found:
         accounts = {"": one.usage.namespace} if group == "namespace" else one.usage.vms
         rows += [_row(one, name, usage) for name, usage in accounts.items()]
     notes = list(standing.notes)
-    compute = await _compute(client, namespace, standing, notes) if group == "namespace" else []
-    return Reading(rows, notes, compute)
+    if group != "namespace":
+        return Reading(rows, notes)
+    compute = await _compute(session.client, namespace, standing, notes)
+    return Reading(rows, notes, compute, {place: counts for place, counts in standing.counts.items() if counts})
+
+
+async def _add_unlimited(session: Session, namespace: str, found: Reading, *, among: Container[str] | None) -> None:
+    """Namespaces without a ledger: nothing is limited there, and their snapshots take something all the same."""
+    known = {row.namespace for row in found.rows}
+    if namespace in known:
+        return
+    objects = await _by_volume(session, namespace, among)
+    volumes = [row for row in objects.rows if row.namespace not in known]
+    found.notes += objects.notes if volumes else ()
+    for place in sorted({row.namespace for row in volumes}):
+        here = [row for row in volumes if row.namespace == place]
+        found.rows.append(UsageRow(namespace=place, used=sum(row.used for row in here)))
+        if place not in found.counts:
+            found.counts = {**found.counts, place: [SnapshotCount(used=sum(row.snapshots or 0 for row in here))]}
 
 
 async def _compute(client: Client, namespace: str, standing: Standings, notes: list[str]) -> list[Compute]:

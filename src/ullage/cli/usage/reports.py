@@ -10,7 +10,7 @@ from ullage.cli.common.listing import RepeatedReport, Report, print_report, show
 from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.session import Session
 from ullage.cli.common.watching import repeated
-from ullage.cli.usage import compute_text, project_text, text
+from ullage.cli.usage import compute_text, count_text, project_text, text
 from ullage.cli.usage.project_text import ProjectGroup, ProjectRow
 from ullage.cli.usage.projects import read_projects, sources_of_projects
 from ullage.cli.usage.reading import Reading, read_usage
@@ -24,7 +24,8 @@ async def show_namespaces(
     session: Session, group: GroupBy, output: OutputFormat, *, everywhere: bool, labels: str, watch: bool
 ) -> None:
     async def read() -> Report[UsageRow]:
-        return _report(await read_usage(session, group, everywhere=everywhere, labels=labels), group, output, labels=labels)
+        found = await read_usage(session, group, everywhere=everywhere, labels=labels, again_and_again=watch)
+        return _report(found, group, output, labels=labels)
 
     followed = await sources(session, group, everywhere=everywhere, labels=labels) if watch else None
     await _show(session, read, output, followed)
@@ -58,10 +59,14 @@ async def _show(
 
 
 def _report(found: Reading, group: GroupBy, output: OutputFormat, *, labels: str) -> Report[UsageRow]:
-    table = text.layout(group, {one.namespace: compute_text.body(one) for one in found.compute})
+    compute = {one.namespace: compute_text.body(one) for one in found.compute}
+    table = text.layout(group, compute, {namespace: count_text.body(one) for namespace, one in found.counts.items()})
 
     def whole(now: datetime) -> str:
         parts = [shown(found.rows, table, output, now=now)]
+        if found.counts:
+            parts += ["", count_text.counts_table(found.counts, claims=len(found.counts) == 1)]
+            parts += [line for one in found.counts.values() if (line := count_text.more_claims(one))]
         if found.compute:
             parts += ["", compute_text.shares_table(found.compute)]
             parts += [line for one in found.compute for line in compute_text.lines(one, now=now)]

@@ -16,6 +16,7 @@ from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.cache.reflector import Selection
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.keys import ledger_name
+from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.space.api import QUOTAS
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
@@ -30,8 +31,12 @@ async def sources(session: Session, group: GroupBy, *, everywhere: bool, labels:
         return [*chosen, *_of_volumes(session, namespace)]
     ledgers: list[Selection[Any]] = [Selection(LEDGERS, NAMESPACE, fields=_named(ledger_name(namespace)) if namespace else "")]
     if not await followable(session.client, ledgers):
-        ledgers = [Selection(QUOTAS, namespace)]  # as they are read by those who may not read ledgers
-    return [*chosen, *ledgers, *(_of_machines(namespace) if group == "namespace" and namespace else ())]
+        # as they are read by those who may not read ledgers
+        ledgers = [Selection(QUOTAS, namespace), Selection(SNAPSHOT_LIMITS, namespace)]
+    if group != "namespace" or not namespace:
+        return [*chosen, *ledgers]
+    snapshots: list[Selection[Any]] = [Selection(one.snapshots, namespace) for one in session.among]
+    return [*chosen, *ledgers, *_of_machines(namespace), *snapshots]  # these where there is no ledger
 
 
 def _of_volumes(session: Session, namespace: str) -> list[Selection[Any]]:

@@ -47,9 +47,11 @@ def nothing(group: GroupBy, *, complete: bool, labels: str = "", selected: bool 
     return f"of namespaces with the labels {labels}: {said}" if labels else said
 
 
-def layout(group: GroupBy, compute: Mapping[str, Json] | None = None) -> Table[UsageRow]:
-    """`compute` is what is said of VMs besides, by namespace, for programs."""
-    more = compute or {}
+def layout(
+    group: GroupBy, compute: Mapping[str, Json] | None = None, counts: Mapping[str, Json] | None = None
+) -> Table[UsageRow]:
+    """What is said besides, by namespace, for programs: `compute` of VMs, `counts` of the number of snapshots."""
+    more = {"snapshotCount": counts or {}, "compute": compute or {}}
 
     def cells(one: UsageRow, now: datetime) -> tuple[str, ...]:
         if group == "volume":
@@ -69,7 +71,10 @@ def layout(group: GroupBy, compute: Mapping[str, Json] | None = None) -> Table[U
         cells=cells,
         name=lambda one: f"ns/{one.namespace}" if group == "namespace" else f"{_SHORT[group]}/{one.namespace}/{one.name}",
         uid=lambda one: f"{one.namespace}/{one.name}",
-        body=lambda one: {**_body(one, group), **({"compute": more[one.namespace]} if one.namespace in more else {})},
+        body=lambda one: {
+            **_body(one, group),
+            **{name: said[one.namespace] for name, said in more.items() if one.namespace in said},
+        },
         state="USED",
     )
 

@@ -50,10 +50,15 @@ class Subject:
     obj: Object
     state: str = ""
     charged: bool = True  # it can take something by itself
+    claim: str = ""  # of a VolumeSnapshot, where it has one
 
     def __str__(self) -> str:
         meta = self.obj.metadata
         return f"{_called(self.kind)} {f'{meta.namespace}/' if meta.namespace else ''}{meta.name}"
+
+    @property
+    def is_volume_snapshot(self) -> bool:
+        return any(self.kind is dialect.snapshots for dialect in BOTH)
 
 
 def _called(kind: Kind[Any]) -> str:
@@ -86,12 +91,10 @@ async def _snapshot(session: Session, name: str, group: str) -> Subject:
     for dialect in asked:
         obj = await _found(session, dialect.snapshots, name, session.namespace)
         if obj is not None:
-            state = dialect.read_snapshot(obj).state
-            if state.ready:
-                return Subject(dialect.snapshots, obj, "ready")
-            about = state.problem or state.waiting
+            snapshot = dialect.read_snapshot(obj)
+            about = snapshot.state.problem or snapshot.state.waiting
             told = f"not ready: {about.message} ({about.reason})" if about else "not ready"
-            return Subject(dialect.snapshots, obj, told)
+            return Subject(dialect.snapshots, obj, "ready" if snapshot.state.ready else told, claim=snapshot.claim)
     raise Missing(f"there is no volumesnapshot {name} in namespace {session.namespace}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from ullage.cli.common.accounts import SnapshotCount
 from ullage.cli.common.events import event_table
 from ullage.cli.common.text import NONE, aligned, plain
 from ullage.errors import UllageError
@@ -30,16 +31,25 @@ METHODS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
-    """An account, what the object takes from it, and how it stands."""
+    """An account, what the object takes from it, and how it stands: in bytes, or in snapshots."""
 
     account: str
     takes: int | None
     usage: Usage
     exact: bool
+    known: bool = True  # somebody says what is used
+    counts: bool = False  # snapshots
 
     @property
     def free(self) -> int | None:
         return None if self.usage.limit is None else self.usage.limit - self.usage.used
+
+    def spelled(self, amount: int | None, *, down: bool = False) -> str:
+        if amount is None:
+            return NONE
+        if self.counts:
+            return f"{amount} snapshot{'' if amount == 1 else 's'}" if amount else "0"
+        return spelled(amount, down=down)
 
 
 def takings(meta: Meta) -> dict[str, int] | None:
@@ -52,14 +62,22 @@ def takings(meta: Meta) -> dict[str, int] | None:
         return None
 
 
-def rows(accounts: Mapping[str, int | None], usage: SpaceUsage, *, exact: bool) -> list[AccountRow]:
-    """The narrower accounts first, as they are asked."""
+def count_row(account: str, takes: int | None, count: SnapshotCount) -> AccountRow:
+    usage = Usage(count.used + (count.reserved or 0), count.reserved or 0, count.limit)
+    return AccountRow(account=account, takes=takes, usage=usage, exact=count.reserved is not None, counts=True)
+
+
+def rows(accounts: Mapping[str, int | None], usage: SpaceUsage, *, exact: bool, known: bool = True) -> list[AccountRow]:
+    """The narrower accounts first, as they are asked. `known`: whether anybody says what is used."""
 
     def standing(account: str) -> Usage:
         return usage.namespace if account == NAMESPACE_ACCOUNT else usage.vms.get(vm_of(account), Usage())
 
     order = sorted(accounts, key=lambda name: (name == NAMESPACE_ACCOUNT, name))
-    return [AccountRow(account=name, takes=accounts[name], usage=standing(name), exact=exact) for name in order]
+    return [
+        AccountRow(account=name, takes=accounts[name], usage=standing(name), exact=exact and known, known=known)
+        for name in order
+    ]
 
 
 def takes_line(meta: Meta) -> str:
@@ -80,7 +98,8 @@ def answer(head: Sequence[tuple[str, str]], accounts: Sequence[AccountRow], even
     if accounts:
         lines += ["", table(accounts)]
         lines += [
-            f"{one.account} is {spelled(-free)} over its limit: no new snapshot is admitted" for one, free in _over(accounts)
+            f"{one.account} is {one.spelled(-free)} over its limit: no new snapshot is admitted"
+            for one, free in _over(accounts)
         ]
     if events:
         lines += ["", event_table(events, now)]
@@ -94,24 +113,25 @@ def table(accounts: Sequence[AccountRow]) -> str:
         found.append(
             (
                 one.account,
-                NONE if one.takes is None else spelled(one.takes),
-                spelled(usage.used - usage.reserved),
-                spelled(usage.reserved) if one.exact else NONE,
-                "none" if usage.limit is None else spelled(usage.limit, down=True),
-                NONE if one.free is None else spelled(max(0, one.free), down=True),
+                one.spelled(one.takes),
+                one.spelled(usage.used - usage.reserved if one.known else None),
+                one.spelled(usage.reserved if one.exact else None),
+                "none" if usage.limit is None else one.spelled(usage.limit, down=True),
+                one.spelled(None if one.free is None else max(0, one.free), down=True),
             )
         )
     return aligned(found)
 
 
 def written(head: Mapping[str, str], accounts: Sequence[AccountRow]) -> Json:
-    """For programs: bytes. What is not known is left out."""
+    """For programs: bytes, or numbers of snapshots (`snapshot-count/…`). What is not known is left out."""
     found = []
     for one in accounts:
+        used = one.usage.used - one.usage.reserved if one.known else None
         reserved = one.usage.reserved if one.exact else None
-        amounts = {"takes": one.takes, "reserved": reserved, "limit": one.usage.limit, "free": one.free}
+        amounts = {"used": used, "takes": one.takes, "reserved": reserved, "limit": one.usage.limit, "free": one.free}
         known = {name: amount for name, amount in amounts.items() if amount is not None}
-        found.append({"account": one.account, "used": one.usage.used - one.usage.reserved, **known})
+        found.append({"account": one.account, **known})
     return {**head, "accounts": found}
 
 

@@ -50,6 +50,12 @@ class ProtocolEngine:
     async def create(self, name: str, labels: Mapping[str, str]) -> None:
         await self._client().snapshot(name, labels=labels)
 
+    async def revert(self, name: str) -> None:
+        await self._client().revert(name)
+
+    async def is_offered(self) -> bool:
+        return (await self._client().state()).frontend_up
+
     async def mark_removed(self, name: str) -> None:
         await self._client().mark_removed(name)
 

@@ -27,6 +27,13 @@ class EngineClient(Protocol):
     async def create(self, name: str, labels: Mapping[str, str]) -> None:
         """Takes a snapshot. Where there is one of this name already: Impossible, with the reason EXISTS."""
 
+    async def revert(self, name: str) -> None:
+        """Has the volume be what it was at a snapshot. What was written since the last one is gone; all snapshots stay. NotNow,
+        with the reason FRONTEND_UP, while it could be written to."""
+
+    async def is_offered(self) -> bool:
+        """Whether it has a frontend, so that somebody may write to it."""
+
     async def mark_removed(self, name: str) -> None:
         """Marks a snapshot for removal. One that is marked, or not there, is marked already."""
 

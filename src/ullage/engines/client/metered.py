@@ -52,6 +52,14 @@ class MeteredEngine:
         with self._timed("create"):
             await self._engine.create(name, labels)
 
+    async def revert(self, name: str) -> None:
+        with self._timed("revert"):
+            await self._engine.revert(name)
+
+    async def is_offered(self) -> bool:
+        with self._timed("look"):
+            return await self._engine.is_offered()
+
     async def mark_removed(self, name: str) -> None:
         with self._timed("delete"):
             await self._engine.mark_removed(name)

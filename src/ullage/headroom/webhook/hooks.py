@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ullage.headroom.namespaces import EXCEEDS
-from ullage.headroom.pods import PODS
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook import namespaces as namespace_webhook
 from ullage.headroom.webhook.instances import Instances
@@ -15,6 +14,7 @@ from ullage.headroom.webhook.migrations import Migrations
 from ullage.headroom.webhook.pods import Pods
 from ullage.headroom.webhook.restores import Restores
 from ullage.kube.builtin.core import NAMESPACES
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from ullage.headroom.namespaces import HEADROOM_LABEL, NOT_OURS, ON
-from ullage.headroom.pods import MARK, PODS, ChargedPod, instance_owner, is_free
+from ullage.headroom.pods import MARK, instance_owner, is_free
 from ullage.headroom.settings import Settings
 from ullage.headroom.texts import refusal_text, vms_step
 from ullage.headroom.webhook import marks
 from ullage.headroom.webhook.marks import NEW, differs, one_of
+from ullage.kube.builtin.watched_pods import PODS, WatchedPod
 from ullage.kube.errors import Cause
 from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
@@ -28,7 +29,7 @@ _FIELD: Final = f"metadata.annotations[{STAMP}]"
 
 
 class Pods:
-    def __init__(self, charged: Charged[ChargedPod], settings: Settings) -> None:
+    def __init__(self, charged: Charged[WatchedPod], settings: Settings) -> None:
         self._charged = charged
         self._settings = settings
 

@@ -238,6 +238,7 @@ class NodeSpec(Value):
 
 class NodeStatus(Value):
     conditions: tuple[Mapping[str, Any], ...] = ()
+    daemon_endpoints: Mapping[str, Any] = {}
 
 
 class Node(Object):

@@ -1,7 +1,7 @@
 """All objects of one kind, kept as the server has them.
 
 What a cache promises:
-- after `synced`, its contents are what the server had at `position()`;
+- after `synced`, its contents are what the server had at `position()`, unless it is `doubtful`;
 - handlers see every object come, change and go, as (old, new), in order and one at a time; `old` is always what they were told
   last. That holds through lost connections and lost history: whatever went meanwhile is told as gone, and an object that was
   deleted and made anew under its name is told as gone first;
@@ -14,14 +14,15 @@ What a cache promises:
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.indexer import Indexer, Key, Values, key_of
-from ullage.kube.cache.interning import Pool
+from ullage.kube.cache.interning import ROOM, ROOM_ELSEWHERE, Pool
 from ullage.kube.cache.reflector import Reflector, Selection, WatchTiming
 from ullage.kube.client.client import Reader
 from ullage.kube.kinds import Kind, Object
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Object)
 Handler = Callable[[T | None, T | None], None]
+
+TURN = 8  # objects; each may cost handlers milliseconds
 
 
 class Cache(Generic[T]):
@@ -154,7 +157,7 @@ class _Contents(Generic[T]):
         self.error: Exception | None = None
         self.position = 0
         self._synced = synced
-        self._pool = Pool()
+        self._pool = Pool(room=ROOM_ELSEWHERE if cluster else ROOM)
         self._handlers: list[Handler[T]] = []
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._count_event = metrics.cache_events.labels(name, cluster).inc
@@ -174,12 +177,12 @@ class _Contents(Generic[T]):
         self._pool.compact(obj, held)
         return obj
 
-    def replace(self, found: Mapping[Key, T], version: str) -> None:
-        for key in self.objects.all_keys():
-            if key not in found:
-                self._set(key, None)
-        for key, obj in found.items():
+    def replace(self, found: Mapping[Key, T], version: str) -> Iterator[None]:
+        gone = [(key, None) for key in self.objects.all_keys() if key not in found]
+        for number, (key, obj) in enumerate(itertools.chain(gone, found.items()), start=1):
             self._set(key, obj)
+            if number % TURN == 0:
+                yield
         self.served = True
         self._count_sync()
         self._begin(version)

@@ -16,7 +16,9 @@ import msgspec
 from ullage.kube.kinds import Meta
 
 ROOM = 4096  # what a pool remembers; it starts over when that is full, and only sharing is lost
+ROOM_ELSEWHERE = 256  # of another cluster, whose administrator may fill it with what is never told twice
 LONG = 200  # characters; longer strings are rarely told twice
+MANY = 32  # entries; what has more is not remembered, so that a pool is small whatever goes through it
 
 # Different for each object by their nature.
 _UNIQUE: dict[type[msgspec.Struct], frozenset[str]] = {Meta: frozenset({"name", "uid", "resource_version"})}
@@ -78,6 +80,8 @@ class Pool:
         if not value:
             return value
         inside = tuple(map(self._share, value))
+        if not _is_small(inside):
+            return inside
         if len(self._tuples) >= self._room:
             self._tuples.clear()
         try:
@@ -89,7 +93,7 @@ class Pool:
         if not value:
             return _NOTHING
         inside = {key: self._share(inner) for key, inner in value.items()}
-        if any(type(inner) is str and len(inner) > LONG for inner in inside.values()):
+        if len(inside) > MANY or not all(_is_small(part) for entry in inside.items() for part in entry):
             return inside
         if len(self._mappings) >= self._room:
             self._mappings.clear()
@@ -97,6 +101,17 @@ class Pool:
             return self._mappings.setdefault(tuple(inside.items()), inside)
         except TypeError:
             return inside
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it may stay in a pool after all that had it are gone."""
+    if isinstance(value, str):
+        return len(value) <= LONG
+    if isinstance(value, tuple):
+        return len(value) <= MANY and all(map(_is_small, value))
+    if isinstance(value, msgspec.Struct):
+        return all(_is_small(getattr(value, name)) for name in value.__struct_fields__)
+    return value is None or isinstance(value, bool | int | float)
 
 
 _pauses = 0

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
@@ -20,7 +20,7 @@ from ullage.kube.backoff import Backoff
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.cache.interning import collector_paused
 from ullage.kube.client.client import Reader, WatchEvent
-from ullage.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound
+from ullage.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound, TooLarge
 from ullage.kube.kinds import Kind, Object
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ RETRY = Backoff(first=0.1, cap=30.0)
 LOOK_AGAIN = Backoff(first=0.5, cap=10.0)
 BREATH = 256  # events after which others get a turn
 STREAM_SECONDS = 3600.0  # for what is there to come: hundreds of thousands of objects on a slow line
+LONGEST_ASKED = 300.0  # seconds that a server may ask us to stay away
 BROKEN_STREAMS = 2  # in a row; then everything is read in pages, none of which takes long
 
 
@@ -44,10 +45,12 @@ class WatchTiming:
     watch: float = 480.0  # then anew, so that connections spread over the servers there are
     silence: float = 180.0  # without a byte; bookmarks come about once a minute: a connection is taken for dead after this
     settled: float = 5.0  # a watch that held for so long, or brought something, was no failure
+    turns: bool = False  # whether others get a turn while all that was read takes the place of what was there
 
 
 class Sink(Protocol[T]):
-    """Where what was read goes. All of it is synchronous: nobody sees half a change."""
+    """Where what was read goes. All of it is synchronous: nobody sees half a change, where what was read is not to be taken in
+    turns with others."""
 
     def compact(self, obj: T) -> None:
         """Makes an object small that nobody has seen yet."""
@@ -55,8 +58,8 @@ class Sink(Protocol[T]):
     def known(self, obj: T) -> T:
         """The object that is held already, if the one that was read is no newer; else that one, made small."""
 
-    def replace(self, found: Mapping[Key, T], version: str) -> None:
-        """Everything there is, at a version."""
+    def replace(self, found: Mapping[Key, T], version: str) -> Iterator[None]:
+        """Everything there is, at a version. Wherever the iterator stops others may have a turn; it has to be used up."""
 
     def change(self, key: Key, new: T | None) -> None:
         """One object came, changed or went (None)."""
@@ -136,7 +139,7 @@ class Reflector(Generic[T]):
             try:
                 settled = await self._follow()
                 delay = 0.0 if settled else self._failed(ConnectionError("the watch ended as soon as it began"))
-            except Gone as error:
+            except (Gone, TooLarge) as error:  # of what was too large a part may have come: nothing goes on from there
                 self._version = ""
                 delay = self._failed(error)
             except NotFound as error:
@@ -179,7 +182,7 @@ class Reflector(Generic[T]):
                 what.kind, what.namespace, labels=what.labels, fields=what.fields, each=self._sink.compact
             )
             self.heard = self._clock.monotonic()
-            self._replace({key_of(obj): obj for obj in listing.items}, listing.resource_version)
+            await self._replace({key_of(obj): obj for obj in listing.items}, listing.resource_version)
 
     async def _watch(self, *, initial: bool = False) -> bool:
         what, began, taken = self._what, self._clock.monotonic(), self._taken
@@ -227,7 +230,7 @@ class Reflector(Generic[T]):
                 self._broken = broken  # it has begun; once it is complete it was none
                 obj = event.object
                 if event.ends_initial_events:
-                    self._replace(found, event.resource_version)
+                    await self._replace(found, event.resource_version)
                     return
                 if event.type == "BOOKMARK":
                     continue
@@ -267,9 +270,14 @@ class Reflector(Generic[T]):
             self._failures = 0
         self._reach(event.resource_version)
 
-    def _replace(self, found: Mapping[Key, T], version: str) -> None:
-        self._ended = self._begun
-        self._sink.replace(found, version)
+    async def _replace(self, found: Mapping[Key, T], version: str) -> None:
+        begun = self._begun
+        if self._timing.turns:
+            self._sink.doubt()  # until all of it is there
+        for _ in self._sink.replace(found, version):
+            if self._timing.turns:
+                await asyncio.sleep(0)
+        self._ended = begun
         self._absences = self._broken = 0
         self._version = version
 
@@ -301,7 +309,8 @@ class Reflector(Generic[T]):
     def _failed(self, error: Exception) -> float:
         """Counts a failure; how long to wait before the next try."""
         self._failures += 1
-        delay = max(self._shortened(self._timing.retry.delay(self._failures)), getattr(error, "retry_after", None) or 0.0)
+        asked = min(getattr(error, "retry_after", None) or 0.0, LONGEST_ASKED)
+        delay = max(self._shortened(self._timing.retry.delay(self._failures)), asked)
         self._sink.trouble(error)
         level = logging.WARNING if self._failures > REPEATED else logging.INFO
         about = {"kind": self._what.kind.name, "error": str(error), "delay": round(delay, 3)}

@@ -7,6 +7,7 @@ before the bytes of each write leave the process.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Self, TypeVar
@@ -19,6 +20,7 @@ from ullage.kube.client.codec import WatchEvent
 from ullage.kube.client.config import Config
 from ullage.kube.client.reader import PAGE, WATCH_SECONDS, Each, Listing, Reader
 from ullage.kube.client.transport import JSON_TYPE, Call, Guard, Retries, Transport
+from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRequest, run_command
 from ullage.kube.errors import Conflict, Gone, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Json
@@ -77,6 +79,11 @@ class Client:
 
     # -- reading
 
+    @property
+    def late(self) -> float:
+        """For how many seconds watches have brought more than is read of them; 0 where all is read at once."""
+        return self._transport.intake.late if self._transport.intake is not None else 0.0
+
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return codec.decode(kind, await self._transport.call(Call("GET", codec.object_path(kind, name, namespace))))
 
@@ -112,25 +119,28 @@ class Client:
         try:
             return await self._pages(kind, namespace, {**query, **({"limit": str(limit)} if limit else {})}, each)
         except Gone:
-            if not limit:
+            if not limit or self.config.limits is not None:  # all at once may be too much of an answer
                 raise
             return await self._pages(kind, namespace, query, each)
 
     async def _pages(self, kind: Kind[T], namespace: str, query: dict[str, str], each: Each[T] | None) -> Listing[T]:
-        path = codec.collection_path(kind, namespace)
+        path, intake = codec.collection_path(kind, namespace), self._transport.intake
         items: list[T] = []
-        while True:
+        for number in itertools.count(1):
             page = codec.decode_page(kind, await self._transport.call(Call("GET", path, query)))
             found = page.items or []
             if each is not None:
                 for item in found:
                     each(item)
             items.extend(found)
+            if intake is not None:
+                await intake.page(f"GET {path}", number, objects=len(found))
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
             query = {**query, "continue": page.metadata.continue_}
             query.pop("resourceVersion", None)  # the token holds the version; the server refuses both together
             query.pop("resourceVersionMatch", None)
+        raise AssertionError("a list ends with its last page")
 
     async def watch(
         self,
@@ -304,6 +314,10 @@ class Client:
         if not path.startswith("/"):
             raise ValueError(f"{path}: a path begins with /")
         return await self._transport.call(Call(method, path, query, body, content_type, self._guard))
+
+    async def run_command(self, request: ExecRequest) -> ExecOutcome:
+        """Runs a command in a container. Raises as `remote_command` says."""
+        return await run_command(self._transport, request, guard=self._guard)
 
     async def _write(
         self,

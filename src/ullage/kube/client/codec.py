@@ -25,6 +25,7 @@ JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 INITIAL_END = "k8s.io/initial-events-end"
+LONGEST_STATUS = 64 * 1024  # bytes, at the end of a watch: what it says is kept with the error
 
 
 class ListMeta(msgspec.Struct, rename="camel"):
@@ -86,7 +87,7 @@ def decode(kind: Kind[T], data: bytes | msgspec.Raw) -> T:
         return cast(T, _objects(kind.type).decode(data))
     except msgspec.ValidationError as error:
         return _leniently(kind, data, error)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _garbage(kind, error) from error
 
 
@@ -95,7 +96,7 @@ def decode_page(kind: Kind[T], data: bytes) -> Page[T]:
         return _pages(kind.type).decode(data)
     except msgspec.ValidationError:
         pass  # one odd object, or the list itself: look closer
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _garbage(kind, error) from error
     try:
         page = _raw_pages.decode(data)
@@ -108,11 +109,11 @@ def decode_event(kind: Kind[T], line: bytes, *, what: str) -> WatchEvent[T]:
     """One line of a watch. An ERROR event is raised as what it stands for."""
     try:
         event = _raw_events.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _garbage(kind, error) from error
     if event.type == "ERROR":
         try:
-            status = _statuses.decode(event.object)
+            status = _statuses.decode(event.object if len(event.object) <= LONGEST_STATUS else b"")
         except msgspec.DecodeError:
             status = Status(message=f"{what}: the watch ended with an error")
         raise from_status(status, code=500, what=what)
@@ -193,9 +194,11 @@ def patch_body(
 
 
 def _leniently(kind: Kind[T], data: bytes | msgspec.Raw, error: msgspec.ValidationError) -> T:
-    raw = msgspec.json.decode(data)
     try:
+        raw = msgspec.json.decode(data)
         return msgspec.convert(without_nulls(raw), kind.type)
+    except RecursionError as deep:
+        raise _garbage(kind, deep) from None
     except msgspec.ValidationError:
         metadata = raw.get("metadata") if isinstance(raw, dict) else None
         found = metadata if isinstance(metadata, dict) else {}

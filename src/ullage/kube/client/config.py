@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from ullage.kube.client import exec_plugin, foreign, proxy
 from ullage.kube.client.exec_plugin import ExecPlugin
 from ullage.kube.client.kubeconfig import BadConfig, Choice, ClusterEntry, Exec, Sourced, User, merge
+from ullage.kube.read_limits import ReadLimits
 
 __all__ = ["BadConfig", "Config", "Impersonation"]
 
@@ -58,6 +59,7 @@ class Config:
     acting_as: Impersonation | None = None
     proxy: str = field(default="", repr=False)  # may hold a password
     compress: bool = True
+    limits: ReadLimits | None = None  # of what is taken from it; None: whatever comes
 
     @classmethod
     def load(

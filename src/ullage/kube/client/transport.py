@@ -27,13 +27,13 @@ from ullage.kube.client.config import Config
 from ullage.kube.client.connection import Body, Sockets, proxy_arguments
 from ullage.kube.client.credentials import Access, Credentials, Headers
 from ullage.kube.client.proxy import is_loopback
-from ullage.kube.client.stream import Gunzip, Lines
-from ullage.kube.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, from_answer
+from ullage.kube.client.stream import Gunzip, Intake, Lines
+from ullage.kube.client.websockets.upgrade import CONNECT_SECONDS, Upgrades
+from ullage.kube.errors import ApiError, TooLarge, TooManyRequests, Unauthorized, Unavailable, from_answer
 
 logger = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
-CONNECT_SECONDS = 10.0
 WATCH_GRACE_SECONDS = 30.0  # how long after its agreed end a watch that is still open counts as dead
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 READ_BUFFER = 2**18
@@ -90,7 +90,9 @@ class Transport:
         self._sleep = sleep
         self._jitter = jitter
         self._credentials = Credentials(config, clock=self._clock)
-        compress = config.compress and not is_loopback(urlsplit(config.server).hostname or "")
+        self.intake = Intake(config.limits, clock=self._clock, sleep=sleep) if config.limits is not None else None
+        packs = config.compress and self.intake is None  # what is small on the way may be of any size once it is unpacked
+        compress = packs and not is_loopback(urlsplit(config.server).hostname or "")
         self._headers: Headers = (
             ("User-Agent", user_agent),
             ("Accept-Encoding", "gzip" if compress else "identity"),  # on one machine, packing costs more than it saves
@@ -128,9 +130,9 @@ class Transport:
         is called whenever bytes have come, be it a part of a line."""
         timeout = ClientTimeout(total=seconds + WATCH_GRACE_SECONDS, sock_connect=CONNECT_SECONDS)
         response = await self._patiently(call, lambda access: self._opened(call, access, timeout))
-        lines = Lines()
-        gunzip = Gunzip() if response.headers.get("Content-Encoding") == "gzip" else None
+        lines, intake = Lines(), self.intake
         try:
+            gunzip = Gunzip() if _packed(call, response, intake) else None
             while True:
                 try:
                     data = await response.content.readany()
@@ -141,12 +143,26 @@ class Transport:
                     break
                 if heard is not None:
                     heard()
+                if intake is not None:
+                    intake.check_begun(call.what, lines.begun)
                 for line in found:
+                    if intake is not None:
+                        await intake.line(call.what, line)
                     yield line
             if lines.unfinished:
                 raise Unavailable(f"{call.what}: the watch was cut in the middle of an event", reason="Cut")
         finally:
             response.close()  # not released: a watch that was left early still has bytes to come
+
+    def upgrades(self) -> Upgrades:
+        """Connections that become WebSockets, with the same credentials and on the same sockets."""
+        if self._session is None:
+            raise RuntimeError("the client is not open: use it inside `async with`")
+        return Upgrades(self._session, headers=self._headers, arguments=self._arguments, with_access=self._with_access)
+
+    def url(self, call: Call) -> URL:
+        query = f"?{urlencode(call.query)}" if call.query else ""
+        return URL(f"{self.config.server}{call.path}{query}", encoded=True)
 
     async def _patiently(self, call: Call, send: Callable[[Access], Awaitable[R]]) -> R:
         """Sends until there is an answer worth keeping, or until waiting has taken too long."""
@@ -176,8 +192,9 @@ class Transport:
         timeout = ClientTimeout(total=self._retries.timeout, sock_connect=CONNECT_SECONDS)
         response = await self._send(call, access, timeout)
         async with response:
-            body = await _read(call, response)
-        self._warn(response)
+            body = await _read(call, response, self.intake)
+        if self.intake is None:
+            self._warn(response)
         if 200 <= response.status < 300:
             return body
         raise from_answer(response.status, body, what=call.what, retry_after=response.headers.get("Retry-After"))
@@ -187,7 +204,7 @@ class Transport:
         if response.status == 200:
             return response
         async with response:
-            body = await _read(call, response)
+            body = await _read(call, response, self.intake)
         raise from_answer(response.status, body, what=call.what, retry_after=response.headers.get("Retry-After"))
 
     async def _send(self, call: Call, access: Access, timeout: ClientTimeout) -> aiohttp.ClientResponse:
@@ -198,7 +215,7 @@ class Transport:
         try:
             return await self._session.request(
                 call.method,
-                self._url(call),
+                self.url(call),
                 headers=headers,
                 data=body,
                 timeout=timeout,
@@ -210,10 +227,6 @@ class Transport:
             if body is not None and body.refusal is not None:
                 raise body.refusal from None
             raise _no_answer(call, error, sent=body is None or body.sent) from _shown(error)
-
-    def _url(self, call: Call) -> URL:
-        query = f"?{urlencode(call.query)}" if call.query else ""
-        return URL(f"{self.config.server}{call.path}{query}", encoded=True)
 
     def _warn(self, response: aiohttp.ClientResponse) -> None:
         """The server's remarks (deprecated versions, odd fields) go to the log, each once."""
@@ -237,10 +250,21 @@ def pause_after(error: ApiError, *, reads: bool, attempt: int) -> float | None:
     return None
 
 
-async def _read(call: Call, response: aiohttp.ClientResponse) -> bytes:
+def _packed(call: Call, response: aiohttp.ClientResponse, intake: Intake | None) -> bool:
+    """A server that is not believed was asked not to pack what it sends."""
+    packed = response.headers.get("Content-Encoding") == "gzip"
+    if packed and intake is not None:
+        raise TooLarge(f"{call.what}: the answer is packed, and was not to be", reason="Packed")
+    return packed
+
+
+async def _read(call: Call, response: aiohttp.ClientResponse, intake: Intake | None) -> bytes:
+    packed = _packed(call, response, intake)
     try:
+        if intake is not None:
+            return await intake.body(call.what, response.content, success=response.status < 300)
         body = await response.read()
-        return gzip.decompress(body) if response.headers.get("Content-Encoding") == "gzip" else body
+        return gzip.decompress(body) if packed else body
     except (aiohttp.ClientError, OSError, EOFError, zlib.error) as error:
         raise _no_answer(call, error) from _shown(error)
 

@@ -1,5 +1,6 @@
 """Clusters besides our own.
 
+budget     how much is held of one, and reading within it
 cluster    one of them: client, caches, whether it can be reached
 clusters   all of them, as they come and go; kubeconfigs come from Secrets
 waking     controllers of our own cluster, woken by what changes in others

@@ -10,9 +10,12 @@ from typing import Any, Final, Self, TypeVar
 
 from ullage.clock import Clock
 from ullage.kube.cache.cache import Cache
-from ullage.kube.client.client import Client
+from ullage.kube.cache.reflector import WatchTiming
+from ullage.kube.client.client import Client, Reader
+from ullage.kube.clusters.budget import Budget, BudgetedReader
 from ullage.kube.kinds import Kind, Object
-from ullage.kube.metrics import Metrics
+from ullage.kube.metrics import ClusterGauges, Metrics
+from ullage.kube.read_limits import ReadLimits
 
 T = TypeVar("T", bound=Object)
 
@@ -36,13 +39,23 @@ class Cluster:
     the same cache."""
 
     def __init__(
-        self, name: str, client: Client, *, kinds: frozenset[Kind[Any]], clock: Clock, metrics: Metrics | None = None
+        self,
+        name: str,
+        client: Client,
+        *,
+        kinds: frozenset[Kind[Any]],
+        clock: Clock,
+        metrics: Metrics | None = None,
+        limits: ReadLimits | None = None,
     ) -> None:
         self.name = name
         self.client = client
         self._kinds = kinds
         self._clock = clock
         self._metrics = metrics
+        self._budget = Budget(name, limits) if limits is not None else None
+        if metrics is not None and self._budget is not None:
+            metrics.show_cluster(ClusterGauges(name, lambda: self.held, self._budget.limits.held, lambda: self.reach.reachable))
         self._caches: dict[tuple[Kind[Any], str, str, str], Cache[Any]] = {}
         self._reading: list[asyncio.Task[None]] = []
 
@@ -65,7 +78,7 @@ class Cluster:
         key = (kind, namespace, labels, fields)
         if key not in self._caches:
             made = Cache(
-                self.client,
+                self._reader(kind),
                 kind,
                 namespace=namespace,
                 labels=labels,
@@ -73,11 +86,20 @@ class Cluster:
                 clock=self._clock,
                 metrics=self._metrics,
                 cluster=self.name,
+                timing=WatchTiming(turns=self._budget is not None),
             )
             self._caches[key] = made
             self._reading.append(asyncio.create_task(made.run(), name=f"cache {kind.name} in {self.name}"))
         found: Cache[T] = self._caches[key]
         return found
+
+    def _reader(self, kind: Kind[Any]) -> Reader:
+        return self.client if self._budget is None else BudgetedReader(self.client, kind.name, self._budget)
+
+    @property
+    def held(self) -> int:
+        """Bytes that all caches take, where that is limited."""
+        return self._budget.held if self._budget is not None else 0
 
     @property
     def reach(self) -> Reach:

@@ -13,6 +13,7 @@ import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from ullage.clock import Clock, SystemClock
@@ -25,6 +26,7 @@ from ullage.kube.client.config import BadConfig, Config
 from ullage.kube.clusters.cluster import Cluster, Reach, short
 from ullage.kube.kinds import Kind
 from ullage.kube.metrics import Metrics
+from ullage.kube.read_limits import ReadLimits
 from ullage.names import is_label
 
 logger = logging.getLogger(__name__)
@@ -36,10 +38,19 @@ Handler = Callable[[str, Cluster | None], None]
 
 
 class Clusters:
-    """`open` makes a client of a config; it is opened here, and closed."""
+    """`open` makes a client of a config; it is opened here, and closed. `limits` are what is taken from each cluster that is
+    not believed."""
 
-    def __init__(self, open: Callable[[Config], Client], *, clock: Clock | None = None, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        open: Callable[[Config], Client],
+        *,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        limits: ReadLimits | None = None,
+    ) -> None:
         self._open = open
+        self._limits = limits or ReadLimits()
         self._clock = clock or SystemClock()
         self._metrics = metrics
         self._kinds: frozenset[Kind[Any]] = frozenset()
@@ -68,8 +79,9 @@ class Clusters:
 
     # --- which there are ---
 
-    def follow(self, name: str, secrets: Cache[Secret], secret: Key) -> None:
-        """Has a cluster followed, with the kubeconfig in a Secret. To say it again changes nothing, unless it is another."""
+    def follow(self, name: str, secrets: Cache[Secret], secret: Key, *, trusted: bool = False) -> None:
+        """Has a cluster followed, with the kubeconfig in a Secret. To say it again changes nothing, unless it is another.
+        One that is trusted is administered by those who administer ours: whatever it sends is taken."""
         if not is_label(name):
             raise ValueError(f"{name!r}: a cluster is called by lower-case letters, digits and dashes, 63 at most")
         known = self._followed.get(name)
@@ -80,7 +92,7 @@ class Clusters:
         if id(secrets) not in self._heard:
             self._heard[id(secrets)] = secrets
             secrets.handle(lambda old, new: self._changed(secrets, old or new))
-        self._followed[name] = _Followed(name, secrets, secret)
+        self._followed[name] = _Followed(name, secrets, secret, limits=None if trusted else self._limits)
         self._by_secret[id(secrets), secret].add(name)
         if self._running:
             self._start(self._followed[name])
@@ -183,7 +195,14 @@ class Clusters:
         await opened.aclose()
 
     async def _connect(self, followed: _Followed, config: Config, opened: contextlib.AsyncExitStack) -> None:
-        made = Cluster(followed.name, self._open(config), kinds=self._kinds, clock=self._clock, metrics=self._metrics)
+        made = Cluster(
+            followed.name,
+            self._open(config),
+            kinds=self._kinds,
+            clock=self._clock,
+            metrics=self._metrics,
+            limits=followed.limits,
+        )
         followed.cluster = await opened.enter_async_context(made)
         logger.info("cluster is followed", extra={"cluster": followed.name, "server": config.server})
         self._tell(followed.name, followed.cluster)
@@ -198,8 +217,9 @@ async def _ended(task: asyncio.Task[None], former: asyncio.Task[None] | None) ->
 class _Followed:
     """A cluster that is to be followed, with what is known of its Secret."""
 
-    def __init__(self, name: str, secrets: Cache[Secret], secret: Key) -> None:
+    def __init__(self, name: str, secrets: Cache[Secret], secret: Key, *, limits: ReadLimits | None) -> None:
         self.name = name
+        self.limits = limits
         self.secrets = secrets
         self.secret = secret
         self.cluster: Cluster | None = None
@@ -218,7 +238,7 @@ class _Followed:
             text = found.value(KUBECONFIG)
         except binascii.Error:
             raise BadConfig(where, KUBECONFIG, "this is not base64") from None
-        return Config.foreign(text, where=where)
+        return replace(Config.foreign(text, where=where), limits=self.limits)
 
     @property
     def reach(self) -> Reach:

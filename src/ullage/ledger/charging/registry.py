@@ -16,7 +16,7 @@ What is in other clusters is counted there, in as many as there are: `register_e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -33,21 +33,27 @@ from ullage.ledger.accounts import Account, accounts
 from ullage.ledger.amounts import NOTHING, Cell, Takings, total
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book, Refusal
-from ullage.ledger.charges import charge_of
+from ullage.ledger.charges import Addressed, charge_of
+from ullage.ledger.charging.evaluators import SharedEvaluator
 from ullage.ledger.charging.stamps import Stamp, stamp_fault
 from ullage.ledger.codec import book_of
+from ullage.ledger.demand import without_waiters
 from ullage.ledger.fold import clusters_in
-from ullage.ledger.keys import source_name
+from ullage.ledger.keys import source_name, source_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import account_text
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.collector import AccountCollector
+from ullage.ledger.service.decisions import folded_from
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service, decision
-from ullage.ledger.service.sources import Removed, Sources
+from ullage.ledger.service.sources import Asks, Removed, Sources
 from ullage.ledger.service.views import Evaluator, KindView
 
 T = TypeVar("T", bound=Object)
+
+Relief = Callable[[Review, Addressed, Refusal], Awaitable[Decision | None]]
+"""Of a slice that may make room: the answer to somebody who does not fit. None: it has none of its own."""
 
 
 def registry_of(wiring: Wiring) -> Registry:
@@ -92,12 +98,14 @@ class Charged(Generic[T]):
         past_limit: bool = False,
         estimate: Takings | Stamp | None = None,
         trusted: Callable[[Review], bool] = is_own,
+        relieve: Relief | None = None,
     ) -> Decision:
         """The answer of a validating hook: booked where it fits, refused with all numbers where it does not.
 
         `past_limit` is for growth that has happened already; it is believed of those who are `trusted`, which is our own
         identities alone where nothing else is said. `tell` is for slices that refuse in their own words. `estimate` is for
-        kinds that are stamped: what the slice would stamp the object with now. Raises Retryable where there is no answer in
+        kinds that are stamped: what the slice would stamp the object with now. `relieve` may have another answer for what does
+        not fit. Raises Retryable where there is no answer in
         time, and whatever makes the object unreadable.
         """
         if estimate is not None and review.operation in ("CREATE", "UPDATE"):
@@ -109,6 +117,9 @@ class Charged(Generic[T]):
         if asked is None:
             return Decision.allow()
         verdict = await self._registry.service.decide(asked.ledger, asked.charge, deadline=review.deadline)
+        if relieve is not None and verdict.refusal is not None and not verdict.existing:
+            answer = await relieve(review, asked, verdict.refusal)
+            return answer if answer is not None else decision(verdict, next_step=next_step, tell=tell)
         return decision(verdict, next_step=next_step, tell=tell)
 
     def look(self, ledger: str) -> Book | None:
@@ -138,6 +149,7 @@ class Registry:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self._charged: dict[Kind[Any], Charged[Any]] = {}
+        self._evaluators: dict[Kind[Any], SharedEvaluator[Any]] = {}
         self._sources = Sources()
         self._elsewhere: dict[str, KindView[Any]] = {}  # by source
         self._service: Service | None = None
@@ -145,10 +157,16 @@ class Registry:
         self._settings = Settings()
 
     def register(self, kind: Kind[T], evaluator: Evaluator[T]) -> Charged[T]:
-        """Has objects of a kind counted, all of them. To be called while a part is made that declares to watch the kind."""
-        charged = self._registered(kind, lambda cluster: evaluator)
-        wiring = self._wiring
-        self._sources.add(KindView(wiring.cache(kind), evaluator, client=wiring.client, clock=wiring.clock))
+        """Has objects of a kind counted, all of them. To be called while a part is made that declares to watch the kind. Where
+        another slice has registered it, an object takes from its ledger what both say, and whoever decides books all of it."""
+        if kind in self._evaluators:
+            self._check_time(kind)
+            self._evaluators[kind].add(evaluator)
+            return self.registered(kind)
+        shared = SharedEvaluator(evaluator)
+        charged = self._registered(kind, lambda cluster: shared.evaluator)
+        wiring, self._evaluators[kind] = self._wiring, shared
+        self._sources.add(KindView(wiring.cache(kind), shared.evaluator, client=wiring.client, clock=wiring.clock))
         return charged
 
     def register_elsewhere(
@@ -159,6 +177,7 @@ class Registry:
         removed: Removed,
         complete: Callable[[], bool],
         settled: Callable[[str], bool] = lambda cluster: True,
+        asks: Asks | None = None,
     ) -> Charged[T]:
         """Has objects of a kind counted in other clusters, all that are followed (`Wiring.clusters`) and placed. To be called
         while a part is made that declares to watch the kind `elsewhere`.
@@ -168,10 +187,11 @@ class Registry:
         yet of one that came. `complete` says when all clusters have been placed that were there at first: that of the cache
         which they come from has synced, say. Until then no ledger is counted. `settled` is for kinds whose objects are counted
         on by others when they go: whether those have taken over, of one cluster, all that has gone there. Whoever says so has
-        the ledgers woken when it changes.
+        the ledgers woken when it changes. `asks` tells whether a cluster's API server is told to ask us: no count of it is
+        exact that began before.
         """
         charged = self._registered(kind, evaluator_of)
-        self._sources.count_elsewhere(kind.name, removed, complete=complete)
+        self._sources.count_elsewhere(kind.name, removed, complete=complete, asks=asks)
 
         def follow(name: str, cluster: Cluster | None) -> None:
             if cluster is None:
@@ -187,12 +207,21 @@ class Registry:
         self._wiring.clusters.handle(follow)
         return charged
 
-    def look_again(self, kind: Kind[Any]) -> None:
+    def look_again(self, kind: Kind[Any], *, cluster: str = "", keys: Iterable[Key] | None = None) -> None:
         """What makes objects of a kind in other clusters countable has changed, a key say: those that were not are evaluated
-        anew."""
+        anew. Or, in one cluster, those of some `keys`: something else has changed that they are counted by."""
+        if keys is not None:
+            if (found := self._elsewhere.get(source_name(kind.name, cluster))) is not None:
+                found.look_again(keys)
+            return
         for view in self._elsewhere.values():
             if view.kind is kind:
                 view.look_again()
+
+    def taken(self, kind: Kind[Any], cluster: str, key: Key) -> Takings | None:
+        """What an object in another cluster is counted with; None: it is not there, or cannot be counted."""
+        found = self._elsewhere.get(source_name(kind.name, cluster))
+        return found.taken(key) if found is not None else None
 
     def place(self, cluster: str, ledgers: Iterable[str], *, asked: bool = True) -> None:
         """Says which ledgers have objects in a cluster; one slice does, for all that count something there.
@@ -215,12 +244,15 @@ class Registry:
         return sorted(one.metadata.name for one in found if cluster in clusters_in(book_of(one, now=now)))
 
     def _registered(self, kind: Kind[T], evaluator_of: Callable[[str], Evaluator[T]]) -> Charged[T]:
-        if self._service is not None:
-            raise RuntimeError(f"{kind.name}: registered too late, the ledgers are served already; register in `shared`")
+        self._check_time(kind)
         if kind in self._charged:
-            raise ValueError(f"{kind.name}: registered twice; whose charge would be booked?")
+            raise ValueError(f"{kind.name}: registered twice, in our own cluster and in others; whose charge would be booked?")
         charged = self._charged[kind] = Charged(self, kind, evaluator_of)
         return charged
+
+    def _check_time(self, kind: Kind[Any]) -> None:
+        if self._service is not None:
+            raise RuntimeError(f"{kind.name}: registered too late, the ledgers are served already; register in `shared`")
 
     def registered(self, kind: Kind[T]) -> Charged[T]:
         if kind not in self._charged:
@@ -237,6 +269,20 @@ class Registry:
     def look(self, ledger: str) -> Book | None:
         found = self._ledgers.get(Key(self._settings.namespace, ledger)) if self._ledgers else None
         return None if found is None else book_of(found, now=self._wiring.clock.now())
+
+    def folded(self, ledger: Ledger) -> Book | None:
+        """The book of a ledger with all that this process has seen of our own cluster; None where it has not seen as much as
+        whoever wrote the ledger last. What its caches show and what the book says are of one moment then; who waits, and is
+        there by now, waits no more."""
+        known, name, own = book_of(ledger, now=self._wiring.clock.now()), ledger.metadata.name, self._sources.own
+        for kind, source in own.items():
+            counted, seen = known.observed.get(kind), source.of(name)
+            behind = counted is not None and seen.position < counted.view
+            # Of a kind that is at rest a watch tells nothing for a minute: whoever counted the same has seen the same.
+            if not source.usable(name) or (behind and counted is not None and seen.sums != counted.sums):
+                return None
+        there = [key for key in known.waiting if (one := own.get(source_of(key))) and one.of(name).get(key)]
+        return folded_from(without_waiters(known, there), name, sources=own, live={})
 
     def counted(self, ledger: str) -> Takings:
         """What the objects of our own cluster take that are in a ledger, also where nobody has made it yet."""

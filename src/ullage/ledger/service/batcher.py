@@ -257,7 +257,7 @@ class Batcher:
             if await self._write(wanted, decided, size=len(asks)):
                 # Accepted, so the state that all was decided on was still the latest: refusals are as good as bookings.
                 self._settle(answers, over=self._settings.pause)
-                if decided.demand != folded.demand:
+                if decided.demand != folded.demand or decided.waiting.keys() - folded.waiting.keys():
                     self._pace.wrote(decided.demand)
                 self._tried = self._copy.version if self._copy and all_tried else ""
             else:

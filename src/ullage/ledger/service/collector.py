@@ -1,12 +1,15 @@
 """The accounts that have a limit, for Prometheus.
 
 Tenants and accounts are labels here, and nowhere else: only what somebody has limited is shown, and of that no more than
-`MOST`. Ledgers come in the order of their names, so that a series does not come and go; how many are left out is told.
+`MOST`. Ledgers come in the order of their names, so that a series does not come and go; how many are left out is told. A limit
+on each account of a sort (`snapshot-count/claim/*`) is one series, of the fullest of them: however many accounts a tenant has,
+nobody else's are left out for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -16,7 +19,9 @@ from ullage.clock import Clock, SystemClock
 from ullage.errors import UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.ledger.accounts import Account, accounts
+from ullage.ledger.amounts import EACH, Cell, is_for_each
 from ullage.ledger.api import Ledger
+from ullage.ledger.book import Book
 from ullage.ledger.codec import book_of
 from ullage.quantity import Quantity
 
@@ -59,7 +64,7 @@ class AccountCollector(Collector):
             book = book_of(ledger, now=self._clock.now())
         except UllageError:
             return version, None
-        return version, tuple(one for one in accounts(book) if one.limit is not None)
+        return version, tuple(_limited(book))
 
 
 class _Families:
@@ -83,6 +88,21 @@ class _Families:
         broken = GaugeMetricFamily("ullage_ledger_unreadable", "Ledgers that cannot be read")
         broken.add_metric([], self.unreadable)
         return [self._used, self._reserved, self._limit, omitted, broken]
+
+
+def _limited(book: Book) -> Iterator[Account]:
+    """An account for each limit."""
+    found = {Cell(one.name, one.resource): one for one in accounts(book)}
+    for cell in sorted(book.limits):
+        yield _fullest(found, cell, book) if is_for_each(cell) else found[cell]
+
+
+def _fullest(found: Mapping[Cell, Account], each: Cell, book: Book) -> Account:
+    """The one that has most, of those that a limit on each is on; under the name of the limit."""
+    sort = each.account.removesuffix(f"/{EACH}")
+    under = (one for cell, one in found.items() if cell not in book.limits and cell.resource == each.resource)
+    beside = (one for one in under if one.name.rpartition("/")[0] == sort)
+    return replace(max(beside, key=lambda one: one.used + one.reserved, default=found[each]), name=each.account)
 
 
 def _number(quantity: Quantity) -> float:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book
-from ullage.ledger.demand import may_be_granted, wanted_by, with_demand
+from ullage.ledger.demand import may_be_granted, wanted_by, with_demand, with_waiters, without_waiters
 from ullage.ledger.fold import LiveReads, fold, without_lost
 from ullage.ledger.service.sources import Source
 
@@ -22,6 +22,7 @@ class Verdict:
     unlimited: bool = False
     existing: str = ""
     more: Literal["", "asked", "possible"] = ""  # of a refusal: more was asked for, or would be, but for a dry run
+    waits: bool = False  # of a refusal: it is written down for whoever may make room
 
     @property
     def allowed(self) -> bool:
@@ -69,6 +70,9 @@ def decide(known: Book, charges: Sequence[Charge], now: datetime, *, room: int =
         known, refusal = book(known, charge, now, most=min(most, MOST_ATTEMPTS), most_grown=min(most_grown, MOST_GROWN))
         if isinstance(refusal, Crowd):
             said.append(Postponed(refusal))
+        elif refusal is None and not charge.dry_run:
+            known = without_waiters(known, (charge.key,)) if known.waiting else known
+            said.append(ALLOWED)
         else:
             said.append(Verdict(refusal) if refusal else ALLOWED)
     return known, said
@@ -83,15 +87,22 @@ def with_wanted(
     others: Sequence[Charge] = (),
     renewed: bool,
 ) -> tuple[Book, list[Said]]:
-    """The book that says what would do for those who are refused for want of a grant, and verdicts that say so too; the very
-    same book where it says as much already. A dry run asks for nothing. `others` were refused before, and wait."""
-    said, wanting = list(verdicts), []
+    """The book that says what would do for those who are refused for want of a grant, and who waits for room that others make,
+    and verdicts that say so too; the very same book where it says as much already. A dry run asks for nothing. `others` were
+    refused before, and wait."""
+    said, wanting, waiting = list(verdicts), [], []
     for place, (charge, one) in enumerate(zip(charges, verdicts, strict=True)):
-        if not isinstance(one, Verdict) or one.refusal is None or not may_be_granted(known, one.refusal):
+        if not isinstance(one, Verdict) or one.refusal is None:
+            continue
+        if charge.waits and not charge.dry_run:
+            said[place] = replace(one, waits=True)
+            waiting.append(charge)
+        if not may_be_granted(known, one.refusal):
             continue
         said[place] = replace(one, more="possible" if charge.dry_run else "asked")
         if not charge.dry_run:
             wanting.append(charge)
+    known = with_waiters(known, waiting, now) if waiting else known
     if not wanting:
         return known, said
     return with_demand(known, wanted_by(known, [*others, *wanting]), now, renewed=renewed), said

@@ -21,11 +21,12 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, Requeue, own
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_true
-from ullage.ledger.amounts import Cell, Wanted
+from ullage.ledger.amounts import Cell, Waiter, Wanted
 from ullage.ledger.anew import with_lost_bookings, with_restored
 from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
+from ullage.ledger.book import Book
 from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
-from ullage.ledger.demand import without_demand
+from ullage.ledger.demand import without_demand, without_waiters
 from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import cluster_of
 from ullage.ledger.metrics import Metrics
@@ -34,6 +35,7 @@ from ullage.ledger.service.batcher import LedgerApi, Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.restores import Positions, Remembered
+from ullage.ledger.service.sightings import Sightings
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.writes import draft, write
 
@@ -42,6 +44,7 @@ logger = logging.getLogger(__name__)
 QUIET: Final = 1.0  # seconds without a booking, and between two folds of one ledger
 SHORTEST: Final = 0.001  # seconds that are worth a wait
 FORGOTTEN: Final = 60.0  # seconds after which a demand that nobody has renewed goes
+GONE: Final = 20.0  # seconds after which one who waits, and has not asked again, goes
 READY_LOOK: Final = 5.0  # how often a ledger that is not exact yet is looked at
 
 
@@ -134,7 +137,7 @@ class Folder:
     async def _positions(self, ledger: Ledger, track: _Track) -> Mapping[str, int]:
         """By source, a position from which counts are exact: read when all requests have ended that the ledger did not see."""
         known, name = book_of(ledger, now=self._clock.now()), ledger.metadata.name
-        asked = {source for source in self._sources.needed(name) if self._sources.asked(source)}
+        asked = await self._asking(known, name, track)
         track.note(ledger, asked, self._clock.monotonic())
         read: dict[str, int] = {}
         for source in sorted(asked):
@@ -149,6 +152,28 @@ class Folder:
             except (UllageError, TimeoutError) as error:
                 logger.info("position could not be read", extra={"source": source, "error": str(error)})
         return read
+
+    async def _asking(self, known: Book, name: str, track: _Track) -> frozenset[str]:
+        """The sources of which all requests are asked about that begin now. Of one that is new, its server is asked whether it
+        was told to."""
+        found = set()
+        for source in filter(self._sources.asked, sorted(self._sources.needed(name))):
+            if is_known(known, source) or source in track.asked_since or await self._begins(source):
+                found.add(source)
+        return frozenset(found)
+
+    async def _begins(self, name: str) -> bool:
+        asks, source = self._sources.asks(name), self._sources.get(name)
+        if asks is None:
+            return True
+        if source is None or not source.followed:
+            return False
+        try:
+            async with asyncio.timeout(self._settings.call):
+                return await asks()
+        except (UllageError, TimeoutError) as error:
+            logger.info("whether a cluster asks could not be read", extra={"source": name, "error": str(error)})
+            return False
 
     async def _removed(self, ledger: Ledger) -> frozenset[str]:
         """The clusters that the ledger has something of, and that were removed on purpose: asked for after the ledger was read,
@@ -180,6 +205,7 @@ class Folder:
         else:
             track.remembered.see(ledger)
         known = without_demand(known, track.forgotten(known.demand, self._clock.monotonic()))
+        known = without_waiters(known, track.waiting.older(known.waiting, self._clock.monotonic(), than=GONE))
         if behind:
             known, positions = with_restored(known, behind, now), {}
         if not newly_limited(ledger, known):
@@ -219,6 +245,8 @@ class Folder:
             moments.append(READY_LOOK)
         if status.demand:
             moments.append(FORGOTTEN)
+        if status.waiting:
+            moments.append(GONE)
         if status.pending:
             expiry = track.expiry.next_due()
             moments.append(READY_LOOK if expiry is None else max(QUIET, expiry))
@@ -239,7 +267,8 @@ class _Track:
     since_seen_at: float = float("inf")
     asked_since: dict[str, float] = field(default_factory=dict)  # by source: since when all requests there are asked about
 
-    demand: dict[Cell, tuple[Wanted, float]] = field(default_factory=dict)  # as it was first seen, and when
+    demand: Sightings[Cell, Wanted] = field(default_factory=Sightings)
+    waiting: Sightings[str, Waiter] = field(default_factory=Sightings)
 
     def note(self, ledger: Ledger, asked: Set[str], now: float) -> None:
         since = ledger.status.since
@@ -255,11 +284,7 @@ class _Track:
 
     def forgotten(self, demand: Mapping[Cell, Wanted], now: float) -> list[Cell]:
         """The demands that nobody has asked for since we first saw them as they are: on our own clock."""
-        before, self.demand = self.demand, {}
-        for cell, one in demand.items():
-            known, first = before.get(cell, (one, now))
-            self.demand[cell] = one, first if known == one else now
-        return [cell for cell, (_, first) in self.demand.items() if now - first >= FORGOTTEN]
+        return self.demand.older(demand, now, than=FORGOTTEN)
 
     def quiet_in(self, ledger: Ledger, now: float) -> float:
         """Seconds until a fold would be in nobody's way; 0 where it is now."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final, Protocol
 
 from ullage.ledger.fold import Live, View
@@ -18,6 +19,10 @@ from ullage.ledger.keys import cluster_of, source_name
 
 Removed = Callable[[str], Awaitable[bool]]
 """Whether a cluster was removed on purpose, by a read of the API that begins when this is asked. Raises if nobody can tell."""
+
+Asks = Callable[[str], Awaitable[bool]]
+"""Whether the API server of a cluster is told to ask us by now, by a read of it that begins when this is asked. Raises if
+nobody can tell."""
 
 
 class Source(Protocol):
@@ -79,6 +84,7 @@ class Sources:
         self.own: Final[dict[str, Source]] = {}
         self._others: dict[str, Source] = {}
         self._kinds: dict[str, Removed] = {}  # that are counted in other clusters
+        self._asks: dict[str, Asks] = {}  # by kind
         self._placed: dict[str, _Placed] = {}  # by cluster
         self._clusters: defaultdict[str, set[str]] = defaultdict(set)  # by ledger
         self._listeners: list[Callable[[str], None]] = []
@@ -110,6 +116,13 @@ class Sources:
         cluster = cluster_of(name)
         return not cluster or (cluster in self._placed and self._placed[cluster].asked)
 
+    def asks(self, name: str) -> Callable[[], Awaitable[bool]] | None:
+        """How to find out whether the API server of a source is told to ask by now; None: it always is. It is looked at before
+        the first exact count: what somebody takes out later is put back, and told."""
+        kind, _, cluster = name.partition("/")
+        found = self._asks.get(kind) if cluster else None
+        return None if found is None else partial(found, cluster)
+
     def is_placed(self, cluster: str) -> bool:
         return cluster in self._placed
 
@@ -135,9 +148,11 @@ class Sources:
 
     # --- for those who charge ---
 
-    def count_elsewhere(self, kind: str, removed: Removed, *, complete: Callable[[], bool]) -> None:
+    def count_elsewhere(self, kind: str, removed: Removed, *, complete: Callable[[], bool], asks: Asks | None = None) -> None:
         """Has a kind counted in every cluster that is placed. `complete` says when all of them are that were there at first."""
         self._kinds[kind] = removed
+        if asks is not None:
+            self._asks[kind] = asks
         self._complete.append(complete)
 
     def place(self, cluster: str, ledgers: Iterable[str], *, asked: bool = True) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
@@ -84,6 +84,7 @@ class KindView(Generic[T]):
         self._ledgers: dict[str, _Counted] = {}
         self._objects: dict[str, _Held] = {}
         self._unplaced: set[str] = set()  # objects of which nobody can say whose ledger they are in: a bug
+        self._listeners: list[Callable[[str], None]] = []
         cache.handle(self._change)
 
     @property
@@ -149,14 +150,28 @@ class KindView(Generic[T]):
         """The ledger that an object is in; empty where it is in none."""
         return self._evaluator.ledger_of(obj)
 
-    def look_again(self) -> None:
-        """Evaluates anew what could not be counted: something else than the objects has changed that it depends on."""
-        found = {*self._unplaced, *(key for counted in self._ledgers.values() for key in counted.unreadable)}
-        for obj in filter(None, (self.cache.get(place_of(key)) for key in found)):
+    def look_again(self, keys: Iterable[Key] | None = None) -> None:
+        """Evaluates anew what could not be counted, or what is under some keys: something else than the objects has changed
+        that it depends on. The ledgers are told."""
+        if keys is None:
+            unread = {*self._unplaced, *(key for counted in self._ledgers.values() for key in counted.unreadable)}
+            keys = [place_of(key) for key in unread]
+        ledgers: dict[str, None] = {}
+        for obj in filter(None, map(self.cache.get, keys)):
             self._change(obj, obj)
+            ledgers[self._objects[self.key(obj)].ledger] = None
+        for ledger in filter(None, ledgers):
+            for changed in self._listeners:
+                changed(ledger)
+
+    def taken(self, key: Key) -> Takings | None:
+        """What the object under a key is counted with; None: it is not there, or that cannot be told."""
+        held = self._objects.get(key_of(self.kind.name, cluster=self._cluster, namespace=key.namespace, name=key.name))
+        return held.takes if held is not None else None
 
     def handle(self, changed: Callable[[str], None]) -> None:
         """Has every ledger told in which something comes, changes or goes."""
+        self._listeners.append(changed)
 
         def tell(old: T | None, new: T | None) -> None:
             found = (self.ledger_of(one) for one in (old, new) if one is not None)

@@ -17,6 +17,11 @@ GROUP: Final = "cluster.k8s.io"
 VERSION: Final = "v1alpha1"
 NAMESPACE: Final = "kube-system"  # where they are in each user cluster
 
+# The annotations that decisions look at. Others are not held: whoever administers the cluster writes as many as he likes.
+MACHINE_ANNOTATIONS: Final = ("ullage.io/takes", "ullage.io/takes-signature")
+SET_ANNOTATIONS: Final = ("machinedeployment.clusters.k8s.io/revision",)
+DEPLOYMENT_ANNOTATIONS: Final = ("ullage.io/enforce-early",)
+
 # --- Machine ---------------------------------------------------------------------------------------------------------
 
 
@@ -70,6 +75,7 @@ MACHINES: Final = Kind(
     "machines",
     Machine,
     whole=False,
+    kept_annotations=MACHINE_ANNOTATIONS,
     short_names=("ma",),
     columns=(
         Column("Provider", ".spec.providerSpec.value.cloudProvider", description="Who is asked for it."),
@@ -133,6 +139,7 @@ MACHINE_SETS: Final = Kind(
     "machinesets",
     MachineSet,
     whole=False,
+    kept_annotations=SET_ANNOTATIONS,
     short_names=("ms",),
     columns=(
         Column("Replicas", ".spec.replicas", type="integer", description="How many there are to be."),
@@ -206,6 +213,7 @@ MACHINE_DEPLOYMENTS: Final = Kind(
     "machinedeployments",
     MachineDeployment,
     whole=False,
+    kept_annotations=DEPLOYMENT_ANNOTATIONS,
     short_names=("md",),
     columns=(
         Column("Replicas", ".spec.replicas", type="integer", description="How many there are to be."),

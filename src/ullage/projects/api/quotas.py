@@ -18,6 +18,7 @@ from ullage.projects.api.amounts import GROUP, VERSION, ResourceDetails
 READY: Final = "Ready"
 WITHIN_QUOTA: Final = "WithinQuota"
 USAGE_FRESH: Final = "UsageFresh"
+REPLACING: Final = "Replacing"  # on a seed, while a replacement of machines has passed the limit
 LOCAL_USAGE_FRESH: Final = "LocalUsageFresh"  # of its own: where the master is a seed both are said of one object
 SUBJECT_CHANGED: Final = "Operation not permitted: updating ResourceQuota Subject is not allowed!"  # as KKP says it
 
@@ -82,7 +83,8 @@ class ResourceQuotaStatus(Value):
     """What each seed has said, on the master: the figures of one that is out of reach stay."""
     conditions: Conditions = ()
     """`Ready`: the quota is in force. `WithinQuota`: the project uses no more than it may. `UsageFresh`: the figures of all
-    seeds are there, and of now. `LocalUsageFresh`, on a seed: all clusters there are counted."""
+    seeds are there, and of now. `LocalUsageFresh`, on a seed: all clusters there are counted. `Replacing`, on a seed: machines
+    that replace others have passed the limit there, as the setting `surge: replace` allows; absent: none have."""
 
 
 class ResourceQuota(Object):

@@ -4,18 +4,21 @@ A cluster is followed as long as its object is there, whether or not it is being
 is given to another project is followed anew, so that everything in it is counted there. Imported clusters, and those that are
 of no project, are not followed.
 
-A Machine takes what its stamp says, if that is signed for it and no less than the record has of it. Any other makes the ledger
-say that it is not exact, and name the Machine, until the controller has stamped it anew: what was counted stays meanwhile, so
-that whoever puts an earlier stamp back gains nothing. Machines that went are charged with the record that has them.
+A Machine takes what its stamp says, if that is signed for it and no less than the record has of it. Any other takes what the
+record holds against it. Until it is in the record as such a one, or has been stamped anew, the ledger says that it is not
+exact, and names the Machine: what was counted stays meanwhile, so that whoever puts an earlier stamp back gains nothing.
+Machines that went are charged with the record that has them.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from ullage.errors import Retryable
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from ullage.kube.builtin.core import Secret
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
@@ -23,7 +26,7 @@ from ullage.kube.client.interface import Finder
 from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
-from ullage.ledger.amounts import Takings
+from ullage.ledger.amounts import Amounts, Takings
 from ullage.ledger.charging.registry import Charged, Registry, registry_of
 from ullage.ledger.service.views import Evaluator
 from ullage.names import is_label
@@ -32,12 +35,13 @@ from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.api.records import RECORDS, MachineRecord
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
 from ullage.projects.charging.keys import STAMP_KEYS, StampKeys, stamp_keys
-from ullage.projects.charging.presence import RecordedMachines, recorded_machines
+from ullage.projects.charging.presence import RecordChanges, RecordedMachines, recorded_machines
 from ullage.projects.clusters import project_of
-from ullage.projects.machines.counting import Resize, count
+from ullage.projects.machines.counting import Counted, count, taken
 from ullage.projects.machines.reading import machine_facts
-from ullage.projects.machines.signatures import Valid, verify
-from ullage.projects.names import is_project_id, quota_name
+from ullage.projects.machines.registrations import SELECTED, missing
+from ullage.projects.machines.signatures import verify
+from ullage.projects.names import ACCOUNT, is_project_id, quota_name
 from ullage.projects.records import ledger_of, takes_of
 from ullage.projects.settings import KUBECONFIG_SECRET
 
@@ -59,6 +63,7 @@ class ChargedClusters:
         self._client = client
         self._kubeconfigs = kubeconfigs
         self._projects: dict[str, str] = {}
+        self._misnamed: set[str] = set()  # of which it was told
 
     def __contains__(self, name: object) -> bool:
         return name in self._projects
@@ -66,6 +71,10 @@ class ChargedClusters:
     def project(self, name: str) -> str:
         """The project that a cluster counts for; empty: none, or there is no such cluster."""
         return self._projects.get(name, "")
+
+    def of(self, project: str) -> list[str]:
+        """The clusters that count for a project."""
+        return [name for name, one in self._projects.items() if one == project]
 
     def ledger(self, name: str) -> str:
         project = self.project(name)
@@ -83,20 +92,26 @@ class ChargedClusters:
                 followed.remove(name)
                 registry.displace(name)
             if new is None or not project:
+                self._misnamed.discard(name)
                 return
             self._projects[name] = project
             registry.place(name, [quota_name(project)])
             if is_label(name):
                 followed.follow(name, self._kubeconfigs, Key(namespace_of(new), KUBECONFIG_SECRET))
-            else:
+            elif name not in self._misnamed:  # a Cluster changes all the time
+                self._misnamed.add(name)
                 logger.error("no cluster can be called that: it is not followed, nor counted", extra={"cluster": name})
 
         self.objects.handle(changed)
 
     async def removed(self, name: str) -> bool:
-        """By the API itself: it is gone, or counts for nobody any more."""
+        """By the API itself: it is gone, or counts for nobody any more. What is recorded of one that is gone has to count there
+        as gone first, so that the room of its servers is given to nobody in between."""
         there = await self._client.find(CLUSTERS, name)
-        return there is None or not charged_project(there)
+        if there is not None:
+            return not charged_project(there)
+        record = await self._client.find(RECORDS, name)
+        return record is None or not record.status.machines
 
 
 def charged_project(cluster: Cluster) -> str:
@@ -115,15 +130,25 @@ def machine_evaluator(cluster: str, ledger: str, keys: StampKeys, recorded: Reco
 
     def takes(machine: Machine) -> Takings:
         facts = machine_facts(cluster, machine)
-        verdict = verify(facts, keys.current)
-        if not isinstance(verdict, Valid):
-            raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {verdict.message}")
-        found = count(facts, verdict, remembered=recorded.remembered(cluster, facts.uid))
-        if isinstance(found, Resize):
-            raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {found.message}")
-        return verdict.takes
+        remembered = recorded.remembered(cluster, facts.uid)
+        found = count(facts, verify(facts, keys.current), remembered=remembered)
+        amounts = taken(facts, found, remembered=remembered)
+        if amounts is None:
+            problem = "" if isinstance(found, Counted) else found.message
+            raise WrongStamp(f"cluster {cluster}: Machine {machine.metadata.name}: {problem}")
+        return Takings.of({ACCOUNT: amounts})
 
     return Evaluator(ledger_of=lambda machine: ledger, takes=takes)
+
+
+async def asks(clusters: Clusters, name: str) -> bool:
+    """Whether a user cluster is told to ask about its Machines, by what its API server has registered now."""
+    cluster = clusters.get(name)
+    if cluster is None:
+        return False
+    validating = await cluster.client.list(VALIDATING_WEBHOOKS, labels=SELECTED)
+    mutating = await cluster.client.list(MUTATING_WEBHOOKS, labels=SELECTED)
+    return not missing(validating.items, mutating.items)
 
 
 def charged_clusters(wiring: Wiring) -> ChargedClusters:
@@ -147,8 +172,19 @@ def charging() -> Part[Any]:
             removed=clusters.removed,
             complete=clusters.objects.synced.is_set,
             settled=recorded.is_settled,
+            asks=partial(asks, wiring.clusters),
         )
+
+        def recorded_otherwise(name: str, changes: RecordChanges) -> None:
+            def counts_less(key: Key, than: Amounts) -> bool:
+                held = registry.taken(MACHINES, name, key)
+                return held is None or not than <= held.account(ACCOUNT)
+
+            news = [key for key, amounts in changes.items() if amounts is None or counts_less(key, amounts)]
+            registry.look_again(MACHINES, cluster=name, keys=news)
+
         keys.handle(lambda: registry.look_again(MACHINES))
+        recorded.handle(recorded_otherwise)
         clusters.follow(registry, wiring.clusters)
         return [charged, registry.register(RECORDS, OF_RECORDS)]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from ullage.ledger.amounts import spell
 from ullage.projects.escrow.steps import Quota
-from ullage.projects.escrow.terms import Escrow
+from ullage.projects.escrow.terms import Escrow, Part
 
 LISTED: Final = 5  # seeds that a sentence names
 
@@ -39,6 +39,30 @@ def _without_limit(escrow: Escrow, resource: str) -> Iterator[str]:
         part = share.parts.get(resource)
         if part is None or part.granted is None:
             yield seed
+
+
+def left_behind(escrow: Escrow, seeds: Collection[str]) -> str:
+    """What is kept for seeds that have no object any more, and how it is got back; empty where there is none such."""
+    held = {
+        seed: [f"{resource} {_kept(resource, part)}" for resource, part in share.parts.items() if _keeps(part)]
+        for seed, share in sorted(escrow.shares.items())
+        if seed not in seeds
+    }
+    said = [f"{seed} keeps {', '.join(parts)}" for seed, parts in held.items() if parts]
+    if not said:
+        return ""
+    return (
+        f"of seeds that were removed {_few(said)}: nobody else gets that. Once their machines are gone, create the Seed again,"
+        " run `ullage projects drain-seed NAME --machines-gone`, and delete it then"
+    )
+
+
+def _keeps(part: Part) -> bool:
+    return part.granted is None or part.granted.nanos > 0
+
+
+def _kept(resource: str, part: Part) -> str:
+    return "without a limit" if part.granted is None else spell(resource, part.granted)
 
 
 def _few(seeds: list[str]) -> str:

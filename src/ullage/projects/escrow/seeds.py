@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ullage.ledger.amounts import Amounts, Limits, Wanted, parse_limits
+from ullage.ledger.amounts import Amounts, Cell, Limits, Wanted, parse_limits
 from ullage.ledger.api import Ledger
 from ullage.ledger.codec import LedgerError, book_of
 from ullage.ledger.limits import is_about, unreached
@@ -30,9 +30,10 @@ class SeedLedger:
 NO_LEDGER = SeedLedger()
 
 
-def seed_ledger(ledger: Ledger | None) -> SeedLedger:
+def seed_ledger(ledger: Ledger | None, account: str = ACCOUNT) -> SeedLedger:
     """What a seed that can be asked shows. Raises `Terminal` (`LedgerError`, `PackedError`) for a ledger that cannot be read:
-    such a seed counts as one that was not seen, and keeps what it has."""
+    such a seed counts as one that was not seen, and keeps what it has. Whatever the account is called there, it is `ACCOUNT` in
+    the terms of the escrow."""
     if ledger is None:
         return NO_LEDGER
     book = book_of(ledger, now=_ANY_TIME)
@@ -43,13 +44,15 @@ def seed_ledger(ledger: Ledger | None) -> SeedLedger:
         raise LedgerError(f"ledger {ledger.metadata.name}: {error}") from error
     return SeedLedger(
         change=ledger.spec.change,
-        limits=_ours(limits),
-        grants=_ours(grants),
-        taken=book.used.account(ACCOUNT) + book.reserved.account(ACCOUNT),
-        demand={cell.resource: wanted for cell, wanted in book.demand.items() if cell.account == ACCOUNT},
+        limits=_ours(limits, account),
+        grants=_ours(grants, account),
+        taken=book.used.account(account) + book.reserved.account(account),
+        demand={cell.resource: wanted for cell, wanted in book.demand.items() if cell.account == account},
         unreached=unreached(ledger, ledger.spec.change),
     )
 
 
-def _ours(limits: Limits) -> Limits:
-    return {cell: limit for cell, limit in limits.items() if is_about(cell.account, ACCOUNT)}
+def _ours(limits: Limits, account: str) -> Limits:
+    """What is not of the account itself, but of one below it, keeps its name: nobody grants that."""
+    found = {cell: limit for cell, limit in limits.items() if is_about(cell.account, account)}
+    return {Cell(ACCOUNT, cell.resource) if cell.account == account else cell: limit for cell, limit in found.items()}

@@ -4,7 +4,8 @@ Whether it is being deleted does not matter, nor what its status says: a server 
 the Machine has to be sized anew, which is booked whatever the limit is, since the server may run already; and somebody is told,
 since it does not happen by itself. The seed remembers what it saw of each uid, out of reach of the user cluster: what is sized
 anew never counts less than that. Otherwise a flavour in the spec that is exchanged for a smaller one, while the webhook is
-away, would make a large server count as a small one.
+away, would make a large server count as a small one. A Machine whose stamp somebody takes off or exchanges again each time
+counts by what it was sized to meanwhile, which the seed remembers as well.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ _NONE: Final = Amounts()
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the seed has seen a Machine count, the most of each resource that a valid stamp said."""
+    """What the seed has seen a Machine count, the most of each resource that a valid stamp said or that it was sized to.
+    `held`: it was seen without a stamp that can be believed, and counts so much whatever it has by now."""
 
     uid: str
     amounts: Amounts
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,20 @@ def count(
             reason=verdict.reason,
             message=verdict.message,
             at_least=before,
-            alarm=not (verdict.reason == "Missing" and known is None and _is_older(machine, asked_since)),
+            alarm=not (verdict.reason == "Missing" and (known is None or known.held) and _is_older(machine, asked_since)),
         )
     if not before <= verdict.amounts:
         return Resize(reason=LOWERED, message="its stamp says less than it did: an earlier one was put back", at_least=before)
     return Counted(verdict.amounts, bind=not verdict.settled)
+
+
+def taken(machine: MachineFacts, found: Counted | Resize, *, remembered: Remembered | None = None) -> Amounts | None:
+    """What a Machine takes now. Where its stamp cannot be believed, that is what the record holds against it. None: it is not
+    in the record as such a one yet, so nobody has sized it since."""
+    if isinstance(found, Counted):
+        return found.amounts
+    known = remembered if remembered is not None and remembered.uid == machine.uid else None
+    return known.amounts if known is not None and known.held else None
 
 
 def remember(machine: MachineFacts, found: Counted | Resize) -> Remembered:

@@ -19,8 +19,10 @@ from ullage.projects.machines.texts import (
     early_refusal_text,
     early_warning_text,
     in_order,
+    is_certain,
     room_step,
 )
+from ullage.projects.machines.wholes import NO_PARTS, Wholes
 from ullage.projects.names import ACCOUNT
 
 TRUE: Final = "true"
@@ -59,8 +61,12 @@ def review_wish(
     room: Mapping[str, Room],
     project: str,
     annotations: Mapping[str, str],
+    wholes: Wholes = NO_PARTS,
 ) -> Early | None:
     """The answer to a create (`before` is None), or an update of replicas or template. None: nothing to say.
+
+    It is refused where the project has no room. Where only this seed's part of the quota has none, nobody is: a deployment
+    books nothing and so asks for no more, and would be refused for ever.
 
     Where the size is not known nothing is said: that is looked up, and its Machines are told. So it is where it was not known
     before: what a deployment takes by now is not to be asked for again.
@@ -70,9 +76,9 @@ def review_wish(
     over = exceeded(after.amounts.beyond(before.amounts if before is not None else Amounts()), room)
     if not over:
         return None
-    if annotations.get(ENFORCE_EARLY) == TRUE:
-        return Early(True, early_refusal_text(name, after.number, over, next_step=room_step(project)))
-    return Early(False, early_warning_text(name, after.number, over))
+    if annotations.get(ENFORCE_EARLY) == TRUE and is_certain(over, wholes):
+        return Early(True, early_refusal_text(name, after.number, over, next_step=room_step(project), wholes=wholes))
+    return Early(False, early_warning_text(name, after.number, over, wholes=wholes))
 
 
 def exceeded(asked: Amounts, room: Mapping[str, Room]) -> tuple[Over, ...]:

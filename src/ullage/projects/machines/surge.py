@@ -120,12 +120,48 @@ def allowance(
     """What a Machine of this size, that the MachineSet with the uid `creator` is about to create, may pass the limit by."""
     if deployment.deleting or deployment.paused or not deployment.rolling:
         return SurgeAllowance(why=f"MachineDeployment {deployment.name} is not replacing machines: {_state(deployment)}")
+    there = _replacement(deployment, sets, machines)
+    if there is None:
+        return SurgeAllowance(why=f"no MachineSet of MachineDeployment {deployment.name} is the newest one, of its template")
+    if creator != there.newest:
+        return SurgeAllowance(why=f"the Machine is not of the newest MachineSet of MachineDeployment {deployment.name}")
+    found, held, old = there.found, there.held, there.old
+    if setting == STRICT:
+        return replace(found, why="the setting surge is strict")
+    most = min(max_surge_of(deployment.max_surge, deployment.replicas), len(old), max(0, deployment.replicas))
+    if found.new >= deployment.replicas or len(held) + 1 > deployment.replicas + most:
+        return replace(found, why=f"MachineDeployment {deployment.name} has all its replicas, and {most} beyond")
+    if not _fits_in_the_end(deployment, held, size, room):
+        return replace(found, why=f"MachineDeployment {deployment.name} would not fit when all is replaced")
+    return replace(found, number=most, amounts=_replaced(old, size, most))
+
+
+def surplus(deployment: DeploymentFacts, sets: Iterable[SetFacts], machines: Iterable[OwnedMachine]) -> SurgeAllowance | None:
+    """How far a deployment is with its replacement, where it has more machines than it wants replicas meanwhile. None: it has
+    not."""
+    there = _replacement(deployment, sets, machines)
+    surges = there is not None and there.found.new and there.old and len(there.held) > max(0, deployment.replicas)
+    return there.found if there is not None and surges else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """`held` is what all machines of a deployment take that are there, `old` those of them that are not of the set `newest`."""
+
+    newest: str
+    held: Sequence[Amounts]
+    old: Sequence[Amounts]
+    found: SurgeAllowance
+
+
+def _replacement(
+    deployment: DeploymentFacts, sets: Iterable[SetFacts], machines: Iterable[OwnedMachine]
+) -> _Replacement | None:
+    """None: no set is the newest one."""
     own = {one.uid: one for one in sets if deployment.uid and one.owner == deployment.uid}
     newest = _newest(deployment, own)
     if newest is None:
-        return SurgeAllowance(why=f"no MachineSet of MachineDeployment {deployment.name} is the newest one, of its template")
-    if creator != newest.uid:
-        return SurgeAllowance(why=f"the Machine is not of the newest MachineSet of MachineDeployment {deployment.name}")
+        return None
     held = {one.uid: one for one in machines if one.owner in own}.values()
     old = [one.amounts for one in held if one.owner != newest.uid]
     found = SurgeAllowance(
@@ -134,14 +170,7 @@ def allowance(
         new=len(held) - len(old),
         old=len(old),
     )
-    if setting == STRICT:
-        return replace(found, why="the setting surge is strict")
-    most = min(max_surge_of(deployment.max_surge, deployment.replicas), len(old), max(0, deployment.replicas))
-    if found.new >= deployment.replicas or len(held) + 1 > deployment.replicas + most:
-        return replace(found, why=f"MachineDeployment {deployment.name} has all its replicas, and {most} beyond")
-    if not _fits_in_the_end(deployment, [one.amounts for one in held], size, room):
-        return replace(found, why=f"MachineDeployment {deployment.name} would not fit when all is replaced")
-    return replace(found, number=most, amounts=_replaced(old, size, most))
+    return _Replacement(newest.uid, [one.amounts for one in held], old, found)
 
 
 def within(allowance: SurgeAllowance, over: Mapping[str, Quantity]) -> bool:

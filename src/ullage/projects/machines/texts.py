@@ -4,12 +4,12 @@ every number with its unit, for every resource that is exceeded, and what to try
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Final
 
 from ullage.ledger.amounts import Amounts, spell
 from ullage.ledger.book import Over
-from ullage.ledger.refusals import MORE
+from ullage.projects.machines.wholes import NO_PARTS, Exceeded, Whole, Wholes, exceeded_by
 from ullage.projects.names import CPU, MEMORY, RESOURCES, STORAGE
 from ullage.quantity import Quantity
 
@@ -17,35 +17,58 @@ NAMES: Final = {CPU: "CPU", MEMORY: "Memory", STORAGE: "disk size"}
 ENFORCE_EARLY: Final = "ullage.io/enforce-early"
 LONGEST_REASON: Final = 512  # characters: a provider may say more, and a tenant has written some of it
 LONGEST_WARNING: Final = 256  # characters: kube-apiserver cuts what is longer
+TRY_AGAIN: Final = "try again in a moment, since room may come from other seeds"
+_PARTS: Final = (Exceeded.PART, Exceeded.PART_OF_UNKNOWN)
+_FIGURES: Final = (Exceeded.WHOLE, Exceeded.PART)  # what is said of these has what all seeds use
 
 
-def refusal_text(
-    over: Iterable[Over],
-    *,
-    next_step: str,
-    quota: Mapping[str, Quantity] | None = None,
-    more: Literal["", "asked", "possible"] = "",
-) -> str:
+def refusal_text(over: Iterable[Over], *, next_step: str, wholes: Wholes = NO_PARTS) -> str:
     """`requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, …; requested Memory
-    …`.
+    …`. `wholes` is the project's quota where what limits here is this seed's part of it: it is named first, with what the
+    project uses of it, and then the part, with what is used here."""
+    every = in_order(over)
+    said = "; ".join(over_text(one, whole=wholes.of.get(one.resource)) for one in every)
+    step = f"{TRY_AGAIN}, or {next_step}" if _only_parts(every, wholes) else next_step
+    return f"{said}{_stale_text(every, wholes)}. Next: {step}"
 
-    `quota` is the project's, by resource, where what limits here is this seed's grant of it. `more` is about such grants.
-    """
-    said = "; ".join(over_text(one, quota=(quota or {}).get(one.resource)) for one in in_order(over))
-    return f"{said}{MORE[more]}. Next: {next_step}"
+
+def over_text(over: Over, *, whole: Whole | None = None) -> str:
+    exceeded, name = exceeded_by(over, whole), over.resource
+    asked = f"asked {spell(name, over.asked)}"
+    used, reserved = f"used {spell(name, over.used)}", f"reserved {spell(name, over.reserved)}"
+    limit, by = spell(name, over.limit, down=True), f"over by {spell(name, over.over)}"
+    if whole is None or exceeded is Exceeded.QUOTA:
+        return f"{_sentence(over, over.limit, over.used)}: {asked}, {used}, {reserved}, quota {limit}, {by}"
+    everywhere, quota = whole.used_with(over.used), spell(name, whole.limit, down=True)
+    part = f"{asked}, {used} on this seed, {reserved}, granted to it {limit}"
+    if exceeded is Exceeded.PART_OF_UNKNOWN:
+        said = f"{_sentence(over, over.limit, over.used)} on this seed"
+        return f"{said}: {part} of {quota} in all, {by} (what is used on all seeds is not known)"
+    said = _sentence(over, whole.limit, everywhere)
+    if exceeded is Exceeded.PART:
+        return f"{said} on this seed: {part}, {by} (on all seeds: used {spell(name, everywhere)} of {quota})"
+    by = f"over by {spell(name, everywhere + over.asked - whole.limit)}"
+    here = f"on this seed: {used}, {reserved}, granted to it {limit}"
+    return f"{said}: {asked}, used {spell(name, everywhere)} on all seeds, quota {quota}, {by} ({here})"
 
 
-def over_text(over: Over, *, quota: Quantity | None = None) -> str:
-    name = over.resource
-    sentence = (
-        f'requested {NAMES.get(name, name)} "{over.asked}" would exceed current quota (quota/used "{over.limit}"/"{over.used}")'
-    )
-    limit = f"quota {spell(name, over.limit, down=True)}"
-    if quota is not None and quota != over.limit:
-        limit += f" on this seed, of {spell(name, quota, down=True)} in all"
+def _sentence(over: Over, quota: Quantity, used: Quantity) -> str:
+    """KKP's own."""
+    name = NAMES.get(over.resource, over.resource)
+    return f'requested {name} "{over.asked}" would exceed current quota (quota/used "{quota}"/"{used}")'
+
+
+def _only_parts(over: Iterable[Over], wholes: Wholes) -> bool:
+    """Whether the project has room for all of it, as far as is known: it is on other seeds."""
+    return all(exceeded_by(one, wholes.of.get(one.resource)) in _PARTS for one in over)
+
+
+def _stale_text(over: Iterable[Over], wholes: Wholes) -> str:
+    shown = any(exceeded_by(one, wholes.of.get(one.resource)) in _FIGURES for one in over)
     return (
-        f"{sentence}: asked {spell(name, over.asked)}, used {spell(name, over.used)}, reserved {spell(name, over.reserved)},"
-        f" {limit}, over by {spell(name, over.over)}"
+        f". What is used on all seeds is not all of now: {_short(wholes.stale, LONGEST_REASON)}"
+        if shown and wholes.stale
+        else ""
     )
 
 
@@ -112,24 +135,31 @@ def unknown_cost_text(machine: str) -> str:
 # --- MachineDeployments ----------------------------------------------------------------------------------------------
 
 
-def early_refusal_text(deployment: str, replicas: int, over: Iterable[Over], *, next_step: str) -> str:
-    said = "; ".join(over_text(one) for one in in_order(over))
-    return (
-        f"MachineDeployment {deployment} would not get its {machines(replicas)} ({ENFORCE_EARLY} is true): {said}."
-        f" Next: {next_step}"
-    )
+def is_certain(over: Iterable[Over], wholes: Wholes) -> bool:
+    """Whether the project itself has no room. Where only this seed's part has none, more is granted as machines ask for it."""
+    return not _only_parts(over, wholes)
 
 
-def early_warning_text(deployment: str, replicas: int, over: Iterable[Over]) -> str:
+def early_refusal_text(
+    deployment: str, replicas: int, over: Iterable[Over], *, next_step: str, wholes: Wholes = NO_PARTS
+) -> str:
+    said = refusal_text(over, next_step=next_step, wholes=wholes)
+    return f"MachineDeployment {deployment} would not get its {machines(replicas)} ({ENFORCE_EARLY} is true): {said}"
+
+
+def early_warning_text(deployment: str, replicas: int, over: Iterable[Over], *, wholes: Wholes = NO_PARTS) -> str:
     """Short enough that it is shown whole."""
-    said = ", ".join(f"{one.resource} is over by {spell(one.resource, one.over)}" for one in in_order(over))
+    every = in_order(over)
+    said = ", ".join(f"{one.resource} is over by {spell(one.resource, one.over)}" for one in every)
+    what, then = "the project's quota", "what is beyond is refused"
+    if _only_parts(every, wholes):
+        what, then = "this seed's part of the quota now", "room may come from others"
     fit = "does not fit" if replicas == 1 else "do not fit"
-    text = f"MachineDeployment {deployment}: {machines(replicas)} {fit} the project's quota: {said}; what is beyond is refused"
-    return _short(text, LONGEST_WARNING)
+    return _short(f"MachineDeployment {deployment}: {machines(replicas)} {fit} {what}: {said}; {then}", LONGEST_WARNING)
 
 
 def surge_text(deployment: str, *, revision: int, new: int, old: int, over: Iterable[Over]) -> str:
-    """What the condition says while a replacement passes the limit."""
+    """What the condition `Replacing` says while a replacement passes the limit."""
     said = ", ".join(f"{one.resource} by {spell(one.resource, one.over)}" for one in in_order(over))
     return (
         f"MachineDeployment {deployment} is replacing {machines(old)} by those of revision {revision}, of which there are"

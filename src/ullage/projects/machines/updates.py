@@ -72,14 +72,14 @@ def marks_on_update(old: MachineFacts, new: MachineFacts, keys: SigningKeys, *, 
     """The annotations that a Machine is to have after an update.
 
     Where the provider spec changes and what it costs does not, a bound stamp is signed anew for the new spec. Only then:
-    whoever makes up requests gets no stamp that says less than one that he has of that uid, nor less than the new spec
-    costs."""
+    whoever makes up requests gets no stamp that says less than one that he has of that uid, nor for a spec that costs more than
+    the one that he has it for."""
     after = _as_stored(old, new)
     had, given = verify(old, keys), verify(after, keys)
     if _is_ours(had, given):
         return _marks(after)
     changed = not same(old.provider_spec, new.provider_spec)
-    if changed and isinstance(had, Valid) and had.form == "bound" and size_of(new.provider_spec) == had.amounts:
+    if changed and isinstance(had, Valid) and had.form == "bound" and _costs_the_same(old, new, had, size_of):
         try:
             return sign_bound(after, had.amounts, keys, now=now).marks()
         except BadSpec:
@@ -89,10 +89,13 @@ def marks_on_update(old: MachineFacts, new: MachineFacts, keys: SigningKeys, *, 
 
 def update_fault(old: MachineFacts, new: MachineFacts, keys: SigningKeys, *, size_of: SizeOf, limited: bool) -> str | None:
     """Why an update is refused: it changes what the Machine costs. None: it is not. What it costs is what it is stamped with,
-    and without a valid stamp what its spec costs. Where that cannot be told, it is refused if there is a quota."""
+    and without a valid stamp what its spec costs. Two specs that cost the same by now are alike, whatever the stamp says: the
+    flavour may have grown since. Where it cannot be told, it is refused if there is a quota."""
     if same(old.provider_spec, new.provider_spec):
         return None
     had = verify(old, keys)
+    if _costs_the_same(old, new, had, size_of):
+        return None
     before = had.amounts if isinstance(had, Valid) else size_of(old.provider_spec)
     after = size_of(new.provider_spec)
     if before is None or after is None:
@@ -108,6 +111,14 @@ def marks_fault(old: MachineFacts, new: MachineFacts, keys: SigningKeys) -> str 
         return None
     field = next(key for key, text in _marks(new).items() if text != _marks(old)[key])
     return f"metadata.annotations[{field}]: another webhook changes it; only Ullage may"
+
+
+def _costs_the_same(old: MachineFacts, new: MachineFacts, had: Verdict, size_of: SizeOf) -> bool:
+    """Whether the new spec costs what the Machine is stamped with, or what the old spec costs by now."""
+    after = size_of(new.provider_spec)
+    if after is None:
+        return False
+    return (isinstance(had, Valid) and had.amounts == after) or size_of(old.provider_spec) == after
 
 
 def _is_ours(had: Verdict, given: Verdict) -> bool:

@@ -26,6 +26,11 @@ from ullage.projects.routes.numbers import amount_of
 
 ACCESS: Final = Permission(verb="get", kind=QUOTAS, name=quota_name("{id}"), words="see the quota of this project")
 CORE_PLACES: Final = 3
+SHOWN: Final = 64  # characters of what cannot be used
+FLAVOURS: Final = (
+    "how large a flavour is, is known on the seeds and not on the master: give size.cpu in cores, size.memory and diskSizeGB in"
+    " GB of 2^30 bytes; `kubectl get machinecatalogues -o yaml` on a seed shows the sizes of its flavours"
+)
 _CORES: Final = msgspec.Meta(extra_json_schema={"examples": [2]})
 _GB: Final = msgspec.Meta(extra_json_schema={"examples": [4]})
 
@@ -48,6 +53,8 @@ class MachineReplicas(Value, forbid_unknown_fields=True):
     """The disk of each in GB of 2^30 bytes."""
     size: MachineSize = MachineSize()
     """What each takes beside its disk."""
+    flavor: str = ""
+    """Refused: what a flavour takes is known on the seeds, and not here. Say its size instead."""
 
 
 class CalculationRequest(MachineReplicas, forbid_unknown_fields=True):
@@ -116,6 +123,8 @@ def _used(quota: ResourceQuota) -> Amounts:
 
 
 def _replicas(given: MachineReplicas, *, field: str = "") -> Replicas:
+    if given.flavor:
+        raise BadInput(f"{field}flavor", given.flavor[:SHOWN], FLAVOURS)
     size = {
         CPU: amount_of(CPU, given.size.cpu, field=f"{field}size.cpu", places=CORE_PLACES),
         MEMORY: amount_of(MEMORY, given.size.memory, field=f"{field}size.memory"),

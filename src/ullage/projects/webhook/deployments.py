@@ -53,7 +53,15 @@ class DeploymentWebhook:
         if book is None:
             return None
         name, project = meta.name or review.name or meta.generate_name, clusters.project(review.cluster)
-        return review_wish(name, before, after, room=room_in(book), project=project, annotations=meta.annotations)
+        return review_wish(
+            name,
+            before,
+            after,
+            room=room_in(book),
+            project=project,
+            annotations=meta.annotations,
+            wholes=self._terms.wholes(project, book),
+        )
 
     def _wish(self, cluster: str, deployment: MachineDeployment) -> Wish:
         spec = deployment.spec

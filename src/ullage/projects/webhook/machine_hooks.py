@@ -11,17 +11,19 @@ from ullage.kube.slices import Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.registry import registry_of
 from ullage.projects.api.machines import MACHINES
+from ullage.projects.api.quotas import QUOTAS
 from ullage.projects.charging.keys import stamp_keys
 from ullage.projects.charging.machines import ELSEWHERE as CHARGED_ELSEWHERE
 from ullage.projects.charging.machines import charged_clusters
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
+from ullage.projects.subjects import quota_lookup
 from ullage.projects.webhook.deployments import DeploymentWebhook
 from ullage.projects.webhook.machines import MachineTerms, MachineWebhook
 from ullage.projects.webhook.refusals import refusal_events
-from ullage.projects.webhook.surges import Surges
+from ullage.projects.webhook.surges import shared_surges
 
-WATCHES: Final[tuple[Kind[Any], ...]] = ()
+WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
 WRITES: Final = (Write(LEDGERS, ("get",)),)
 ELSEWHERE: Final = CHARGED_ELSEWHERE
 
@@ -36,8 +38,9 @@ def make_hooks(wiring: Wiring, settings: Settings, *, sizes: SizeSource) -> Iter
         clusters=wiring.shared(charged_clusters),
         keys=keys,
         sizes=sizes,
-        surges=Surges(wiring.clusters, keys),
+        surges=wiring.shared(shared_surges),
         events=wiring.shared(refusal_events),
+        quotas=wiring.shared(quota_lookup),
         settings=settings,
         clock=wiring.clock,
     )

@@ -20,7 +20,7 @@ from ullage.kube.errors import Cause
 from ullage.kube.review import Decision, Hook, Review, Target, Unreadable
 from ullage.ledger.amounts import Amounts, Cell
 from ullage.ledger.api import LEDGERS, NAMESPACE
-from ullage.ledger.book import Refusal
+from ullage.ledger.book import Book, Refusal
 from ullage.ledger.charging.registry import Charged, Registry
 from ullage.ledger.charging.stamps import marked
 from ullage.ledger.codec import book_of
@@ -41,9 +41,11 @@ from ullage.projects.machines.updates import (
     marks_on_update,
     update_fault,
 )
+from ullage.projects.machines.wholes import NO_PARTS, Wholes
 from ullage.projects.names import ACCOUNT, RESOURCES
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
+from ullage.projects.subjects import QuotaLookup
 from ullage.projects.webhook.refusals import RefusalEvents
 from ullage.projects.webhook.room import over_with, room_in, wholes_in
 from ullage.projects.webhook.sizing import Sizing, sized
@@ -65,8 +67,13 @@ class MachineTerms:
     sizes: SizeSource
     surges: Surges
     events: RefusalEvents
+    quotas: QuotaLookup  # of the seed: its copies
     settings: Settings
     clock: Clock
+
+    def wholes(self, project: str, book: Book) -> Wholes:
+        """What a refusal says of other seeds."""
+        return wholes_in(book, self.quotas.of(project))
 
     def is_limited(self, ledger: str) -> bool:
         """Whether the project has a quota, as this process last saw it."""
@@ -149,7 +156,9 @@ class MachineWebhook:
             replaces = allowed is not None and allowed.replaces and owners.deployment is not None
             project = self._terms.clusters.project(review.cluster)
             step = rolling_step(owners.deployment.metadata.name) if replaces and owners.deployment else room_step(project)
-            return refusal_text(refusal.over, next_step=step, quota=wholes_in(book) if book is not None else None)
+            return refusal_text(
+                refusal.over, next_step=step, wholes=self._terms.wholes(project, book) if book is not None else NO_PARTS
+            )
 
         return tell
 

@@ -24,10 +24,9 @@ from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.kkp import PROJECTS, SETTINGS, KubermaticSetting, Project
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota.default.rules import default_in
-from ullage.projects.escrow.record import FIELD, read_record
+from ullage.projects.escrow.record import RECORDS, read_record, record_field
 from ullage.projects.names import (
     DEFAULT_MARKS,
-    ESCROW,
     MAX_CLUSTERS,
     SETTING,
     SUBJECT_KIND,
@@ -45,29 +44,30 @@ OURS: Final = "another webhook changes it, and only Ullage may: it is the record
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-def kept_record(old: Meta | None, new: Meta) -> str | None:
-    """The record that a quota is to have after somebody else than Ullage has written it; None: none."""
-    had, given = None if old is None else old.annotations.get(ESCROW), new.annotations.get(ESCROW)
+def kept_record(old: Meta | None, new: Meta, record: str) -> str | None:
+    """The record that a quota is to have after somebody else than Ullage has written it; None: none. There are several."""
+    had, given = None if old is None else old.annotations.get(record), new.annotations.get(record)
     if old is None or had is None or given == had:
         return had
-    return given if not _is_readable(old) and _is_readable(new) else had
+    return given if not _is_readable(old, record) and _is_readable(new, record) else had
 
 
-def _is_readable(meta: Meta) -> bool:
+def _is_readable(meta: Meta, record: str) -> bool:
     try:
-        read_record(meta)
+        read_record(meta, record)
     except BadInput:
         return False
     return True
 
 
 def put_right(quota: ResourceQuota, old: Meta | None, whole: Json) -> Json:
-    """The object with the record that it had, and the labels of its subject. `whole` is all of it, and stays as it is."""
+    """The object with the records that it had, and the labels of its subject. `whole` is all of it, and stays as it is."""
     meta: Json = dict(whole.get("metadata") or {})
-    record = kept_record(old, quota.metadata)
-    if record != quota.metadata.annotations.get(ESCROW):
-        rest = {name: value for name, value in (meta.get("annotations") or {}).items() if name != ESCROW}
-        meta["annotations"] = rest if record is None else {**rest, ESCROW: record}
+    for record in RECORDS:
+        kept = kept_record(old, quota.metadata, record)
+        if kept != quota.metadata.annotations.get(record):
+            rest = {name: value for name, value in (meta.get("annotations") or {}).items() if name != record}
+            meta["annotations"] = rest if kept is None else {**rest, record: kept}
     subject = quota.spec.subject
     if is_project_id(subject.name):
         meta["labels"] = {**(meta.get("labels") or {}), SUBJECT_NAME: subject.name, SUBJECT_KIND: subject.kind}
@@ -97,8 +97,10 @@ class QuotaHooks:
         if is_own(review):
             return Decision.allow()
         new, old = review.object(QUOTAS), review.old(QUOTAS)
-        if kept_record(old.metadata if old is not None else None, new.metadata) != new.metadata.annotations.get(ESCROW):
-            return _invalid([QuotaFault(FIELD, OURS)])
+        before = old.metadata if old is not None else None
+        for record in RECORDS:
+            if kept_record(before, new.metadata, record) != new.metadata.annotations.get(record):
+                return _invalid([QuotaFault(record_field(record), OURS)])
         if is_deleting(new.metadata):
             return Decision.allow()
         facts = QuotaFacts(
@@ -183,7 +185,7 @@ def _differ(marks: list[str], where: str) -> str:
 
 ONLY_IF: Final[Mapping[str, str]] = {
     "another-limit": "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"
-    f" || {_differ([ESCROW, MAX_CLUSTERS], 'annotations')}"
+    f" || {_differ([*RECORDS, MAX_CLUSTERS], 'annotations')}"
     f" || {_differ([SUBJECT_NAME, SUBJECT_KIND, *DEFAULT_MARKS], 'labels')}",
 }
 ONLY_DEFAULTS: Final[Mapping[str, str]] = {

@@ -15,10 +15,11 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.clusters.cluster import Cluster as FollowedCluster
 from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.kinds import Meta
+from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINES, Machine
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES, DeploymentTemplate, SetTemplate
-from ullage.projects.charging.keys import StampKeys
+from ullage.projects.charging.keys import StampKeys, stamp_keys
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import Room
 from ullage.projects.machines.reading import (
@@ -30,11 +31,19 @@ from ullage.projects.machines.reading import (
     set_of,
 )
 from ullage.projects.machines.signatures import Valid, verify
-from ullage.projects.machines.surge import OwnedMachine, SetFacts, SurgeAllowance, SurgeSetting, allowance
+from ullage.projects.machines.surge import (
+    OwnedMachine,
+    SetFacts,
+    SurgeAllowance,
+    SurgeSetting,
+    allowance,
+    surplus,
+)
 
 T = TypeVar("T")
 
 MOST_MACHINES: Final = 500  # of one deployment, and as many sets: each is verified for the answer
+MOST_LOOKED: Final = 500  # deployments of one cluster, when somebody wants to know which of them are replacing machines
 REMEMBERED: Final = 20_000  # objects of all clusters; then it begins anew
 _UID: Final = "uid"
 _OWNER: Final = "owner"
@@ -97,6 +106,35 @@ class Surges:
         except BadSpec:
             return None
 
+    def surplus(self, cluster: str) -> list[tuple[str, SurgeAllowance]]:
+        """The deployments of a cluster that have more machines than they want replicas, since they are replacing some: name,
+        and how far that is. Of very many some are looked at."""
+        followed = self._clusters.get(cluster)
+        if followed is None:
+            return []
+        found: list[tuple[str, SurgeAllowance]] = []
+        for deployment in sorted(followed.cache(DEPLOYMENT_TEMPLATES).items(), key=lambda one: one.metadata.name)[:MOST_LOOKED]:
+            if (there := self._surplus(cluster, followed, deployment)) is not None:
+                found.append((deployment.metadata.name, there))
+        return found
+
+    def _surplus(self, cluster: str, followed: FollowedCluster, deployment: DeploymentTemplate) -> SurgeAllowance | None:
+        sets = followed.cache(SET_TEMPLATES).by(_OWNER, deployment.metadata.uid)
+        if not 1 < len(sets) <= MOST_MACHINES:
+            return None  # with one set nothing is replaced
+        cache = followed.cache(MACHINES)
+        machines = [one for each in sets for one in cache.by(_OWNER, each.metadata.uid)]
+        if len(machines) > MOST_MACHINES:
+            return None
+        try:
+            return surplus(
+                deployment_facts(deployment, deployment.spec.template),
+                [self._set(cluster, one) for one in sets],
+                [owned for one in machines if (owned := self._owned(cluster, one)) is not None],
+            )
+        except BadSpec:
+            return None
+
     def _set(self, cluster: str, one: SetTemplate) -> SetFacts:
         """Raises BadSpec."""
         return self._sets.get(cluster, one.metadata, lambda: set_facts(one, one.spec.template))
@@ -126,6 +164,11 @@ class _Looked(Generic[T]):
                 self._found.clear()
             known = self._found[key] = state, look()
         return known[1]
+
+
+def shared_surges(wiring: Wiring) -> Surges:
+    """Those of this process: `wiring.shared(shared_surges)`."""
+    return Surges(wiring.clusters, wiring.shared(stamp_keys))
 
 
 def _indexed(name: str, cluster: FollowedCluster | None) -> None:

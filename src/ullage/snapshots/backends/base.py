@@ -13,7 +13,7 @@ The error (`ullage.errors`) says what is known, and so what may follow:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -94,6 +94,26 @@ class Restored:
     topologies: tuple[Topology, ...] = ()  # it can be reached from each of these; empty: from wherever
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCreation:
+    """Snapshots of several volumes, to be taken in one call."""
+
+    name: str  # 128 bytes at most; letters, digits and dashes
+    volumes: tuple[str, ...]  # handles
+    parameters: Parameters = field(default_factory=dict)  # handed on untouched
+    secrets: Secrets = NO_SECRETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendGroup:
+    """A group snapshot, as the storage system has it."""
+
+    handle: str
+    cut: datetime
+    ready: bool  # whether volumes can be made from all members
+    members: tuple[BackendSnapshot, ...]
+
+
 class InProgress(Uncertain):
     """It is being made, and takes its time. The text says how far it is; ask again under the same name."""
 
@@ -148,3 +168,26 @@ class Backend(Protocol):
     async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
         """The bytes that a snapshot of the volume would take at most, if it were taken now; None where nothing is known, and
         its capacity is the only bound. `owner` is the namespace that asks. InProgress: it takes its time, ask again."""
+
+
+class GroupBackend(Protocol):
+    """A storage system that may be able to cut several volumes in one call. Calls are as those of `Backend` are."""
+
+    @property
+    def driver(self) -> str:
+        """The name that classes and PersistentVolumes know it by."""
+
+    async def knows_groups(self) -> bool:
+        """Whether it can. Where it cannot, each volume is cut for itself."""
+
+    async def create_group(self, creation: GroupCreation) -> BackendGroup:
+        """Cuts all volumes, or none, or gives back the group that has this name. Returns when the cut is made."""
+
+    async def undo_group(self, creation: GroupCreation) -> None:
+        """Sees to it that nothing is left of a creation whose outcome is not known. Uncertain: try again."""
+
+    async def delete_group(self, handle: str, members: Sequence[str], *, secrets: Secrets = NO_SECRETS) -> None:
+        """Deletes a group snapshot and its members. One that is not there is deleted already."""
+
+    async def find_group(self, handle: str, members: Sequence[str], *, secrets: Secrets = NO_SECRETS) -> BackendGroup | None:
+        """What the storage system says of a group snapshot; None where it has none with this handle."""

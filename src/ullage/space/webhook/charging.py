@@ -6,14 +6,14 @@ Edits that leave the marks alone are not asked about: whoever takes off a finali
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 from ullage.kube.identities import is_own
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import BadAmount
-from ullage.ledger.charging.registry import Charged
+from ullage.ledger.charging.registry import Charged, Relief
 from ullage.ledger.charging.stamps import (
     CHARGED_NAMESPACE,
     ESTIMATED_BY,
@@ -54,10 +54,21 @@ class Terms(Protocol):
 
 
 class ChargingHooks(Generic[T]):
-    def __init__(self, kind: Kind[T], charged: Charged[T], terms: Terms) -> None:
+    def __init__(
+        self,
+        kind: Kind[T],
+        charged: Charged[T],
+        terms: Terms,
+        *,
+        relieve: Relief | None = None,
+        check: Callable[[Review], Awaitable[Decision | None]] | None = None,
+    ) -> None:
+        """`relieve` may have room made for what does not fit; `check` may refuse what is new before it is booked."""
         self._kind = kind
         self._charged = charged
         self._terms = terms
+        self._relieve = relieve
+        self._check = check
 
     async def mutate(self, review: Review) -> Decision:
         try:
@@ -74,12 +85,16 @@ class ChargingHooks(Generic[T]):
         except TooManyMachines as error:
             return Decision.refuse(str(error))
         fault = guard_fault(review, self._kind, marks)
+        if fault is None and self._check is not None and review.operation == "CREATE":
+            fault = await self._check(review)
         if fault is not None:
             return fault
         trusts = self._terms.trusts
         past_limit = trusts(review) and await self._terms.happened(review)
         next_step = self._terms.next_step(review)
-        return await self._charged.decide(review, next_step=next_step, past_limit=past_limit, trusted=trusts)
+        return await self._charged.decide(
+            review, next_step=next_step, past_limit=past_limit, trusted=trusts, relieve=self._relieve
+        )
 
     async def _widened(self, review: Review) -> Stamp | None:
         """What is raised before the cut is paid by all who share the claim at that moment: more may than when it was asked

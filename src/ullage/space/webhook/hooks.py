@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
-from ullage.kube.review import Hook, Target
+from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
+from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.registry import registry_of
+from ullage.policies.counts.webhook.room import Room
 from ullage.snapshots.api.ga.translation import GA
 from ullage.space.charges import DIALECTS
 from ullage.space.lookup import SpaceLookup
@@ -26,18 +28,26 @@ def make_hooks(wiring: Wiring, *, backups: bool) -> Iterable[Hook]:
     registry, lookup = registry_of(wiring), wiring.shared(SpaceLookup)
     payment = Payment(lookup, registry.is_limited)
     is_member = Members(wiring.client).is_paid_for if backups else None
+    room = wiring.shared(Room)
+    relieve = room.relieve
     for dialect in DIALECTS:
         snapshots = VolumeSnapshots(dialect, wiring.client, lookup, payment, is_member=is_member if dialect is GA else None)
         charged = registry.registered(dialect.snapshots)
-        yield from ChargingHooks(dialect.snapshots, charged, snapshots).hooks(f"space-{dialect.name}-snapshot")
+        hooks = ChargingHooks(dialect.snapshots, charged, snapshots, relieve=relieve)
+        yield from hooks.hooks(f"space-{dialect.name}-snapshot")
         charged = registry.registered(dialect.records)
         yield from ChargingHooks(dialect.records, charged, Records()).hooks(f"space-{dialect.name}-record")
     engines = EngineSnapshots(wiring.client, lookup, payment)
-    hooks = ChargingHooks(ENGINE_SNAPSHOTS, registry.registered(ENGINE_SNAPSHOTS), engines)
-    yield from hooks.hooks("space-engine-snapshot", only_in=(ENGINE_NAMESPACE,))
+    inside = ChargingHooks(ENGINE_SNAPSHOTS, registry.registered(ENGINE_SNAPSHOTS), engines)
+    yield from inside.hooks("space-engine-snapshot", only_in=(ENGINE_NAMESPACE,))
     planner = Planner(lookup, payment)
     if backups:
-        own = ChargingHooks(BACKUPS, registry.registered(BACKUPS), Backups(wiring.client, planner))
+
+        async def check(review: Review) -> Decision | None:
+            return await room.refuse_members(review, BACKUPS, read_plan(review.object(BACKUPS).metadata))
+
+        terms = Backups(wiring.client, planner)
+        own = ChargingHooks(BACKUPS, registry.registered(BACKUPS), terms, relieve=relieve, check=check)
         yield from own.hooks("space-vm-backup")
     else:
         yield Hook(

@@ -14,7 +14,7 @@ from ullage.kube.objects import is_deleting
 from ullage.kube.review import Review
 from ullage.ledger.charging.stamps import STAMP, Marks
 from ullage.names import is_subdomain
-from ullage.snapshots.model import Dialect, Record, Snapshot
+from ullage.snapshots.model import SHARED_BY, Dialect, Record, Snapshot
 from ullage.space import estimates
 from ullage.space.lookup import SpaceLookup
 from ullage.space.webhook.payment import PAID_ELSEWHERE, Payment, next_step, pays
@@ -74,14 +74,15 @@ class VolumeSnapshots:
         return self._dialect.read_snapshot(review.object(self._dialect.snapshots))
 
     async def _imported(self, asked: Snapshot, namespace: str) -> Marks:
-        """It exists. Where somebody pays for it already, who imports it does not pay again."""
+        """It exists. Where somebody pays for it already, who imports it does not pay again; but who was given it does, beside
+        the one that it is from."""
         record = await self._record(asked.imported_record)
         if record is None:
             return self._payment.marks(estimates.imported(None, None), namespace, "")
         if pays(record.meta) or await self._is_anothers(record, asked, namespace):
             return PAID_ELSEWHERE
         handle = SnapshotHandle.parse(record.handle) if record.driver == DRIVER else None
-        if handle is not None and is_subdomain(handle.snapshot):
+        if handle is not None and is_subdomain(handle.snapshot) and SHARED_BY not in record.meta.annotations:
             there = await self._client.find(ENGINE_SNAPSHOTS, handle.snapshot, ENGINE_NAMESPACE)
             if there is not None and there.spec.volume == handle.volume and pays(there.metadata):
                 return PAID_ELSEWHERE

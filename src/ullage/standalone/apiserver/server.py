@@ -44,6 +44,7 @@ from ullage.standalone.apiserver.controllers.root_ca import RootCaPublisher
 from ullage.standalone.apiserver.handlers.calls import Call, Source
 from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.edits import Editor
+from ullage.standalone.apiserver.handlers.exec import Exec
 from ullage.standalone.apiserver.handlers.kind_rules import KindRules
 from ullage.standalone.apiserver.handlers.reads import Reader
 from ullage.standalone.apiserver.handlers.subresources import Subresources
@@ -152,9 +153,10 @@ def compose(settings: Settings, credentials: Credentials, store: Store, clock: C
     )
     tokens = Tokens(credentials.signing, lookup=subresources.lookup, clock=clock, static={credentials.admin_token: ADMIN})
     editor = Editor(store, registry=registry, writer=writer, reader=reader, authorizer=authorizer, source=source)
+    execs = Exec(store, reader=reader, webhooks=webhooks, authorizer=authorizer, context=credentials.kubelet_client)
     router = Router(
         registry=registry,
-        handlers=Handlers(reader, watcher, editor, deleter, subresources),
+        handlers=Handlers(reader, watcher, editor, deleter, subresources, execs),
         authorizer=authorizer,
         tokens=tokens,
         discovery=Discovery(registry, address),

@@ -66,6 +66,11 @@ class Directories:
         if lock is not None:
             os.close(lock)
 
+    @property
+    def notes(self) -> Path:
+        """What the world writes down for itself. No volume is in it."""
+        return self.root / NOTES
+
     def path(self, name: str) -> Path:
         if uid_of(name) is None:
             raise Terminal(f"volume {name}: not a name that the world gives, so it has no directory here")

@@ -22,6 +22,8 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
 from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
+from ullage.policies.groups.api.classes import GROUP_CLASSES
+from ullage.policies.groups.model import DEFAULT_CLASS as DEFAULT_GROUP_CLASS
 from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
 from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
 from ullage.standalone.world import calls
@@ -43,6 +45,9 @@ from ullage.standalone.world.controllers.unsupported.rules import CONDITIONS
 from ullage.standalone.world.controllers.virtual_machine.controller import virtual_machine_controller
 from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
 from ullage.standalone.world.directories import Directories, Locked
+from ullage.standalone.world.kubelet.places import places_of
+from ullage.standalone.world.kubelet.server import Kubelet
+from ullage.standalone.world.kubelet.shell import Freezes
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.standalone.world.migrations import MigrationLookup
 from ullage.vms.api.kubevirts import KUBEVIRTS
@@ -101,7 +106,7 @@ def world(
 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
         recorder, storage = wiring.recorder(NAME), StorageLookup(wiring)
-        yield node_controller(wiring, count=nodes)
+        yield node_controller(wiring, count=nodes, kubelet=_kubelet(wiring, storage, directories))
         yield namespace_controller(wiring, recorder)
         yield claim_controller(wiring, storage, recorder)
         yield hostpath_controller(wiring, storage, directories=directories, recorder=recorder)
@@ -169,6 +174,23 @@ def world(
     )
 
 
+def _kubelet(wiring: Wiring, storage: StorageLookup, directories: Directories) -> Kubelet | None:
+    """None where nobody can tell the API server from anybody else: then no commands are run in pods."""
+    config = wiring.client.config
+    authority = Path(config.ca_file).read_bytes() if config.ca_file else config.ca
+    if not authority:
+        return None
+    found = Kubelet(
+        authority,
+        Freezes(directories.notes),
+        pods=storage.pods.get,
+        places=places_of(storage, directories),
+        clock=wiring.clock,
+    )
+    wiring.hold(found)
+    return found
+
+
 async def bring_classes(client: Client, *, engines: bool = False) -> bool:
     """Makes the StorageClasses and the classes of their snapshots, where there is none of the name. What is there stays as
     its administrator left it. With `engines` also those of Longhorn, and its namespace."""
@@ -179,6 +201,7 @@ async def bring_classes(client: Client, *, engines: bool = False) -> bool:
         made |= await calls.create(client, STORAGE_CLASSES, found)
         with contextlib.suppress(NotFound):  # a control plane without snapshots
             made |= await calls.create(client, SNAPSHOT_CLASSES, _snapshot_class(found))
+            made |= await calls.create(client, GROUP_CLASSES, _group_class(found))
     return made
 
 
@@ -195,6 +218,17 @@ def _snapshot_class(found: Json) -> Json:
         "apiVersion": SNAPSHOT_CLASSES.api_version,
         "kind": SNAPSHOT_CLASSES.kind,
         "metadata": {"name": found["metadata"]["name"], "annotations": {DEFAULT_CLASS: "true"}},
+        "driver": found["provisioner"],
+        "deletionPolicy": "Delete",
+    }
+
+
+def _group_class(found: Json) -> Json:
+    """The same for groups."""
+    return {
+        "apiVersion": GROUP_CLASSES.api_version,
+        "kind": GROUP_CLASSES.kind,
+        "metadata": {"name": found["metadata"]["name"], "annotations": {DEFAULT_GROUP_CLASS: "true"}},
         "driver": found["provisioner"],
         "deletionPolicy": "Delete",
     }

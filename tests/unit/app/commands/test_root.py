@@ -92,7 +92,7 @@ def test_install_prints_what_it_would_apply_without_any_cluster() -> None:
 def test_a_role_that_is_none_is_refused_before_anything_is_asked_for(command: str) -> None:
     done = call(command, "--role", "tenant")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "ullage: --role tenant: cluster, master or seed is allowed\n"
+    assert done.stderr == "ullage: --role tenant: cluster, master, seed or user-cluster is allowed\n"
 
 
 @pytest.mark.parametrize(

@@ -30,18 +30,16 @@ def test_a_cluster_has_the_names_that_there_always_were_whatever_it_is_besides()
 
 
 def test_roles_in_processes_of_their_own_share_no_object_but_the_lease_of_whoever_keeps_the_ledgers() -> None:
-    cluster, master, seed = (names(role) for role in ROLES)
+    cluster, master, seed, user_cluster = (names(role) for role in ROLES)
     assert cluster["lease"] == seed["lease"] == "ullage-controller"
     assert master["lease"] == "ullage-controller-master"
     for one in ALL[1:]:
-        assert len({cluster[one], master[one], seed[one]}) == 3, one
+        assert len({cluster[one], master[one], seed[one], user_cluster[one]}) == 4, one
 
 
-def test_a_master_that_is_a_seed_keeps_ledgers() -> None:
-    assert names("seed", "master") == names("master") | {"lease": "ullage-controller"}
-
-
-@pytest.mark.parametrize("roles", [("cluster",), ("master",), ("seed",), ("master", "seed"), ("cluster", "master", "seed")])
+@pytest.mark.parametrize(
+    "roles", [("cluster",), ("master",), ("seed",), ("user-cluster",), ("cluster", "master"), ("cluster", "seed")]
+)
 def test_an_uninstall_knows_every_name(roles: tuple[ControlPlaneRole, ...]) -> None:
     for one, name in names(*roles).items():
         assert name in {getattr(found, one) for found in EVERY}

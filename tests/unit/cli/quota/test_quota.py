@@ -47,7 +47,7 @@ def quota(**spec: Any) -> ResourceQuota:
 
 
 def lines(found: ResourceQuota, how: str = "table") -> list[str]:
-    return shown(list(text.rows(found)), text.layout(), OutputFormat(how), now=NOW).splitlines()
+    return shown(list(text.rows("team-a", found)), text.layout(), OutputFormat(how), now=NOW).splitlines()
 
 
 def test_limits_are_listed_with_what_is_used_and_what_is_free_of_them() -> None:

@@ -93,6 +93,18 @@ class Cluster:
             body = self.put(kind, body, namespace=obj.metadata.namespace)
         return msgspec.convert(body, kind.type)
 
+    async def patch(
+        self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Json, uid: str = "", dry_run: bool = False
+    ) -> Any:
+        """Of annotations and labels; None takes one off."""
+        self._ask("dry patch" if dry_run else "patch", kind, name)
+        body = self.objects[kind.name, namespace, name]
+        assert body["metadata"]["uid"] == uid
+        for part, values in () if dry_run else merge["metadata"].items():
+            had = {**body["metadata"].get(part, {}), **values}
+            body["metadata"][part] = {key: value for key, value in had.items() if value is not None}
+        return msgspec.convert(body, kind.type)
+
     async def delete(self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", dry_run: bool = False) -> None:
         self._ask("dry delete" if dry_run else "delete", kind, name)
         assert self.objects[kind.name, namespace, name]["metadata"]["uid"] == uid

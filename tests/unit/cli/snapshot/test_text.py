@@ -166,6 +166,13 @@ def test_a_description_has_times_sizes_and_what_the_record_says() -> None:
         assert line in shown
 
 
+def test_one_that_was_given_says_by_whom_and_when_its_data_goes() -> None:
+    given = replace(RECORD, meta=Meta(name="snapshare-1", annotations={"ullage.io/shared-by": "golden"}))
+    shown = lines(SnapshotDetails(found=found(status=READY, annotations={"ullage.io/shared-from": "lab/one"}), record=given))
+    assert "Given by: lab/one (namespace/snapshot)" in shown
+    assert "Policy: Delete: the data goes with the last snapshot that stands for it" in shown
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [

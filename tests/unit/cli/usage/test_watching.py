@@ -11,6 +11,7 @@ from typer.testing import Result
 
 from tests.unit.cli import project_cluster
 from tests.unit.cli.project_cluster import ProjectCluster, answering, busy_master
+from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE
 from tests.unit.cli.space_cluster import GIB, SpaceCluster
 from tests.unit.cli.watching import Watcher
 from ullage.cli.common.session import NotInstalled
@@ -21,6 +22,7 @@ from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.errors import Unavailable
 from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS
+from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.quotas import QUOTAS as PROJECT_QUOTAS
 from ullage.space.api import QUOTAS
@@ -202,8 +204,17 @@ def test_of_one_namespace_its_vms_and_annotations_are_followed_too(cluster: Spac
             (NAMESPACES.name, "", "metadata.name=shop"),
             (MACHINES.name, "shop", ""),
             (MIGRATIONS.name, "shop", ""),
+            (GA.snapshots.name, "shop", ""),
+            (PROTOTYPE.snapshots.name, "shop", ""),
         ]
     )
+
+
+def test_where_nothing_is_limited_snapshots_are_followed(cluster: SpaceCluster, watcher: Watcher) -> None:
+    cluster.taking("a", "disk", 1, namespace="empty")
+    told = watcher.called(app, "-n", "empty", "-w", steps=[lambda: cluster.taking("b", "disk", 2, namespace="empty")])
+    rows = [[line.split() for line in one.splitlines() if line.startswith("empty")] for one in told]
+    assert [(space[1], count[4]) for space, count in rows] == [("1Gi", "1"), ("3Gi", "2")]
 
 
 def test_a_namespace_that_gets_the_labels_comes(cluster: SpaceCluster, watcher: Watcher) -> None:
@@ -218,7 +229,9 @@ def test_who_may_not_read_ledgers_follows_quotas(cluster: SpaceCluster, watcher:
     assert [one.splitlines()[-1].split()[3] for one in told] == ["10Gi", "11Gi"]
     assert watcher.errors[0].startswith("ullage: ledgers may not be read: ")
     assert watcher.errors[1] == "", "what was said is not said again"
-    assert sorted(kind for kind, *_ in watcher.server.followed) == sorted([QUOTAS.name, MACHINES.name])
+    assert sorted(kind for kind, *_ in watcher.server.followed) == sorted(
+        [QUOTAS.name, SNAPSHOT_LIMITS.name, MACHINES.name, GA.snapshots.name, PROTOTYPE.snapshots.name]
+    )
 
 
 def test_by_volume_snapshots_are_followed(cluster: SpaceCluster, watcher: Watcher) -> None:
@@ -273,7 +286,9 @@ def test_a_server_that_is_away_for_a_moment_does_not_end_it(cluster: SpaceCluste
 def test_where_nothing_can_be_followed_that_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    absent: tuple[Kind[Any], ...] = (LEDGERS, QUOTAS, MACHINES, MIGRATIONS)
+    absent: tuple[Kind[Any], ...] = (
+        *(LEDGERS, QUOTAS, SNAPSHOT_LIMITS, MACHINES, MIGRATIONS, GA.snapshots, PROTOTYPE.snapshots),
+    )
     bare = SpaceCluster(*absent)
     bare.hidden.add(NAMESPACES.name)
     with pytest.raises(NotInstalled, match=r"^--watch: none of what this is read from is served here and may be read\."):

@@ -57,8 +57,16 @@ class VolumeCluster(Cluster):
         return found
 
     async def patch(
-        self, kind: Kind[Any], name: str, namespace: str = "", *, merge: Mapping[str, Any] | None = None, uid: str = ""
+        self,
+        kind: Kind[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        merge: Mapping[str, Any] | None = None,
+        uid: str = "",
+        dry_run: bool = False,
     ) -> Any:
+        assert not dry_run
         self._ask("patch", kind, name)
         place = (kind.name, namespace, name)
         assert self.objects[place]["metadata"]["uid"] == uid

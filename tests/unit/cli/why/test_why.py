@@ -13,10 +13,11 @@ from ullage.errors import BadInput
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.builtin.events import EVENTS
 from ullage.ledger.api import LEDGERS
+from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
 
-NS, DB = "snapshots/namespace", "snapshots/vm/db"
+NS, DB, ALL, CLAIM = "snapshots/namespace", "snapshots/vm/db", "snapshot-count/namespace", "snapshot-count/claim/"
 
 
 async def said(cluster: SpaceCluster, asked: str) -> list[str]:
@@ -113,6 +114,51 @@ async def test_who_may_not_read_ledgers_is_told_so(cluster: SpaceCluster) -> Non
     lines = await said(cluster, "vs/nightly")
     assert lines[0].startswith("note: ledgers may not be read")
     assert lines[-1] == "snapshots/namespace   1Gi     3Gi    -          10Gi    7Gi"
+
+
+async def test_a_snapshot_has_a_place_among_those_of_its_claim_and_of_its_namespace() -> None:
+    cluster = SpaceCluster()
+    counts = {ALL: 9, f"{CLAIM}disk": 5, f"{CLAIM}other": 4}
+    cluster.ledger(used={NS: 3}, limits={}, reserved={}, counts=counts, most={ALL: 20, f"{CLAIM}*": 4})
+    cluster.taking("nightly", "disk", 1)
+    assert (await said(cluster, "vs/nightly"))[4:] == [
+        "ACCOUNT                     TAKES        USED          RESERVED   LIMIT          FREE",
+        "snapshots/namespace         1Gi          3Gi           0          none           -",
+        "snapshot-count/claim/disk   1 snapshot   5 snapshots   0          4 snapshots    0",
+        "snapshot-count/namespace    1 snapshot   9 snapshots   0          20 snapshots   11 snapshots",
+        "snapshot-count/claim/disk is 1 snapshot over its limit: no new snapshot is admitted",
+    ]
+    found = await explain(cluster.session(), "vs", "nightly")
+    assert text.written({}, found.accounts)["accounts"][1] == {
+        "account": f"{CLAIM}disk",
+        "used": 5,
+        "takes": 1,
+        "reserved": 0,
+        "limit": 4,
+        "free": -1,
+    }
+    cluster.put(NAMESPACES, {"metadata": {"name": "shop"}})
+    assert [row.split()[:2] for row in (await said(cluster, "ns/shop"))[3:]] == [[NS, "-"], [ALL, "-"]]
+
+
+async def test_who_may_not_read_ledgers_is_told_what_the_snapshot_limits_say(cluster: SpaceCluster) -> None:
+    cluster.hidden.add(LEDGERS.name)
+    status = {"used": 2, "claims": [{"claim": "disk", "used": 2}]}
+    cluster.put(SNAPSHOT_LIMITS, {"metadata": {"name": "limit"}, "spec": {"snapshotsPerClaim": 2}, "status": status})
+    cluster.taking("nightly", "disk", 1)
+    rows = [line.split() for line in (await said(cluster, "vs/nightly"))[-2:]]
+    assert rows == [
+        [f"{CLAIM}disk", "1", "snapshot", "2", "snapshots", "-", "2", "snapshots", "0"],
+        [ALL, "1", "snapshot", "2", "snapshots", "-", "none", "-"],
+    ]
+
+
+async def test_where_nothing_is_limited_nobody_is_said_to_use_nothing() -> None:
+    cluster = SpaceCluster()
+    cluster.taking("nightly", "disk", 1)
+    lines = await said(cluster, "vs/nightly")
+    assert lines[0] == "note: nothing is limited in namespace shop, so no ledger counts there; see: ullage usage -n shop"
+    assert lines[-1] == "snapshots/namespace   1Gi     -      -          none    -"
 
 
 @pytest.mark.parametrize(

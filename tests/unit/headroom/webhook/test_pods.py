@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.headroom.builders import TEAM
 from tests.unit.headroom.scene import KUBEVIRT, OURS, PERSON, Scene, simulated
-from ullage.headroom.pods import PODS
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.review import Hook, Review
 from ullage.ledger.charging.stamps import STAMP
 

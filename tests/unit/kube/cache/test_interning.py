@@ -127,3 +127,26 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        pytest.param({"labels": {f"key-{number}": "v" for number in range(1000)}}, id="a mapping of many entries"),
+        pytest.param({"labels": {"k" * 10_000: "v"}}, id="a long key"),
+        pytest.param({"labels": {"k": "v" * 10_000}}, id="a long value"),
+        pytest.param({"finalizers": ["f" * 10_000]}, id="a long string in a list"),
+        pytest.param({"finalizers": [f"f-{number}" for number in range(1000)]}, id="a list of many strings"),
+        pytest.param(
+            {"ownerReferences": [{"apiVersion": "v1", "kind": "Volume", "name": "n" * 10_000, "uid": "u"}]},
+            id="a long string in an object in a list",
+        ),
+    ],
+)
+def test_nothing_large_stays_in_a_pool_after_its_objects_are_gone(large: dict[str, object]) -> None:
+    pool = Pool()
+    thing = msgspec.json.decode(msgspec.json.encode({"metadata": large}), type=Thing)
+    pool.compact(thing)
+    assert thing == msgspec.json.decode(msgspec.json.encode({"metadata": large}), type=Thing)
+    assert (pool._tuples, pool._mappings) == ({}, {})
+    assert all(len(text) <= 200 for text in pool._strings)

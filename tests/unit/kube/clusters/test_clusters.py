@@ -21,6 +21,7 @@ from ullage.kube.clusters.cluster import Cluster
 from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.kinds import Meta
 from ullage.kube.metrics import Metrics
+from ullage.kube.read_limits import ReadLimits
 
 SECRET = Key("team", "far-kubeconfig")
 WHERE = "secret team/far-kubeconfig"
@@ -262,3 +263,16 @@ def test_a_name_that_would_not_do_in_keys_and_paths_is_refused(name: str) -> Non
             found.clusters.follow(name, found.secrets, SECRET)
 
     in_virtual_time(main())
+
+
+@scene
+async def test_of_a_cluster_so_much_is_taken_unless_it_is_trusted(found: Scene) -> None:
+    found.credentials("one")
+    found.clusters.follow("far", found.secrets, SECRET)
+    found.clusters.follow("near", found.secrets, SECRET, trusted=True)
+    await asyncio.sleep(1)
+    assert [one.config.limits for one in found.opened] == [ReadLimits(), None]
+    far, near = found.clusters.get("far"), found.clusters.get("near")
+    assert far is not None
+    assert near is not None
+    assert (far.held > 0, near.held) == (True, 0)

@@ -134,11 +134,6 @@ async def test_while_nothing_is_charged_for_nothing_is_watched() -> None:
 # --- what is refused ---
 
 
-async def test_a_kind_is_registered_once() -> None:
-    with pytest.raises(ValueError, match=r"cups\.test\.ullage\.io: registered twice"):
-        wired(Server()).hooks((*BOTH, slice_of(CUPS)))
-
-
 async def test_who_comes_after_the_service_has_started_is_told_where_to_register() -> None:
     wiring = wired(Server())
     wiring.hooks((BRIEF, slice_of(CUPS)))

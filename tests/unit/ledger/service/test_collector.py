@@ -95,3 +95,21 @@ def test_a_ledger_that_changed_is_read_again_and_one_that_went_is_gone() -> None
     found = shown(ledgers, registry=registry)
     assert found['used{account="all",ledger="ns-a",resource="storage"}'] == 2
     assert not [name for name in found if "ns-b" in name]
+
+
+def test_a_limit_on_each_account_of_a_sort_is_one_series_whatever_a_tenant_has() -> None:
+    taken = {f"claims/{number}": {"pieces": str(1 + number % 7)} for number in range(50)}
+    sums = Sums({"cups": Takings.parse({**taken, "claims/own": {"pieces": "99"}, "claims/a/b": {"pieces": "99"}})})
+    many = Ledger(
+        metadata=Meta(name="ns-a", resource_version="1"),
+        spec=LedgerSpec(limits={"claims/*": {"pieces": "9"}, "claims/own": {"pieces": "100"}}),
+        status=LedgerStatus(observed={"cups": Count(view=1, time="2026-05-01T11:50:00Z")}, sums=encode(sums)),
+    )
+    found = shown(Ledgers(many, ledger("ns-b", ALL, used="1Gi")))
+    assert found["accounts_omitted"] == 0.0
+    assert {name: value for name, value in found.items() if name.startswith("used")} == {
+        'used{account="claims/*",ledger="ns-a",resource="pieces"}': 7.0,
+        'used{account="claims/own",ledger="ns-a",resource="pieces"}': 99.0,
+        'used{account="all",ledger="ns-b",resource="storage"}': GIB,
+    }
+    assert found['limit{account="claims/*",ledger="ns-a",resource="pieces"}'] == 9.0

@@ -38,7 +38,7 @@ class Process:
     def __init__(self, scene: Scene, *, leads: bool = True) -> None:
         self.clock = VirtualClock()
         self.sources = Sources()
-        self.sources.count_elsewhere(CUPS.name, scene.removed, complete=lambda: scene.complete)
+        self.sources.count_elsewhere(CUPS.name, scene.removed, complete=lambda: scene.complete, asks=scene.asks)
         self._ledgers = Cache(scene.home, LEDGERS, namespace=NAMESPACE, clock=self.clock, jitter=lambda: 0.5)
         folder = Folder(scene.home, self.sources, self._ledgers, settings=BRIEF, clock=self.clock)
         works = [self._ledgers.run(), *([folder.controller().run()] if leads else [])]
@@ -65,6 +65,7 @@ class Scene:
         self.complete = True
         self.gone: set[str] = set()
         self.silent = False
+        self.registered: bool | None = True  # in the far cluster; None: nobody can say
         self.processes: list[Process] = []
 
     async def removed(self, cluster: str) -> bool:
@@ -72,6 +73,12 @@ class Scene:
         if self.silent:
             raise Retryable("nobody is there to say")
         return cluster in self.gone
+
+    async def asks(self, cluster: str) -> bool:
+        await asyncio.sleep(0.01)
+        if self.registered is None:
+            raise Retryable("nobody is there to say")
+        return self.registered
 
     def start(self, *, leads: bool = True) -> Process:
         self.processes.append(Process(self, leads=leads))
@@ -164,6 +171,37 @@ async def test_no_count_is_exact_while_requests_of_a_cluster_are_not_asked_about
     leader.sources.place("far", [LEDGER], asked=False)
     await asyncio.sleep(4)
     assert FAR in found.says(), "somebody took the webhook away"
+
+
+@pytest.mark.parametrize("before", [False, None])
+def test_no_count_is_exact_that_began_before_a_cluster_was_told_to_ask(before: bool | None) -> None:
+    async def told_late(found: Scene) -> None:
+        found.registered = before
+        leader = found.start()
+        joined(found, leader)
+        await asyncio.sleep(60)
+        assert FAR in found.says()
+        found.registered = True
+        await asyncio.sleep(4)
+        assert FAR in found.says(), "requests of before may still be on their way"
+        await asyncio.sleep(20)
+        assert found.says() == COUNTED
+
+    scene(told_late)()
+
+
+@scene
+async def test_whether_a_cluster_asks_is_not_looked_at_again_by_whoever_leads_next(found: Scene) -> None:
+    leader = found.start()
+    joined(found, leader)
+    await asyncio.sleep(30)
+    assert found.says() == COUNTED
+    await leader.die()
+    found.registered = False  # what somebody takes out is put back, and told elsewhere
+    joined(found, found.start())
+    for _ in range(30):
+        await asyncio.sleep(1)
+        assert found.says() == COUNTED
 
 
 @scene

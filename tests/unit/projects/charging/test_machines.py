@@ -12,6 +12,7 @@ from tests.unit.ledger.counted import counted
 from tests.unit.projects.builders import cluster as cluster_object
 from tests.unit.projects.machines.builders import SMALL
 from tests.unit.projects.seed_scene import Json, SeedScene, machine_body, simulated
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.cache.indexer import Key
 from ullage.kube.crds.definitions import crd_of
@@ -84,6 +85,30 @@ async def test_a_cluster_whose_kubeconfig_is_missing_keeps_its_project_from_bein
 
 
 @simulated
+async def test_a_count_is_exact_only_after_the_cluster_was_told_to_ask(scene: SeedScene) -> None:
+    host = scene.cluster(asks=False)
+    scene.limits(cpu="20")
+
+    def ready() -> tuple[str, bool]:
+        found = find_condition(scene.ledger().status.conditions, "Ready")
+        assert found is not None
+        return found.status, "machines.cluster.k8s.io/c-1" in found.message
+
+    async with scene.served(controllers=True):
+        await asyncio.sleep(200)
+        assert ready() == ("False", True)
+        scene.register()
+        host.drop(MUTATING_WEBHOOKS, Key("", "ullage-elsewhere"))
+        await asyncio.sleep(200)
+        assert ready() == ("False", True), "one of the two hooks is missing"
+        scene.register()
+        await asyncio.sleep(50)
+        assert ready() == ("False", True), "what was asked for before may take a minute"
+        await asyncio.sleep(50)
+        assert ready() == ("True", False)
+
+
+@simulated
 async def test_what_another_replica_signs_with_a_new_key_is_counted_once_that_is_read_here(scene: SeedScene) -> None:
     scene.cluster()
     scene.limits(cpu="20")
@@ -129,7 +154,17 @@ async def test_who_puts_an_earlier_stamp_back_each_time_gains_no_room(scene: See
         assert used(scene) == {"c-1": "4"}
         ready = find_condition(scene.ledger().status.conditions, "Ready")
         assert ready is not None
-        assert (ready.status, "machines.cluster.k8s.io/c-1/kube-system/a" in ready.message) == ("False", True)
+        assert ready.status == "True", "what the record holds against it is counted"
+
+
+@simulated
+async def test_a_cluster_that_nobody_can_call_so_is_told_once(scene: SeedScene, caplog: pytest.LogCaptureFixture) -> None:
+    async with scene.served():
+        for number in range(5):
+            scene.seed.put(CLUSTERS, cluster_object("no.label", labels={"changed": str(number)}))
+            await scene.seen()
+        said = [one for one in caplog.records if "no cluster can be called that" in one.message]
+        assert len(said) == 1
 
 
 @pytest.mark.parametrize(
@@ -179,5 +214,8 @@ def test_the_record_can_be_defined() -> None:
         "machines",
         "count",
         "vanished",
+        "provider",
+        "unstamped",
         "notRemembered",
+        "conditions",
     }

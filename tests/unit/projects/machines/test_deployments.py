@@ -8,6 +8,8 @@ from tests.unit.projects.machines.builders import LARGE, SMALL, room
 from ullage.ledger.amounts import Amounts
 from ullage.projects.machines.deployments import Early, Wish, exceeded, review_wish
 from ullage.projects.machines.facts import Room
+from ullage.projects.machines.wholes import Whole, Wholes
+from ullage.quantity import Quantity
 
 ENFORCED = {"ullage.io/enforce-early": "true"}
 FULL = room("18", "20", reserved="1")  # of cpu; one core is left
@@ -69,6 +71,23 @@ def test_a_refusal_says_why_it_is_one() -> None:
         ' "4" would exceed current quota (quota/used "20"/"18"): asked 4 cores, used 18 cores, reserved 1 core, quota 20 cores,'
         " over by 3 cores. Next: ullage usage --group-by cluster project/p-1"
     )
+
+
+@pytest.mark.parametrize(
+    ("used", "refused"),
+    [
+        pytest.param("57", True, id="the project is full on all seeds"),
+        pytest.param("25", False, id="only this seed's part is: its machines ask for more"),
+        pytest.param(None, False, id="nobody knows what the others use"),
+    ],
+)
+def test_a_deployment_is_refused_only_where_the_project_has_no_room(used: str | None, refused: bool) -> None:
+    whole = Whole(Quantity.parse("60"), Quantity.parse(used) if used is not None else None)
+    found = review_wish("web", wish(3), wish(5), room=FULL, project="p-1", annotations=ENFORCED, wholes=Wholes({"cpu": whole}))
+    assert found is not None
+    assert found.refused is refused
+    assert ("room may come from others" in found.message) is not refused
+    assert ('(quota/used "60"/"57"): asked 4 cores, used 57 cores on all seeds' in found.message) is refused
 
 
 @pytest.mark.parametrize("value", ["True", "false", "", "1", " true"])

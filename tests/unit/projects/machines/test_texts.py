@@ -19,6 +19,7 @@ from ullage.projects.machines.texts import (
     surge_text,
     unknown_size_text,
 )
+from ullage.projects.machines.wholes import Whole, Wholes
 from ullage.quantity import Quantity
 
 CPU = over("cpu", "6", "18", "20", reserved="1")
@@ -55,17 +56,77 @@ def test_all_that_is_exceeded_is_said_at_once_with_every_number_and_a_next_step(
     )
 
 
-def test_a_seed_says_that_its_limit_is_a_part_of_the_quota() -> None:
-    said = refusal_text([CPU], next_step="x", quota={"cpu": Quantity.parse("60")}, more="asked")
+def wholes(limit: str, used: str | None, *, stale: str = "", resource: str = "cpu") -> Wholes:
+    return Wholes({resource: Whole(Quantity.parse(limit), Quantity.parse(used) if used is not None else None)}, stale)
+
+
+OVER_ALL = (
+    'requested CPU "6" would exceed current quota (quota/used "60"/"58"): asked 6 cores, used 58 cores on all seeds, quota 60'
+    " cores, over by 4 cores (on this seed: used 18 cores, reserved 1 core, granted to it 20 cores)"
+)
+OVER_PART = (
+    'requested CPU "6" would exceed current quota (quota/used "60"/"25") on this seed: asked 6 cores, used 18 cores on this'
+    " seed, reserved 1 core, granted to it 20 cores, over by 5 cores (on all seeds: used 25 cores of 60 cores)"
+)
+AGAIN = "Next: try again in a moment, since room may come from other seeds, or x"
+
+
+@pytest.mark.parametrize(
+    ("quota", "said"),
+    [
+        pytest.param(wholes("60", "58"), f"{OVER_ALL}. Next: x", id="the project is full on all seeds"),
+        pytest.param(wholes("60", "25"), f"{OVER_PART}. {AGAIN}", id="only this seed's part is: others may give room"),
+        pytest.param(
+            wholes("60", "54"),
+            f"{OVER_PART.replace('25', '54')}. {AGAIN}",
+            id="it would fit the whole exactly: so it is the part",
+        ),
+        pytest.param(
+            wholes("60", "25", stale="out of reach: b since 2026-05-01T10:00:00Z; the last figures count"),
+            f"{OVER_PART}. What is used on all seeds is not all of now: out of reach: b since 2026-05-01T10:00:00Z; the last"
+            f" figures count. {AGAIN}",
+            id="figures that are not of now are said to be so",
+        ),
+        pytest.param(
+            wholes("60", "3"),
+            f"{OVER_PART.replace('25', '18')}. {AGAIN}",
+            id="the master is behind: no less than is used here",
+        ),
+        pytest.param(
+            wholes("60", None, stale="nobody has counted"),
+            'requested CPU "6" would exceed current quota (quota/used "20"/"18") on this seed: asked 6 cores, used 18 cores on'
+            " this seed, reserved 1 core, granted to it 20 cores of 60 cores in all, over by 5 cores (what is used on all seeds"
+            f" is not known). {AGAIN}",
+            id="nobody has counted all seeds: no number stands for that",
+        ),
+        pytest.param(
+            wholes("20", "24"),
+            'requested CPU "6" would exceed current quota (quota/used "20"/"24"): asked 6 cores, used 24 cores on all seeds,'
+            " quota 20 cores, over by 10 cores (on this seed: used 18 cores, reserved 1 core, granted to it 20 cores). Next: x",
+            id="it has the whole, and others use some past their limits",
+        ),
+    ],
+)
+def test_the_project_s_usage_stands_beside_its_quota_and_this_seed_s_beside_its_part(quota: Wholes, said: str) -> None:
+    assert refusal_text([CPU], next_step="x", wholes=quota) == said
+
+
+def test_where_one_resource_is_full_on_all_seeds_nobody_is_told_to_try_again() -> None:
+    memory = wholes("96Gi", "40Gi", resource="memory")
+    said = refusal_text([MEMORY, CPU], next_step="x", wholes=Wholes({**wholes("60", "58").of, **memory.of}))
     assert said == (
-        'requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, reserved 1 core,'
-        " quota 20 cores on this seed, of 60 cores in all, over by 5 cores. More was asked for, and has not been granted in"
-        " time: try again in a moment. Next: x"
+        f'{OVER_ALL}; requested Memory "16Gi" would exceed current quota (quota/used "96Gi"/"40Gi") on this seed: asked 16Gi,'
+        " used 20Gi on this seed, reserved 0, granted to it 32Gi, over by 4Gi (on all seeds: used 40Gi of 96Gi). Next: x"
     )
 
 
-def test_a_seed_that_has_the_whole_quota_says_nothing_of_parts() -> None:
-    assert "on this seed" not in refusal_text([CPU], next_step="x", quota={"cpu": Quantity.parse("20000m")})
+@pytest.mark.parametrize("used", ["18", "3", None])
+def test_a_seed_that_has_the_whole_quota_says_nothing_of_parts(used: str | None) -> None:
+    said = refusal_text([CPU], next_step="x", wholes=wholes("20000m", used, stale="somebody is away"))
+    assert said == (
+        'requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, reserved 1 core,'
+        " quota 20 cores, over by 5 cores. Next: x"
+    )
 
 
 def test_amounts_without_a_suffix_are_shown_with_a_unit_too() -> None:
@@ -132,6 +193,16 @@ def test_a_warning_is_short_enough_to_be_shown_whole() -> None:
     assert len(longest) <= LONGEST_WARNING
     assert longest.endswith("what is beyond is refused")
     assert len(early_warning_text("w" * 253, 2**31 - 1, [CPU, MEMORY, DISK])) == LONGEST_WARNING
+
+
+def test_a_warning_of_a_part_says_so_and_is_shown_whole_too() -> None:
+    assert early_warning_text("web", 2, [CPU], wholes=wholes("60", "25")) == (
+        "MachineDeployment web: 2 machines do not fit this seed's part of the quota now: cpu is over by 5 cores; room may come"
+        " from others"
+    )
+    every = Wholes({one: Whole(Quantity.parse("9Ei"), Quantity.parse("0")) for one in ("cpu", "memory", "storage")})
+    longest = early_warning_text("w" * 63, 2**31 - 1, [CPU, MEMORY, DISK], wholes=every)
+    assert longest.endswith("; room may come from others")
 
 
 def test_a_surge_says_what_is_replaced_and_what_is_passed() -> None:

@@ -175,7 +175,12 @@ def test_what_it_costs_is_what_it_is_stamped_with() -> None:
     old = stamped(machine(provider_spec=spec("l")), sign_bound(machine(provider_spec=spec("l")), SMALL, KEYS, now=NOW))
     assert update_fault(old, replace(old, provider_spec=spec("m")), KEYS, size_of=size_of, limited=True) is None
     grown = replace(old, provider_spec=spec("l", sshPublicKeys=["b"]))
-    assert update_fault(old, grown, KEYS, size_of=size_of, limited=True) is not None
+    assert update_fault(old, grown, KEYS, size_of=size_of, limited=True) is None, "it costs what the spec of before does"
+    after = with_marks(grown, marks_on_update(old, grown, KEYS, now=later(60), size_of=size_of))
+    found = verify(after, KEYS)
+    assert isinstance(found, Valid)
+    assert found.amounts == SMALL
+    assert update_fault(old, replace(old, provider_spec=spec("s")), KEYS, size_of=size_of, limited=True) is not None
 
 
 def test_without_a_stamp_it_is_what_the_spec_costs() -> None:

@@ -202,6 +202,16 @@ async def test_what_cannot_be_calculated_is_answered_400_with_the_field(body: An
         assert answered.status["message"].startswith(message), answered.status["message"]
 
 
+async def test_who_gives_a_flavour_is_told_what_to_give() -> None:
+    answered = await api().ask("POST", CALCULATED, {"replicas": 1, "flavor": "t3.large"}, token=MEMBER)
+    assert answered.code == 400
+    assert answered.status["message"].startswith("flavor: t3.large: ")
+    assert "give size.cpu in cores, size.memory and diskSizeGB in GB of 2^30 bytes" in answered.status["message"]
+    replaced = {**machines("1 x 1 1 1"), "replacedResources": {"replicas": 1, "flavor": "m"}}
+    answered = await api().ask("POST", CALCULATED, replaced, token=MEMBER)
+    assert answered.status["message"].startswith("replacedResources.flavor: m: ")
+
+
 async def test_while_nobody_knows_what_is_used_nothing_is_calculated() -> None:
     answered = await api(used="some 0 0").ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER)
     assert answered.code == 503

@@ -17,9 +17,10 @@ from tests.unit.projects.builders import cluster, quota
 from tests.unit.projects.controllers.seed_server import SeedServer
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller
+from ullage.kube.kinds import Meta
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Hook, Request, Review
 from ullage.kube.slices import Part, Slice, Wiring
-from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.slice import LEDGER
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.quotas import QUOTAS
@@ -72,9 +73,17 @@ class Scene:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def quota(self, most: str | None, away: str | None = None, *, of: str = "abc") -> None:
-        given = {"ullage.io/max-clusters": most, "ullage.io/clusters-elsewhere": away}
-        self.seed.put(QUOTAS, quota(of, annotations={key: value for key, value in given.items() if value is not None}))
+    def quota(self, most: str | None, part: str | None = None, *, of: str = "abc") -> None:
+        """The master copies the quota, and tells the seed its part of the number."""
+        self.seed.put(QUOTAS, quota(of, annotations={} if most is None else {"ullage.io/max-clusters": most}))
+        found = self.seed.get(LEDGERS, Key(NAMESPACE, f"clusters-{of}"))
+        if found is None and most is None:
+            return
+        found = found or Ledger(metadata=Meta(name=f"clusters-{of}", namespace=NAMESPACE, uid=f"uid-{next(self._uids)}"))
+        limits, grants = ({"clusters": {"clusters": one}} if one else {} for one in (part or most, most))
+        meta = msgspec.structs.replace(found.metadata, generation=found.metadata.generation + 1)
+        spec = LedgerSpec(limits=limits, grants=grants, change=found.spec.change + 1)
+        self.seed.put(LEDGERS, msgspec.structs.replace(found, metadata=meta, spec=spec))
 
     async def settled(self) -> None:
         await asyncio.sleep(5)
@@ -110,7 +119,7 @@ class Scene:
             object=msgspec.Raw(msgspec.json.encode(new)),
             old_object=msgspec.Raw(b"null" if old is None else msgspec.json.encode(old)),
         )
-        return await next(self._next).answer(Review(request))
+        return await next(self._next).answer(Review(request, asyncio.get_running_loop().time() + 5))
 
     def delete(self, name: str) -> None:
         self.seed.drop(CLUSTERS, Key("", name))
@@ -204,19 +213,25 @@ async def test_imported_clusters_are_neither_counted_nor_refused(found: Scene) -
 
 
 @scene
-async def test_those_on_other_seeds_count_where_the_master_says_so(found: Scene) -> None:
-    found.quota("3", "2")
+async def test_a_seed_keeps_to_its_part_of_the_number_and_asks_for_more(found: Scene) -> None:
+    found.quota("3", "1")
     await found.settled()
     assert (await found.create("a")).allowed
     refused = await found.create("b")
-    assert refused.message == (f"project abc has 3 clusters, 2 of them on other seeds, and may have 3 ({WHERE}). {NEXT}")
-    found.quota("3", "1")
+    assert refused.message == (
+        f"project abc may have 3 clusters in all ({WHERE}), and has 1 cluster on this seed, which may have 1 of them now: the"
+        " rest is granted to other seeds. Next: try again in a minute, since room may come from there, or delete a cluster of"
+        " the project, or have an administrator raise the number"
+    )
+    asked = found.seed.get(LEDGERS, Key(NAMESPACE, "clusters-abc")).status.demand
+    assert [one.limit for account in asked.values() for one in account.values()] == ["2"], "the master is asked for more"
+    found.quota("3", "2")
     await found.settled()
     assert (await found.create("b")).allowed
 
 
 @scene
-async def test_the_number_is_followed_and_its_ledger_goes_with_it(found: Scene) -> None:
+async def test_the_number_is_followed_and_its_ledger_goes_with_the_quota(found: Scene) -> None:
     found.quota("1")
     await found.settled()
     assert (await found.create("a")).allowed
@@ -226,11 +241,12 @@ async def test_the_number_is_followed_and_its_ledger_goes_with_it(found: Scene) 
     assert (await found.create("b")).allowed
     found.quota(None)
     await found.settled()
-    assert found.ledgers() == []
+    assert found.ledgers() == ["clusters-abc"], "the numbers of the master's changes go on"
     assert (await found.create("c")).allowed
     found.quota("3")
     await found.settled()
     assert not (await found.create("d")).allowed, "what came meanwhile counts"
+    found.quota(None)
     found.seed.drop(QUOTAS, Key("", "project-abc"))
     await found.settled()
     assert (found.ledgers(), (await found.create("d")).allowed) == ([], True)

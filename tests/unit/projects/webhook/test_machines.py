@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jsonpatch
 import pytest
 
+from tests.unit.projects.builders import quota, usage
 from tests.unit.projects.machines.builders import SMALL
 from tests.unit.projects.seed_scene import SYSTEM, Json, SeedScene, machine_body, provider_spec, review_of, simulated
 from ullage.kube.cache.indexer import Key
-from ullage.kube.objects import find_condition
+from ullage.kube.objects import Condition, find_condition
 from ullage.kube.review import Review
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.machines import MACHINES
+from ullage.projects.api.quotas import QUOTAS, ResourceQuotaStatus
 from ullage.projects.machines.digests import MOST_PARTS
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SIGNATURE, Valid, sign_bound, verify
@@ -57,6 +60,55 @@ async def test_machines_are_made_up_to_the_quota_and_the_next_is_refused_in_the_
         assert [one.amounts for one in verdicts if isinstance(one, Valid)] == [SMALL, SMALL]
 
 
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        pytest.param(
+            "9",
+            'requested CPU "2" would exceed current quota (quota/used "10"/"9"): asked 2 cores, used 9 cores on all seeds,'
+            " quota 10 cores, over by 1 core (on this seed: used 2 cores, reserved 0, granted to it 3 cores). What is used on"
+            " all seeds is not all of now: out of reach: b since 2026-05-01T10:00:00Z. Next: ullage usage --group-by cluster"
+            " project/abc, then delete machines or scale down, or have the quota raised",
+            id="the project is full on all seeds",
+        ),
+        pytest.param(
+            "4",
+            'requested CPU "2" would exceed current quota (quota/used "10"/"4") on this seed: asked 2 cores, used 2 cores on'
+            " this seed, reserved 0, granted to it 3 cores, over by 1 core (on all seeds: used 4 cores of 10 cores). What is"
+            " used on all seeds is not all of now: out of reach: b since 2026-05-01T10:00:00Z. Next: try again in a moment,"
+            " since room may come from other seeds, or ullage usage --group-by cluster project/abc, then delete machines or"
+            " scale down, or have the quota raised",
+            id="only this seed's part is",
+        ),
+        pytest.param(
+            "much",
+            'requested CPU "2" would exceed current quota (quota/used "3"/"2") on this seed: asked 2 cores, used 2 cores on'
+            " this seed, reserved 0, granted to it 3 cores of 10 cores in all, over by 1 core (what is used on all seeds is not"
+            " known). Next: try again in a moment, since room may come from other seeds, or ullage usage --group-by cluster"
+            " project/abc, then delete machines or scale down, or have the quota raised",
+            id="what the copy says is no amount",
+        ),
+    ],
+)
+@simulated
+async def test_a_refusal_has_the_numbers_of_all_seeds_and_of_this_one(scene: SeedScene, used: str, said: str) -> None:
+    away = Condition(
+        type="UsageFresh",
+        status="False",
+        reason="SeedUnreachable",
+        message="out of reach: b since 2026-05-01T10:00:00Z",
+        last_transition_time="2026-05-01T10:00:00Z",
+    )
+    scene.cluster()
+    scene.limits(cpu="3", grants={"cpu": "10"})
+    scene.seed.put(QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage(used), conditions=(away,))))
+    async with scene.served():
+        assert (await scene.create()).code == 200
+        await scene.seen()
+        refused = await scene.create()
+        assert (refused.code, refused.message) == (403, said)
+
+
 @simulated
 async def test_two_clusters_of_a_project_share_its_quota_and_another_project_has_its_own(scene: SeedScene) -> None:
     scene.cluster("c-1")
@@ -92,7 +144,7 @@ async def test_a_machine_that_is_gone_makes_room(scene: SeedScene) -> None:
     ],
 )
 @simulated
-async def test_a_cluster_is_not_followed(scene: SeedScene, cluster: dict[str, str]) -> None:
+async def test_a_cluster_is_not_followed(scene: SeedScene, cluster: dict[str, Any]) -> None:
     scene.cluster(**cluster)
     scene.limits(cpu="0")
     async with scene.served():
@@ -306,7 +358,7 @@ async def test_a_part_of_a_quota_is_told_with_the_whole(scene: SeedScene) -> Non
     async with scene.served():
         review = await _stamped_review(scene)
         refused = await scene.hook("project-machine").answer(replace(review, deadline=scene.clock.monotonic() + 10))
-        assert (refused.code, "quota 1 core on this seed, of 100 cores in all" in refused.message) == (403, True)
+        assert (refused.code, "granted to it 1 core of 100 cores in all" in refused.message) == (403, True)
 
 
 @simulated

@@ -22,7 +22,7 @@ from tests.unit.space.scene import (
 from ullage.engines.api import SNAPSHOTS
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.model import Dialect
+from ullage.snapshots.model import SHARED_BY, Dialect
 
 BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
 AnyDialect = Dialect[Any, Any]
@@ -378,3 +378,18 @@ async def test_an_import_does_not_pay_again(scene: Scene, payer: str) -> None:
         scene.store(GA.records, record)
         assert (await scene.submit(GA.snapshots, import_of(GA, "a", "snapcontent-u9"))).allowed
     assert scene.takes(GA.snapshots, "a") == {}
+
+
+@simulated
+async def test_who_was_given_a_snapshot_pays_for_it_though_the_source_does(scene: Scene) -> None:
+    scene.claim("disk", head=10)
+    scene.engine("pv-disk", 10, entries={"snapshot-u9": 70})
+    record = record_of(GA, "u9", "a", cut=True)
+    record["metadata"]["annotations"] = {SHARED_BY: "grant"}
+    record["spec"]["volumeSnapshotRef"].pop("uid")
+    async with scene.served():
+        assert (await scene.submit(SNAPSHOTS, engine_snapshot("snapshot-u9", createSnapshot=False), user=OURS)).allowed
+        assert scene.takes(SNAPSHOTS, "snapshot-u9", ENGINE_NS) == {"namespace": "70"}
+        scene.store(GA.records, record)
+        assert (await scene.submit(GA.snapshots, import_of(GA, "a", "snapcontent-u9"))).allowed
+    assert scene.takes(GA.snapshots, "a") == {"namespace": "70"}

@@ -10,7 +10,8 @@ from ullage.clock import Clock
 from ullage.headroom.controllers.launchers.rules import unmarked
 from ullage.headroom.counting import is_finished
 from ullage.headroom.lookup import ComputeLookup
-from ullage.headroom.pods import MARK, PODS, ChargedPod, instance_owner, is_free
+from ullage.headroom.pods import MARK, instance_owner, is_free
+from ullage.kube.builtin.watched_pods import PODS, WatchedPod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import patch_seen
@@ -34,7 +35,7 @@ BY_INSTANCE: Final = "instance of a pod"
 class LauncherMarks:
     """Keys are those of instances."""
 
-    def __init__(self, client: Patcher, pods: Cache[ChargedPod], lookup: ComputeLookup, *, clock: Clock) -> None:
+    def __init__(self, client: Patcher, pods: Cache[WatchedPod], lookup: ComputeLookup, *, clock: Clock) -> None:
         self._client = client
         self._pods = pods
         self._lookup = lookup
@@ -50,7 +51,7 @@ class LauncherMarks:
         ]
         return Controller(NAME, sources, self.reconcile, clock=self._clock, metrics=metrics)
 
-    def _forget(self, old: ChargedPod | None, new: ChargedPod | None) -> None:
+    def _forget(self, old: WatchedPod | None, new: WatchedPod | None) -> None:
         if old is not None and new is None:
             self._rewrites.forget(old.metadata.uid)
 
@@ -63,7 +64,7 @@ class LauncherMarks:
         soonest = min(filter(None, waits), default=0.0)
         return Requeue(soonest) if soonest else None
 
-    async def _mark(self, pod: ChargedPod) -> float:
+    async def _mark(self, pod: WatchedPod) -> float:
         """Gives the seconds until it is worth another try; 0: it is written."""
         uid = pod.metadata.uid
         if wait := self._rewrites.wait(uid, MARK, self._clock.monotonic()):
@@ -74,12 +75,12 @@ class LauncherMarks:
         return 0.0
 
 
-def _instances(pod: ChargedPod) -> Iterable[Key]:
+def _instances(pod: WatchedPod) -> Iterable[Key]:
     owner = instance_owner(pod.metadata)
     return () if owner is None else (Key(pod.metadata.namespace, owner.name),)
 
 
-def _pod_matters(old: ChargedPod | None, new: ChargedPod | None) -> bool:
+def _pod_matters(old: WatchedPod | None, new: WatchedPod | None) -> bool:
     """Pods of instances are marked when they are made: what becomes of them is of no interest."""
     return new is not None and not is_free(new.metadata) and (old is None or is_free(old.metadata))
 

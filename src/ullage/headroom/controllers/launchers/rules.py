@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ullage.headroom.counting import FINISHED
-from ullage.headroom.pods import ChargedPod, instance_owner, is_free
+from ullage.headroom.pods import instance_owner, is_free
+from ullage.kube.builtin.watched_pods import WatchedPod
 from ullage.vms.api.machines import VirtualMachineInstance
 
 
-def unmarked(instance: VirtualMachineInstance, pods: Iterable[ChargedPod], *, migrations: int) -> tuple[ChargedPod, ...]:
+def unmarked(instance: VirtualMachineInstance, pods: Iterable[WatchedPod], *, migrations: int) -> tuple[WatchedPod, ...]:
     """`pods`: those that it controls. `migrations`: of it, that have not ended."""
     alive = [one for one in pods if one.status.phase not in FINISHED and _is_of(one, instance)]
     free = [one for one in alive if is_free(one.metadata)]
@@ -21,10 +22,10 @@ def unmarked(instance: VirtualMachineInstance, pods: Iterable[ChargedPod], *, mi
     return tuple(sorted(named, key=_age)[: max(0, 1 + migrations - len(free))])
 
 
-def _is_of(pod: ChargedPod, instance: VirtualMachineInstance) -> bool:
+def _is_of(pod: WatchedPod, instance: VirtualMachineInstance) -> bool:
     owner = instance_owner(pod.metadata)
     return owner is not None and owner.uid == instance.metadata.uid
 
 
-def _age(pod: ChargedPod) -> tuple[str, str]:
+def _age(pod: WatchedPod) -> tuple[str, str]:
     return pod.metadata.creation_timestamp or "", pod.metadata.uid

@@ -18,7 +18,7 @@ from ullage.projects.sizes.providers.web import web
 from ullage.times import timestamp
 
 ADDRESS: Final = "https://ecs.{region}.aliyuncs.com"
-_REGION: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+REGION: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _PAGE: Final = "100"
 
 
@@ -38,32 +38,35 @@ class Alibaba:
         self._nonce = nonce
 
     async def flavours(self, place: Place, credentials: Credentials) -> Mapping[str, Flavour]:
-        if not _REGION.fullmatch(place.region):
+        if not REGION.fullmatch(place.region):
             raise NotAnswered("a region such as eu-central-1 is needed")
         return await collect("alibaba", self._pages(place.region, credentials))
 
     async def _pages(self, region: str, credentials: Credentials) -> AsyncGenerator[object, None]:
-        key, secret = credentials.needed("accessKeyId"), credentials.needed("accessKeySecret")
         more: dict[str, str] | None = {}
         async with web() as calls:
             while more is not None:
-                query = {
-                    "Action": "DescribeInstanceTypes",
-                    "Version": "2014-05-26",
-                    "Format": "JSON",
-                    "AccessKeyId": key,
-                    "SignatureMethod": "HMAC-SHA1",
-                    "SignatureVersion": "1.0",
-                    "SignatureNonce": self._nonce(),
-                    "Timestamp": timestamp(self._clock.now()),
-                    "RegionId": region,
-                    "MaxResults": _PAGE,
-                    **more,
-                }
-                page = await calls.get_exactly(f"{self._address.format(region=region)}/?{signed(query, secret)}")
+                query = {"MaxResults": _PAGE, **more}
+                page = await calls.get_exactly(self.url("DescribeInstanceTypes", region, credentials, **query))
                 yield page
                 token = text_inside(page, "NextToken")
                 more = {"NextToken": token} if token else None
+
+    def url(self, action: str, region: str, credentials: Credentials, **more: str) -> str:
+        """The address of a call, signed."""
+        query = {
+            "Action": action,
+            "Version": "2014-05-26",
+            "Format": "JSON",
+            "AccessKeyId": credentials.needed("accessKeyId"),
+            "SignatureMethod": "HMAC-SHA1",
+            "SignatureVersion": "1.0",
+            "SignatureNonce": self._nonce(),
+            "Timestamp": timestamp(self._clock.now()),
+            "RegionId": region,
+            **more,
+        }
+        return f"{self._address.format(region=region)}/?{signed(query, credentials.needed('accessKeySecret'))}"
 
 
 def signed(query: Mapping[str, str], secret: str) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ullage.projects.sizes.catalogue import Flavour, Place
 from ullage.projects.sizes.providers.contract import EXTRA, MOST_PAGES, Credentials, NotAnswered, collect
+
+R = TypeVar("R")
+Call = Callable[[Any, dict[str, Any]], R]  # given a session, and how its clients are made
 
 SECONDS: Final = 15  # of one call
 _THREADS: Final = 4
@@ -31,16 +34,19 @@ class Aws:
     async def flavours(self, place: Place, credentials: Credentials) -> Mapping[str, Flavour]:
         if not _REGION.fullmatch(place.region):
             raise NotAnswered("a region such as eu-central-1 is needed")
+        return await collect("aws", _each(await self.ask(place.region, credentials, self._flavours)))
+
+    async def ask(self, region: str, credentials: Credentials, call: Call[R]) -> R:
+        """What a call answers that is made in a thread, with a session in the region. Raises NotAnswered."""
         keys = (credentials.needed("accessKeyId"), credentials.needed("secretAccessKey"))
         role, external = credentials.get("assumeRoleARN"), credentials.get("assumeRoleExternalID")
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="aws")
         loop = asyncio.get_running_loop()
-        pages = await loop.run_in_executor(self._threads, self._asked, place.region, keys, role, external)
-        return await collect("aws", _each(pages))
+        return await loop.run_in_executor(self._threads, self._asked, region, keys, (role, external), call)
 
-    def _asked(self, region: str, keys: tuple[str, str], role: str, external: str) -> list[Any]:
-        """All pages. In a thread."""
+    def _asked(self, region: str, keys: tuple[str, str], assumed: tuple[str, str], call: Call[R]) -> R:
+        """In a thread."""
         try:
             import boto3
             from botocore.exceptions import BotoCoreError, ClientError
@@ -48,14 +54,18 @@ class Aws:
             raise NotAnswered(f"boto3 is not installed: {EXTRA} brings what AWS is asked with") from error
         session = boto3.session.Session(aws_access_key_id=keys[0], aws_secret_access_key=keys[1], region_name=region)
         try:
-            if role:
-                session = self._assumed(session, role, external)
-            return list(self._pages(session.client("ec2", **self._how())))
+            if assumed[0]:
+                session = self._assumed(session, *assumed)
+            return call(session, self._how())
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "an error")
             raise NotAnswered(f"ec2 in {region} answered {str(code)[:60]}") from None
         except BotoCoreError as error:
             raise NotAnswered(f"ec2 in {region} cannot be asked ({type(error).__name__})") from None
+
+    def _flavours(self, session: Any, how: dict[str, Any]) -> list[Any]:
+        """All pages."""
+        return list(self._pages(session.client("ec2", **how)))
 
     def _pages(self, client: Any) -> Iterator[Any]:
         for number, page in enumerate(client.get_paginator("describe_instance_types").paginate()):

@@ -40,7 +40,7 @@ class Azure:
         next_page = f"{root}/subscriptions/{subscription}/providers/Microsoft.Compute/skus"
         query = {"api-version": VERSION, "$filter": f"location eq '{location}'"}
         async with web() as calls:
-            headers = bearer(await self._token(calls, credentials))
+            headers = bearer(await self.token(calls, credentials))
             while next_page:
                 if not same_origin(next_page, root):
                     raise NotAnswered("it names another host for its next page")
@@ -48,7 +48,7 @@ class Azure:
                 yield page
                 next_page, query = text_inside(page, "nextLink"), {}
 
-    async def _token(self, calls: Web, credentials: Credentials) -> str:
+    async def token(self, calls: Web, credentials: Credentials) -> str:
         tenant = quote(credentials.needed("tenantID"), safe="")
         form = {
             "grant_type": "client_credentials",

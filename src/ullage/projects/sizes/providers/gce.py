@@ -75,14 +75,14 @@ class Google:
         path = f"compute/v1/projects/{quote(key.project, safe=':')}/zones/{quote(zone, safe='')}/machineTypes"
         query = {"maxResults": "500"}
         async with web() as calls:
-            headers = bearer(await self._token(calls, key))
+            headers = bearer(await self.token(calls, key))
             while query:
                 page = await calls.get(f"{self._addresses.compute}/{path}", headers=headers, query=query)
                 yield page
                 token = text_inside(page, "nextPageToken")
                 query = {"maxResults": "500", "pageToken": token} if token else {}
 
-    async def _token(self, calls: Web, key: ServiceAccountKey) -> str:
+    async def token(self, calls: Web, key: ServiceAccountKey) -> str:
         statement = key.statement(at=int(self._clock.now().timestamp()))
         answer = await calls.post(self._addresses.token, form={"grant_type": GRANT, "assertion": statement})
         token = text_inside(answer.body, "access_token")

@@ -26,7 +26,7 @@ class OpenStack:
 
     async def _pages(self, place: Place, credentials: Credentials) -> AsyncGenerator[object, None]:
         async with web() as calls:
-            token, services = await _login(calls, place.endpoint, credentials)
+            token, services = await login(calls, place.endpoint, credentials)
             address = f"{_compute(services, place.region)}/flavors/detail"
             marker = ""
             while True:
@@ -40,7 +40,7 @@ class OpenStack:
                 marker = last
 
 
-async def _login(calls: Web, endpoint: str, credentials: Credentials) -> tuple[str, object]:
+async def login(calls: Web, endpoint: str, credentials: Credentials) -> tuple[str, object]:
     root = endpoint.rstrip("/")
     address = f"{root}/auth/tokens" if root.endswith("/v3") else f"{root}/v3/auth/tokens"
     answer = await calls.post(address, body={"auth": _auth(credentials)})
@@ -76,6 +76,15 @@ def _scope(credentials: Credentials) -> dict[str, Any]:
 
 def _compute(services: object, region: str) -> str:
     """Nova's public address in a region; in the only one there is, where none is said."""
+    addresses = compute_addresses(services, region)
+    if len(addresses) != 1:
+        where = f"in region {region}" if region else "where no region is said"
+        raise NotAnswered(f"its Keystone names {len(addresses) or 'no'} compute services {where}: one is needed")
+    return addresses.pop()
+
+
+def compute_addresses(services: object, region: str = "") -> set[str]:
+    """Nova's public addresses in a region; in all of them, where none is said."""
     listed = services[:_MOST_SERVICES] if isinstance(services, Sequence) and not isinstance(services, str) else ()
     offers = [
         endpoint
@@ -85,11 +94,7 @@ def _compute(services: object, region: str) -> str:
         if text_inside(endpoint, "interface") == "public"
         and (not region or region in (text_inside(endpoint, "region"), text_inside(endpoint, "region_id")))
     ]
-    addresses = {text_inside(offer, "url").rstrip("/") for offer in offers} - {""}
-    if len(addresses) != 1:
-        where = f"in region {region}" if region else "where no region is said"
-        raise NotAnswered(f"its Keystone names {len(addresses) or 'no'} compute services {where}: one is needed")
-    return addresses.pop()
+    return {text_inside(offer, "url").rstrip("/") for offer in offers} - {""}
 
 
 def _last_id(page: object) -> str:

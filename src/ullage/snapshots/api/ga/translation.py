@@ -6,7 +6,6 @@ back; of what a snapshot waits for, how far a copy is stands in an annotation, a
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -18,7 +17,6 @@ from ullage.kube.kinds import Value
 from ullage.kube.objects import Json, merge_patch
 from ullage.snapshots.api.common import (
     bound_to,
-    clipped,
     new_metadata,
     read_nanoseconds,
     read_ref,
@@ -30,12 +28,12 @@ from ullage.snapshots.api.common import (
     write_size,
     write_time,
 )
+from ullage.snapshots.api.ga.errors import error_of, problem_of
 from ullage.snapshots.api.ga.types import (
     CLASSES,
     CONTENTS,
     SNAPSHOTS,
     ContentStatus,
-    SnapshotError,
     SnapshotStatus,
     VolumeSnapshot,
     VolumeSnapshotClass,
@@ -54,13 +52,12 @@ from ullage.snapshots.model import (
     SnapshotClass,
     State,
 )
-from ullage.times import read_time, timestamp
+from ullage.times import read_time
 
 _PREFIX: Final = "snapshot.storage.kubernetes.io"
 DEFAULT_CLASS: Final = f"{_PREFIX}/is-default-class"
 SECRET_NAME: Final = f"{_PREFIX}/deletion-secret-name"
 SECRET_NAMESPACE: Final = f"{_PREFIX}/deletion-secret-namespace"
-_WITH_REASON: Final = re.compile(r"([A-Z][A-Za-z0-9]*): (.*)", re.DOTALL)
 
 
 class Ga:
@@ -83,7 +80,7 @@ class Ga:
             cut=read_time(status.creation_time),
             ready=status.ready_to_use is True,
             restore_size=read_size(status.restore_size),
-            problem=_problem(status.error),
+            problem=problem_of(status.error),
             waiting=_copying(obj),
         )
         return Snapshot(
@@ -150,7 +147,7 @@ class Ga:
             creation_time=write_time(state.cut, old.creation_time),
             ready_to_use=state.ready,
             restore_size=write_size(state.restore_size, old.restore_size),
-            error=_error(state.problem, old.error, now),
+            error=error_of(state.problem, old.error, now),
         )
         change = _change(old, new, nothing=SnapshotStatus(ready_to_use=False))
         waiting = _copying(obj)
@@ -168,7 +165,7 @@ class Ga:
             creation_time=write_nanoseconds(state.cut, old.creation_time),
             ready_to_use=state.ready,
             restore_size=UNSET if state.restore_size is None else state.restore_size,
-            error=_error(state.problem, old.error, now),
+            error=error_of(state.problem, old.error, now),
         )
         return _change(old, new, nothing=ContentStatus(ready_to_use=False))
 
@@ -202,25 +199,8 @@ def _record_state(status: ContentStatus) -> State:
         cut=None if isinstance(cut, UnsetType) else read_nanoseconds(cut),
         ready=status.ready_to_use is True,
         restore_size=None if isinstance(size, UnsetType) else size,
-        problem=_problem(status.error),
+        problem=problem_of(status.error),
     )
-
-
-def _problem(error: SnapshotError | UnsetType) -> Problem | None:
-    if isinstance(error, UnsetType):
-        return None
-    found = _WITH_REASON.fullmatch(error.message)
-    return Problem(found[1], found[2]) if found else Problem("", error.message)
-
-
-def _error(problem: Problem | None, old: SnapshotError | UnsetType, now: datetime) -> SnapshotError | UnsetType:
-    """The same problem keeps its time: otherwise every retry would be a write, and every write wakes whoever watches."""
-    if problem is None:
-        return UNSET
-    message = clipped(f"{problem.reason}: {problem.message}" if problem.reason else problem.message)
-    if not isinstance(old, UnsetType) and old.message == message:
-        return old
-    return SnapshotError(time=timestamp(now), message=message)
 
 
 def _change(old: Value, new: Value, *, nothing: Value) -> Change:

@@ -19,7 +19,7 @@ from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation
 from . import csi_pb2 as csi
 from .channel import CONNECT_SECONDS, Channel
 from .client import TIMEOUT_SECONDS, CsiClient, Driver
-from .errors import Incapable, Refused
+from .errors import Refused, made_again
 
 _Mode = csi.VolumeCapability.AccessMode
 _MODES: Final = {
@@ -84,13 +84,9 @@ class CsiBackend:
         return self._backend_snapshot(await self._created(creation), of=creation.volume.handle)
 
     async def undo(self, creation: Creation) -> None:
-        try:
-            made = await self._created(creation)
-        except (Refused, Incapable):
-            return  # nothing has this name, and nothing ever will
-        except NotNow as problem:  # true of this call; of one before it, it says nothing
-            raise Uncertain(f"whether {creation.name} was made is not known: {problem}") from problem
-        await self.delete(made.snapshot_id, secrets=creation.secrets)
+        made = await made_again(self._created(creation), creation.name)
+        if made is not None:
+            await self.delete(made.snapshot_id, secrets=creation.secrets)
 
     async def delete(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
         try:

@@ -20,11 +20,11 @@ from ullage.snapshots.backends.base import NO_SECRETS, Secrets
 from . import csi_pb2 as csi
 from .blocks import MOST, AllocatedBlocks, BadRanges
 from .channel import Channel
-from .csi_pb2_grpc import ControllerStub, IdentityStub, SnapshotMetadataStub
+from .csi_pb2_grpc import ControllerStub, GroupControllerStub, IdentityStub, SnapshotMetadataStub
 from .errors import Incapable, Refused, translated
 
 if TYPE_CHECKING:
-    from .csi_pb2_grpc import ControllerAsyncStub
+    from .csi_pb2_grpc import ControllerAsyncStub, GroupControllerAsyncStub
 
 TIMEOUT_SECONDS = 60.0
 _IDENTITY_SECONDS = 10.0  # these calls touch no storage
@@ -45,6 +45,7 @@ class Driver:
     capabilities: frozenset[str]
     topology: bool = False  # its volumes cannot be reached from everywhere
     metadata: bool = False  # it tells which blocks of a snapshot have data
+    groups: bool = False  # it cuts several volumes in one call
 
 
 class CsiClient:
@@ -163,7 +164,8 @@ class CsiClient:
         self._name = info.name  # from now on no other driver will do
         placed = csi.PluginCapability.Service.VOLUME_ACCESSIBILITY_CONSTRAINTS in services
         metadata = csi.PluginCapability.Service.SNAPSHOT_METADATA_SERVICE in services
-        self._driver = Driver(info.name, info.vendor_version, can, topology=placed, metadata=metadata)
+        groups = csi.PluginCapability.Service.GROUP_CONTROLLER_SERVICE in services and await self._knows_groups()
+        self._driver = Driver(info.name, info.vendor_version, can, topology=placed, metadata=metadata, groups=groups)
         return self._driver
 
     async def _capabilities(self) -> frozenset[str]:
@@ -172,6 +174,27 @@ class CsiClient:
         answer = await self._call(stub.ControllerGetCapabilities, asked, what="ControllerGetCapabilities")
         known = set(_RPC.Type.values())  # a newer driver may have some that we have no name for
         return frozenset(_RPC.Type.Name(one.rpc.type) for one in answer.capabilities if one.rpc.type in known)
+
+    async def _knows_groups(self) -> bool:
+        stub = GroupControllerStub(await self._channel.opened(driver=self._who()))
+        asked = csi.GroupControllerGetCapabilitiesRequest()
+        answer = await self._call(stub.GroupControllerGetCapabilities, asked, what="GroupControllerGetCapabilities")
+        wanted = csi.GroupControllerServiceCapability.RPC.CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT
+        return any(one.rpc.type == wanted for one in answer.capabilities)
+
+    async def group_call(
+        self,
+        method: Callable[[GroupControllerAsyncStub], grpc.aio.UnaryUnaryMultiCallable[Request, Response]],
+        request: Request,
+        *,
+        what: str,
+    ) -> Response:
+        """A call to the part of the driver that knows groups; Incapable where it has none."""
+        driver = await self.driver()
+        if not driver.groups:
+            raise Incapable(f"driver {driver.name} {driver.version} takes no snapshots of several volumes in one call")
+        stub = GroupControllerStub(await self._channel.opened(driver=self._who()))
+        return await self._call(method(stub), request, what=what, timeout=self._timeout)
 
     async def _controller(
         self,

@@ -133,12 +133,14 @@ class PluginCapability(_message.Message):
             UNKNOWN: PluginCapability.Service._Type.ValueType  # 0
             CONTROLLER_SERVICE: PluginCapability.Service._Type.ValueType  # 1
             VOLUME_ACCESSIBILITY_CONSTRAINTS: PluginCapability.Service._Type.ValueType  # 2
+            GROUP_CONTROLLER_SERVICE: PluginCapability.Service._Type.ValueType  # 3
             SNAPSHOT_METADATA_SERVICE: PluginCapability.Service._Type.ValueType  # 4
 
         class Type(_Type, metaclass=_TypeEnumTypeWrapper): ...
         UNKNOWN: PluginCapability.Service.Type.ValueType  # 0
         CONTROLLER_SERVICE: PluginCapability.Service.Type.ValueType  # 1
         VOLUME_ACCESSIBILITY_CONSTRAINTS: PluginCapability.Service.Type.ValueType  # 2
+        GROUP_CONTROLLER_SERVICE: PluginCapability.Service.Type.ValueType  # 3
         SNAPSHOT_METADATA_SERVICE: PluginCapability.Service.Type.ValueType  # 4
 
         TYPE_FIELD_NUMBER: _builtins.int
@@ -1407,10 +1409,12 @@ class Snapshot(_message.Message):
     SOURCE_VOLUME_ID_FIELD_NUMBER: _builtins.int
     CREATION_TIME_FIELD_NUMBER: _builtins.int
     READY_TO_USE_FIELD_NUMBER: _builtins.int
+    GROUP_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
     snapshot_id: _builtins.str
     source_volume_id: _builtins.str
     ready_to_use: _builtins.bool
+    group_snapshot_id: _builtins.str
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1421,10 +1425,11 @@ class Snapshot(_message.Message):
         source_volume_id: _builtins.str = ...,
         creation_time: _timestamp_pb2.Timestamp | None = ...,
         ready_to_use: _builtins.bool = ...,
+        group_snapshot_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "ready_to_use", b"ready_to_use", "size_bytes", b"size_bytes", "snapshot_id", b"snapshot_id", "source_volume_id", b"source_volume_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "group_snapshot_id", b"group_snapshot_id", "ready_to_use", b"ready_to_use", "size_bytes", b"size_bytes", "snapshot_id", b"snapshot_id", "source_volume_id", b"source_volume_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1670,6 +1675,345 @@ class ListSnapshotsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSnapshotsResponse: _TypeAlias = ListSnapshotsResponse  # noqa: Y015
+
+@_typing.final
+class GroupControllerGetCapabilitiesRequest(_message.Message):
+    """Snapshots of several volumes at one moment"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupControllerGetCapabilitiesRequest: _TypeAlias = GroupControllerGetCapabilitiesRequest  # noqa: Y015
+
+@_typing.final
+class GroupControllerGetCapabilitiesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAPABILITIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupControllerServiceCapability]: ...
+    def __init__(
+        self,
+        *,
+        capabilities: _abc.Iterable[Global___GroupControllerServiceCapability] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupControllerGetCapabilitiesResponse: _TypeAlias = GroupControllerGetCapabilitiesResponse  # noqa: Y015
+
+@_typing.final
+class GroupControllerServiceCapability(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RPC(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        class _Type:
+            ValueType = _typing.NewType("ValueType", _builtins.int)
+            V: _TypeAlias = ValueType  # noqa: Y015
+
+        class _TypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[GroupControllerServiceCapability.RPC._Type.ValueType], _builtins.type):
+            DESCRIPTOR: _descriptor.EnumDescriptor
+            UNKNOWN: GroupControllerServiceCapability.RPC._Type.ValueType  # 0
+            CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT: GroupControllerServiceCapability.RPC._Type.ValueType  # 1
+
+        class Type(_Type, metaclass=_TypeEnumTypeWrapper): ...
+        UNKNOWN: GroupControllerServiceCapability.RPC.Type.ValueType  # 0
+        CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT: GroupControllerServiceCapability.RPC.Type.ValueType  # 1
+
+        TYPE_FIELD_NUMBER: _builtins.int
+        type: Global___GroupControllerServiceCapability.RPC.Type.ValueType
+        def __init__(
+            self,
+            *,
+            type: Global___GroupControllerServiceCapability.RPC.Type.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RPC_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def rpc(self) -> Global___GroupControllerServiceCapability.RPC: ...
+    def __init__(
+        self,
+        *,
+        rpc: Global___GroupControllerServiceCapability.RPC | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["rpc", b"rpc", "type", b"type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rpc", b"rpc", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_type: _TypeAlias = _typing.Literal["rpc"]  # noqa: Y015
+    _WhichOneofArgType_type: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_type) -> _WhichOneofReturnType_type | None: ...
+
+Global___GroupControllerServiceCapability: _TypeAlias = GroupControllerServiceCapability  # noqa: Y015
+
+@_typing.final
+class VolumeGroupSnapshot(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOTS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
+    READY_TO_USE_FIELD_NUMBER: _builtins.int
+    group_snapshot_id: _builtins.str
+    ready_to_use: _builtins.bool
+    @_builtins.property
+    def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[Global___Snapshot]: ...
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        group_snapshot_id: _builtins.str = ...,
+        snapshots: _abc.Iterable[Global___Snapshot] | None = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
+        ready_to_use: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "group_snapshot_id", b"group_snapshot_id", "ready_to_use", b"ready_to_use", "snapshots", b"snapshots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VolumeGroupSnapshot: _TypeAlias = VolumeGroupSnapshot  # noqa: Y015
+
+@_typing.final
+class CreateVolumeGroupSnapshotRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SecretsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class ParametersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SOURCE_VOLUME_IDS_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def source_volume_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def secrets(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        source_volume_ids: _abc.Iterable[_builtins.str] | None = ...,
+        secrets: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        parameters: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parameters", b"parameters", "secrets", b"secrets", "source_volume_ids", b"source_volume_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateVolumeGroupSnapshotRequest: _TypeAlias = CreateVolumeGroupSnapshotRequest  # noqa: Y015
+
+@_typing.final
+class CreateVolumeGroupSnapshotResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_SNAPSHOT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group_snapshot(self) -> Global___VolumeGroupSnapshot: ...
+    def __init__(
+        self,
+        *,
+        group_snapshot: Global___VolumeGroupSnapshot | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group_snapshot", b"group_snapshot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_snapshot", b"group_snapshot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateVolumeGroupSnapshotResponse: _TypeAlias = CreateVolumeGroupSnapshotResponse  # noqa: Y015
+
+@_typing.final
+class DeleteVolumeGroupSnapshotRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SecretsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    GROUP_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_IDS_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    group_snapshot_id: _builtins.str
+    @_builtins.property
+    def snapshot_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def secrets(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        group_snapshot_id: _builtins.str = ...,
+        snapshot_ids: _abc.Iterable[_builtins.str] | None = ...,
+        secrets: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_snapshot_id", b"group_snapshot_id", "secrets", b"secrets", "snapshot_ids", b"snapshot_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteVolumeGroupSnapshotRequest: _TypeAlias = DeleteVolumeGroupSnapshotRequest  # noqa: Y015
+
+@_typing.final
+class DeleteVolumeGroupSnapshotResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteVolumeGroupSnapshotResponse: _TypeAlias = DeleteVolumeGroupSnapshotResponse  # noqa: Y015
+
+@_typing.final
+class GetVolumeGroupSnapshotRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SecretsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    GROUP_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_IDS_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    group_snapshot_id: _builtins.str
+    @_builtins.property
+    def snapshot_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def secrets(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        group_snapshot_id: _builtins.str = ...,
+        snapshot_ids: _abc.Iterable[_builtins.str] | None = ...,
+        secrets: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_snapshot_id", b"group_snapshot_id", "secrets", b"secrets", "snapshot_ids", b"snapshot_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetVolumeGroupSnapshotRequest: _TypeAlias = GetVolumeGroupSnapshotRequest  # noqa: Y015
+
+@_typing.final
+class GetVolumeGroupSnapshotResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_SNAPSHOT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group_snapshot(self) -> Global___VolumeGroupSnapshot: ...
+    def __init__(
+        self,
+        *,
+        group_snapshot: Global___VolumeGroupSnapshot | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group_snapshot", b"group_snapshot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_snapshot", b"group_snapshot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetVolumeGroupSnapshotResponse: _TypeAlias = GetVolumeGroupSnapshotResponse  # noqa: Y015
 
 @_typing.final
 class BlockMetadata(_message.Message):

@@ -800,6 +800,207 @@ class SnapshotMetadata:
             _registered_method=True)
 
 
+class GroupControllerStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.GroupControllerGetCapabilities = channel.unary_unary(
+                '/csi.v1.GroupController/GroupControllerGetCapabilities',
+                request_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GroupControllerGetCapabilitiesRequest.SerializeToString,
+                response_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GroupControllerGetCapabilitiesResponse.FromString,
+                _registered_method=True)
+        self.CreateVolumeGroupSnapshot = channel.unary_unary(
+                '/csi.v1.GroupController/CreateVolumeGroupSnapshot',
+                request_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.CreateVolumeGroupSnapshotRequest.SerializeToString,
+                response_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.CreateVolumeGroupSnapshotResponse.FromString,
+                _registered_method=True)
+        self.DeleteVolumeGroupSnapshot = channel.unary_unary(
+                '/csi.v1.GroupController/DeleteVolumeGroupSnapshot',
+                request_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.DeleteVolumeGroupSnapshotRequest.SerializeToString,
+                response_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.DeleteVolumeGroupSnapshotResponse.FromString,
+                _registered_method=True)
+        self.GetVolumeGroupSnapshot = channel.unary_unary(
+                '/csi.v1.GroupController/GetVolumeGroupSnapshot',
+                request_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetVolumeGroupSnapshotRequest.SerializeToString,
+                response_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetVolumeGroupSnapshotResponse.FromString,
+                _registered_method=True)
+
+
+class GroupControllerServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def GroupControllerGetCapabilities(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateVolumeGroupSnapshot(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteVolumeGroupSnapshot(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetVolumeGroupSnapshot(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_GroupControllerServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'GroupControllerGetCapabilities': grpc.unary_unary_rpc_method_handler(
+                    servicer.GroupControllerGetCapabilities,
+                    request_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GroupControllerGetCapabilitiesRequest.FromString,
+                    response_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GroupControllerGetCapabilitiesResponse.SerializeToString,
+            ),
+            'CreateVolumeGroupSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateVolumeGroupSnapshot,
+                    request_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.CreateVolumeGroupSnapshotRequest.FromString,
+                    response_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.CreateVolumeGroupSnapshotResponse.SerializeToString,
+            ),
+            'DeleteVolumeGroupSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteVolumeGroupSnapshot,
+                    request_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.DeleteVolumeGroupSnapshotRequest.FromString,
+                    response_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.DeleteVolumeGroupSnapshotResponse.SerializeToString,
+            ),
+            'GetVolumeGroupSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetVolumeGroupSnapshot,
+                    request_deserializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetVolumeGroupSnapshotRequest.FromString,
+                    response_serializer=ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetVolumeGroupSnapshotResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'csi.v1.GroupController', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('csi.v1.GroupController', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class GroupController:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def GroupControllerGetCapabilities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.GroupController/GroupControllerGetCapabilities',
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GroupControllerGetCapabilitiesRequest.SerializeToString,
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GroupControllerGetCapabilitiesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateVolumeGroupSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.GroupController/CreateVolumeGroupSnapshot',
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.CreateVolumeGroupSnapshotRequest.SerializeToString,
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.CreateVolumeGroupSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteVolumeGroupSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.GroupController/DeleteVolumeGroupSnapshot',
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.DeleteVolumeGroupSnapshotRequest.SerializeToString,
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.DeleteVolumeGroupSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetVolumeGroupSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.GroupController/GetVolumeGroupSnapshot',
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetVolumeGroupSnapshotRequest.SerializeToString,
+            ullage_dot_snapshots_dot_backends_dot_csi_dot_csi__pb2.GetVolumeGroupSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class NodeStub:
     """Missing associated documentation comment in .proto file."""
 

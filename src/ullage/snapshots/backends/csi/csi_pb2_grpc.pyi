@@ -212,6 +212,55 @@ class SnapshotMetadataServicer(metaclass=_abc_1.ABCMeta):
 
 def add_SnapshotMetadataServicer_to_server(servicer: SnapshotMetadataServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
+class GroupControllerStub:
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> GroupControllerAsyncStub: ...
+    GroupControllerGetCapabilities: _grpc.UnaryUnaryMultiCallable[_csi_pb2.GroupControllerGetCapabilitiesRequest, _csi_pb2.GroupControllerGetCapabilitiesResponse]
+    CreateVolumeGroupSnapshot: _grpc.UnaryUnaryMultiCallable[_csi_pb2.CreateVolumeGroupSnapshotRequest, _csi_pb2.CreateVolumeGroupSnapshotResponse]
+    DeleteVolumeGroupSnapshot: _grpc.UnaryUnaryMultiCallable[_csi_pb2.DeleteVolumeGroupSnapshotRequest, _csi_pb2.DeleteVolumeGroupSnapshotResponse]
+    GetVolumeGroupSnapshot: _grpc.UnaryUnaryMultiCallable[_csi_pb2.GetVolumeGroupSnapshotRequest, _csi_pb2.GetVolumeGroupSnapshotResponse]
+
+@_typing.type_check_only
+class GroupControllerAsyncStub(GroupControllerStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GroupControllerGetCapabilities: _aio.UnaryUnaryMultiCallable[_csi_pb2.GroupControllerGetCapabilitiesRequest, _csi_pb2.GroupControllerGetCapabilitiesResponse]  # type: ignore[assignment]
+    CreateVolumeGroupSnapshot: _aio.UnaryUnaryMultiCallable[_csi_pb2.CreateVolumeGroupSnapshotRequest, _csi_pb2.CreateVolumeGroupSnapshotResponse]  # type: ignore[assignment]
+    DeleteVolumeGroupSnapshot: _aio.UnaryUnaryMultiCallable[_csi_pb2.DeleteVolumeGroupSnapshotRequest, _csi_pb2.DeleteVolumeGroupSnapshotResponse]  # type: ignore[assignment]
+    GetVolumeGroupSnapshot: _aio.UnaryUnaryMultiCallable[_csi_pb2.GetVolumeGroupSnapshotRequest, _csi_pb2.GetVolumeGroupSnapshotResponse]  # type: ignore[assignment]
+
+class GroupControllerServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def GroupControllerGetCapabilities(
+        self,
+        request: _csi_pb2.GroupControllerGetCapabilitiesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.GroupControllerGetCapabilitiesResponse, _abc.Awaitable[_csi_pb2.GroupControllerGetCapabilitiesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateVolumeGroupSnapshot(
+        self,
+        request: _csi_pb2.CreateVolumeGroupSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.CreateVolumeGroupSnapshotResponse, _abc.Awaitable[_csi_pb2.CreateVolumeGroupSnapshotResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteVolumeGroupSnapshot(
+        self,
+        request: _csi_pb2.DeleteVolumeGroupSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.DeleteVolumeGroupSnapshotResponse, _abc.Awaitable[_csi_pb2.DeleteVolumeGroupSnapshotResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetVolumeGroupSnapshot(
+        self,
+        request: _csi_pb2.GetVolumeGroupSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.GetVolumeGroupSnapshotResponse, _abc.Awaitable[_csi_pb2.GetVolumeGroupSnapshotResponse]]: ...
+
+def add_GroupControllerServicer_to_server(servicer: GroupControllerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
 class NodeStub:
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...

@@ -11,9 +11,13 @@ the parameters of then. After any other nothing was made. Some of those need an 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.snapshots.backends.base import Secrets
 
+T = TypeVar("T")
 _UNCERTAIN = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "ALREADY_EXISTS"})
 _REFUSED = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED"})
 _HIDDEN = "(hidden)"
@@ -48,3 +52,14 @@ def hidden(text: str, secrets: Secrets) -> str:
     for value in sorted(filter(None, secrets.values.values()), key=len, reverse=True):
         text = text.replace(value, _HIDDEN)
     return text
+
+
+async def made_again(created: Awaitable[T], name: str) -> T | None:
+    """What the driver has under a name, by asking it to make that once more: the only way to find what an earlier call may have
+    made. None: nothing has the name, and nothing ever will."""
+    try:
+        return await created
+    except (Refused, Incapable):
+        return None
+    except NotNow as problem:  # true of this call; of one before it, it says nothing
+        raise Uncertain(f"whether {name} was made is not known: {problem}") from problem

@@ -76,7 +76,7 @@ class Restores:
 
     def _discard(self, root: int, name: str) -> None:
         self.store.clear(root, name)
-        mark = _read(root, name)
+        mark = read_mark(root, name)
         with self.store.entry(root, name) as directory:
             if directory is not None and (mark is None or not mark.is_of(os.fstat(directory))):
                 raise Impossible(f"volume {self.store.path(name)}: was not made from a snapshot here, and is left alone")
@@ -89,7 +89,7 @@ class Restores:
         with self.store.entry(root, restoration.name) as directory:
             if directory is None:
                 return False
-            mark = _read(root, restoration.name)
+            mark = read_mark(root, restoration.name)
             path = self.store.path(restoration.name)
             if mark is None or not mark.is_of(os.fstat(directory)):
                 raise Impossible(f"volume {path}: is there already, and was not made from a snapshot here")
@@ -115,7 +115,7 @@ class Restores:
                 scratch, notes = self.store.scratch(restoration.name), self.store.notes(restoration.name)
                 copy_tree(source, target, clock=self._clock, stop=stop, scratch=scratch, notes=notes)
                 made = os.fstat(target)
-                _write(root, restoration.name, Mark(snapshot=restoration.snapshot, device=made.st_dev, inode=made.st_ino))
+                write_mark(root, restoration.name, Mark(snapshot=restoration.snapshot, device=made.st_dev, inode=made.st_ino))
                 self.store.publish(root, restoration.name)
 
     @contextmanager
@@ -136,7 +136,7 @@ def _check_size(restoration: Restoration, manifest: Manifest) -> None:
         raise Impossible(f"volume {restoration.name}: {asked} asked for, snapshot {manifest.name} needs {needed}")
 
 
-def _read(root: int, name: str) -> Mark | None:
+def read_mark(root: int, name: str) -> Mark | None:
     try:
         with os.fdopen(os.open(f"{MARKS}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root), "rb") as file:
             return msgspec.json.decode(file.read(), type=Mark)
@@ -144,7 +144,7 @@ def _read(root: int, name: str) -> Mark | None:
         return None
 
 
-def _write(root: int, name: str, mark: Mark) -> None:
+def write_mark(root: int, name: str, mark: Mark) -> None:
     """Under another name first: half a mark would make the volume a stranger."""
     with suppress(FileExistsError):
         os.mkdir(MARKS, 0o700, dir_fd=root)

@@ -21,7 +21,7 @@ from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE
 from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, BadStamp, Stamp, stamp_of
-from ullage.snapshots.model import Record, Snapshot
+from ullage.snapshots.model import SHARED_BY, Record, Snapshot
 from ullage.space.controllers.follow.lookup import Lookup, Side, claim_of, entry_of, owner_of
 from ullage.space.controllers.follow.model import (
     NOT_KNOWN,
@@ -194,6 +194,7 @@ class Facts:
             snapshot=await self._snapshot_side(side, snapshot, record) if snapshot is not None else None,
             record=RecordSide(bearer=bearer, policy=record.policy, namespace=record.ref.namespace, cut=record.is_cut),
             imported=bool(record.imported),
+            shared=SHARED_BY in record.meta.annotations,
         )
 
     async def _without_record(self, side: Side, snapshot: Snapshot) -> Pair:

@@ -80,6 +80,7 @@ class Pair:
     snapshot: SnapshotSide | None = None
     record: RecordSide | None = None
     imported: bool = False  # it did not ask for the cut, which was there already
+    shared: bool = False  # an administrator has given it to another namespace: that one pays for itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Who pays for a cut, and what everybody else who stands for it takes: nothing. Pure.
 
 The first of these that is there: the backup of its VolumeSnapshot, the VolumeSnapshot, the record, the engine Snapshot, whoever
-imports it. One that goes and leaves the data behind does not count: whoever remains pays.
+imports it. One that goes and leaves the data behind does not count: whoever remains pays. A namespace that was given the
+snapshot of another one pays for itself, beside these, from the beginning: nobody's usage rises when the other deletes it.
 """
 
 from __future__ import annotations
@@ -39,13 +40,19 @@ Payer = Side | ByBackup
 
 
 def payer_of(cut: Cut) -> Payer | None:
-    """None: nobody is left who could."""
+    """Besides those that it was given to. None: nobody is left who could, or only those."""
     for pair in cut.pairs:
         if not pair.imported and (found := _of_pair(pair, cut)) is not None:
             return found
-    if cut.engine is not None and cut.engine.namespace:
+    if cut.engine is not None and cut.engine.namespace and not _given(cut):
         return cut.engine
-    return next((found for pair in cut.pairs if pair.imported and (found := _of_pair(pair, cut)) is not None), None)
+    plain = (pair for pair in cut.pairs if pair.imported and not pair.shared)
+    return next((found for pair in plain if (found := _of_pair(pair, cut)) is not None), None)
+
+
+def _given(cut: Cut) -> list[Payer]:
+    """Those that it was given to, and that pay for themselves."""
+    return [found for pair in cut.pairs if pair.shared and (found := _of_pair(pair, cut)) is not None]
 
 
 def _of_pair(pair: Pair, cut: Cut) -> Payer | None:
@@ -69,9 +76,9 @@ def _is_shared(pair: Pair, cut: Cut) -> bool:
 
 def wanted(cut: Cut) -> Iterator[Change]:
     """The stamps of all who stand for a cut, but for backups."""
-    payer = payer_of(cut)
+    payers = [payer_of(cut), *_given(cut)]
     for side in _sides(cut):
-        if side is payer:
+        if any(side is payer for payer in payers):
             yield from _paying(cut, side)
         elif side.bearer.stamp != FREE and (side.bearer.namespace or not isinstance(side, RecordSide | EngineSide)):
             yield Change(bearer=side.bearer, stamp=FREE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+import ssl
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from ullage.standalone.apiserver.objects import Json
 AUTHORITY_LIFE = timedelta(days=3650)
 SERVING_LIFE = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=60)
+KUBELET_CLIENT = pki.Identity("kube-apiserver-kubelet-client")
 HOSTS = (
     "127.0.0.1",
     "::1",
@@ -38,6 +40,7 @@ class Credentials:
     key: Path
     signing: SigningKey
     admin_token: str
+    kubelet_client: ssl.SSLContext  # to kubelets, which are known by their Nodes
 
 
 def prepare(directory: Path, now: datetime) -> Credentials:
@@ -47,7 +50,20 @@ def prepare(directory: Path, now: datetime) -> Credentials:
     certificate, key = directory / "server.crt", directory / "server.key"
     if _stale(certificate, key, authority, now):
         pki.save(pki.issue_serving(authority, HOSTS, now=now, lifetime=SERVING_LIFE), certificate, key)
-    return Credentials(authority, certificate, key, _signing_key(directory / "service-accounts.key"), _token(directory))
+    signing = _signing_key(directory / "service-accounts.key")
+    return Credentials(authority, certificate, key, signing, _token(directory), _kubelet_client(directory, authority, now))
+
+
+def _kubelet_client(directory: Path, authority: pki.Pair, now: datetime) -> ssl.SSLContext:
+    """How we show kubelets who we are. Their own certificates are nobody's but theirs: whoever connects compares digests."""
+    certificate, key = directory / "kubelet-client.crt", directory / "kubelet-client.key"
+    if _stale(certificate, key, authority, now):
+        pki.save(pki.issue_client(authority, KUBELET_CLIENT, now=now, lifetime=SERVING_LIFE), certificate, key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(certificate, key)
+    return context
 
 
 def _authority(directory: Path, now: datetime) -> pki.Pair:

@@ -17,8 +17,9 @@ from typing import Any
 from ullage.standalone.apiserver.admission.webhooks.dispatch import warning_headers
 from ullage.standalone.apiserver.codec.json import BadNumber, BodyTooLarge
 from ullage.standalone.apiserver.http.intake import Disconnected, Intake, Receive
+from ullage.standalone.apiserver.http.tunnel import Tunnels
 from ullage.standalone.apiserver.limits.pieces import PIECE, pieces
-from ullage.standalone.apiserver.request.answers import Answer, Stream, error_answer
+from ullage.standalone.apiserver.request.answers import Answer, Stream, Tunnel, error_answer
 from ullage.standalone.apiserver.request.deadlines import Allowance, allowance, ending
 from ullage.standalone.apiserver.request.request import Request, decoded_path, parse_query, parse_target, verb_of
 from ullage.standalone.apiserver.status import ApiError, bad_request, internal_error, too_large
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Handle = Callable[[Request, bytes | None], Awaitable[Answer | Stream]]
+Handle = Callable[[Request, bytes | None], Awaitable[Answer | Stream | Tunnel]]
 
 TICK = 0.001  # seconds: the event loop's clock tells nothing less
 
@@ -37,6 +38,7 @@ class App:
         self._handle = handle
         self._request_timeout = request_timeout
         self._intake = Intake()
+        self._tunnels = Tunnels()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,12 +49,20 @@ class App:
                 answer = await self._answer(scope, receive, warnings, held)
         except Disconnected:
             return
+        if isinstance(answer, Tunnel):
+            try:
+                await self._tunnels.open(answer, scope["near_end"])
+                return
+            except ApiError as error:
+                answer = error_answer(error)
         if isinstance(answer, Stream):
             await _stream(answer, warnings, receive, send)
             return
         await _send(answer, warnings, send, head=scope["method"] == "HEAD")
 
-    async def _answer(self, scope: Scope, receive: Receive, warnings: list[str], held: AsyncExitStack) -> Answer | Stream:
+    async def _answer(
+        self, scope: Scope, receive: Receive, warnings: list[str], held: AsyncExitStack
+    ) -> Answer | Stream | Tunnel:
         began = asyncio.get_running_loop().time()
         request: Request | None = None
         try:
@@ -77,7 +87,7 @@ class App:
 
     async def _in_time(
         self, request: Request, peer_certificate: bytes | None, *, given: Allowance, until: float
-    ) -> Answer | Stream:
+    ) -> Answer | Stream | Tunnel:
         if given.seconds == math.inf:
             return await self._handle(request, peer_certificate)
         if given.seconds < TICK or asyncio.get_running_loop().time() >= until:  # a handler that never waits would not notice

@@ -9,6 +9,7 @@ import ssl
 from typing import Final, cast
 
 from ullage.http1 import BoundedProtocol
+from ullage.standalone.apiserver.http.tunnel import FarEnd
 from ullage.standalone.apiserver.limits.memory import Trimmer
 
 KEEP_ALIVE: Final = 180  # seconds; longer than Go's clients keep an idle connection: they close first
@@ -39,12 +40,16 @@ class Connection(BoundedProtocol):
         self._lost = False
         self._served = False
         self._unread = 0
+        self._far: FarEnd | None = None  # where all bytes go
         self._large = False  # what it took of memory, or made others take
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._lost = True
+        if self._far is not None:
+            self._far.end()
+            self._far = None
         self.trimmer.part(large=self._large)
         # Connection, transport and request know each other: parted, their buffers are free now and not at some collection.
         self.pipeline.clear()
@@ -52,7 +57,10 @@ class Connection(BoundedProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._large |= len(data) >= LARGE_READ
-        super().data_received(data)
+        if self._far is not None:
+            self._far.write(data)
+        else:
+            super().data_received(data)
 
     def _check_head(self) -> None:
         super()._check_head()
@@ -70,6 +78,7 @@ class Connection(BoundedProtocol):
         self._unread = 0
         self.scope["peer_certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
         self.scope["known"] = self._known  # type: ignore[typeddict-unknown-key]
+        self.scope["near_end"] = self  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
         path, mark, query = self.url.partition(b"?")
@@ -96,11 +105,47 @@ class Connection(BoundedProtocol):
         self._served = True
         super().on_response_complete()
 
+    # --- handed through to another server ---
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """An upgrade is asked for. What comes after it is no request, whatever it is answered: until then nothing is read."""
+        self.cycle.keep_alive = False
+        self.flow.pause_reading()
+
+    def take_over(self, far: FarEnd) -> bool:
+        if self._lost or self.transport.is_closing() or self.cycle.response_started:
+            return False
+        self.cycle.response_started = self.cycle.response_complete = True
+        self._far = far
+        self.flow.resume_reading()
+        return True
+
+    def forward(self, data: bytes) -> None:
+        if not self._lost:
+            self.transport.write(data)
+
+    def hold(self, *, back: bool) -> None:
+        if not self._lost:
+            (self.flow.pause_reading if back else self.flow.resume_reading)()
+
+    def finish(self) -> None:
+        self._far = None
+        if not self._lost:
+            self._within("answer", self.bounds.stalled_seconds)
+            self.transport.close()
+
     # --- bounds ---
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._large = True
+        if self._far is not None:
+            self._far.hold(back=True)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._far is not None:
+            self._far.hold(back=False)
 
     def _known(self) -> None:
         self._anonymous = False

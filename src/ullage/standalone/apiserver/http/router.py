@@ -18,6 +18,7 @@ from ullage.standalone.apiserver.auth.tokens import Tokens
 from ullage.standalone.apiserver.auth.users import ANONYMOUS, User, authenticate
 from ullage.standalone.apiserver.handlers.deletes import Deleter
 from ullage.standalone.apiserver.handlers.edits import Editor
+from ullage.standalone.apiserver.handlers.exec import Exec
 from ullage.standalone.apiserver.handlers.reads import Reader, virtual_answer, wanted
 from ullage.standalone.apiserver.handlers.subresources import BINDINGS, NOTHING_RUNS, SPECIAL, Subresources
 from ullage.standalone.apiserver.handlers.watches import Watcher
@@ -25,7 +26,7 @@ from ullage.standalone.apiserver.http.routes import fits_scope, verbs_at
 from ullage.standalone.apiserver.kinds.builtin import METRICS, TRANSIENT
 from ullage.standalone.apiserver.kinds.metadata import path_segment
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
-from ullage.standalone.apiserver.request.answers import Answer, Stream, json_answer
+from ullage.standalone.apiserver.request.answers import Answer, Stream, Tunnel, json_answer
 from ullage.standalone.apiserver.request.decoding import accept_review
 from ullage.standalone.apiserver.request.document import Document
 from ullage.standalone.apiserver.request.request import Request
@@ -48,6 +49,7 @@ class Handlers:
     editor: Editor
     deleter: Deleter
     subresources: Subresources
+    exec: Exec
 
 
 class Router:
@@ -72,7 +74,7 @@ class Router:
         self._health = health
         self._documents = documents  # path to what never changes
 
-    async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream:
+    async def handle(self, request: Request, peer_certificate: bytes | None) -> Answer | Stream | Tunnel:
         user = authenticate(request.headers, peer_certificate, tokens=self._tokens, warn=request.warnings.append)
         if user is not ANONYMOUS:
             request.known()
@@ -90,7 +92,7 @@ class Router:
 
     # --- objects ---
 
-    async def _resource(self, request: Request, user: User) -> Answer | Stream:
+    async def _resource(self, request: Request, user: User) -> Answer | Stream | Tunnel:
         target = request.target
         resource = self._registry.find(target.group, target.version, target.resource) if _is_plain(request) else None
         if resource is None:
@@ -107,6 +109,8 @@ class Router:
         _check_path(request, resource)
         if resource.group in TRANSIENT:
             return await self._review(request, resource, user)
+        if target.subresource == "exec" and resource.group_resource == "pods":
+            return await self._handlers.exec.open(request, resource, user)
         if target.subresource in SPECIAL or resource.group_resource == BINDINGS:
             return await self._handlers.subresources.answer(request, resource, user)
         return await self._verb(request, resource, user)

@@ -1,7 +1,8 @@
-"""What a handler hands back to the HTTP edge: a whole answer, or a stream of chunks."""
+"""What a handler hands back to the HTTP edge: a whole answer, a stream of chunks, or the way to another server."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
@@ -29,6 +30,19 @@ class Stream:
     content_type: str = JSON_TYPE
     headers: tuple[tuple[str, str], ...] = field(default=())
     code: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """The connection itself is handed through to another server, if that one agrees to the upgrade."""
+
+    host: str
+    port: int
+    target: str  # path and query there
+    headers: tuple[tuple[str, str], ...]
+    context: ssl.SSLContext
+    fingerprint: str  # SHA-256 of its certificate, in hex
+    user: str  # on whose behalf
 
 
 def json_answer(body: Json, code: int = 200) -> Answer:

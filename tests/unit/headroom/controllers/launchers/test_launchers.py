@@ -15,7 +15,7 @@ from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from ullage.headroom.controllers.launchers.controller import WATCHES, LauncherMarks
 from ullage.headroom.controllers.launchers.rules import unmarked
 from ullage.headroom.lookup import compute_lookup
-from ullage.headroom.pods import PODS
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.charging.stamps import STAMP

@@ -152,6 +152,29 @@ async def test_who_puts_an_earlier_stamp_back_lowers_no_usage(found: Scene) -> N
 
 
 @scene
+async def test_a_machine_without_a_stamp_counts_as_the_record_holds_against_it(found: Scene) -> None:
+    user = found.cluster("c-1", machine("a", "4", "8Gi"))
+    await asyncio.sleep(3)
+    user.put(MACHINES, unstamped("a"))
+    found.remembered["c-1", "uid-a"] = Remembered("uid-a", size("6", "8Gi", "10Gi"), held=True)
+    found.usages.recorded("c-1", {Key("kube-system", "a"): None})
+    await asyncio.sleep(40)
+    assert found.used() == usage("6", "8Gi", "10Gi")
+    assert found.told.events == []
+
+
+@scene
+async def test_an_earlier_stamp_that_was_read_before_the_record_lowers_no_usage(found: Scene) -> None:
+    found.cluster("c-1", machine("a", "1", "1Gi"))
+    await asyncio.sleep(3)
+    least = size("4", "8Gi", "10Gi")
+    found.remembered["c-1", "uid-a"] = Remembered("uid-a", least, held=True)
+    found.usages.recorded("c-1", {Key("kube-system", "a"): least, Key("kube-system", "b"): least})
+    await asyncio.sleep(3)
+    assert found.used() == usage("4", "8Gi", "10Gi")
+
+
+@scene
 async def test_without_machines_it_is_zero_and_not_absent(found: Scene) -> None:
     user = found.cluster("c-1")
     await asyncio.sleep(3)

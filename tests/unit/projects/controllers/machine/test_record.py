@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.projects.builders import cluster as cluster_object
 from tests.unit.projects.machines.builders import LARGE, NOW, SMALL, later
 from tests.unit.projects.seed_scene import Json, SeedScene, machine_body, simulated
 from ullage.kube.cache.indexer import Key
-from ullage.kube.kinds import Meta, OwnerReference
+from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
@@ -23,6 +24,7 @@ from ullage.projects.controllers.machine.record.rules import NextRecord, RecordF
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import sign_bound
 from ullage.projects.machines.vanished import MOST, Vanished
+from ullage.projects.names import CLUSTER_UID
 from ullage.projects.records import (
     MOST_REMEMBERED,
     BadRecord,
@@ -54,7 +56,7 @@ async def test_a_record_is_made_for_each_cluster_with_what_its_machines_take(sce
         await scene.seen()
         found = record_of(scene)
         assert found.metadata.labels == {"project-id": "abc"}
-        assert [(one.kind, one.name, one.uid) for one in found.metadata.owner_references] == [("Cluster", "c-1", "uid-of-c-1")]
+        assert (found.metadata.annotations, found.metadata.owner_references) == ({CLUSTER_UID: "uid-of-c-1"}, ())
         assert sorted(map(str, remembered_in(found).values())) == sorted(map(str, [SMALL, LARGE]))
         assert found.status.count == 2
 
@@ -118,8 +120,7 @@ async def test_machines_without_servers_are_gone_at_once(scene: SeedScene) -> No
 async def test_a_machine_that_went_while_nobody_led_counts_on_from_when_it_is_missed(scene: SeedScene) -> None:
     scene.cluster()
     scene.limits(cpu="2")
-    owner = OwnerReference(api_version=CLUSTERS.api_version, kind="Cluster", name="c-1", uid="uid-of-c-1")
-    meta = Meta(name="c-1", uid="r-1", labels={"project-id": "abc"}, owner_references=(owner,))
+    meta = Meta(name="c-1", uid="r-1", labels={"project-id": "abc"}, annotations={CLUSTER_UID: "uid-of-c-1"})
     scene.seed.put(RECORDS, MachineRecord(metadata=meta, status=status_of({"u-gone": SMALL}, ())))
     async with scene.served(controllers=True):
         await scene.seen()
@@ -226,6 +227,84 @@ async def test_the_record_follows_its_cluster_to_another_project_and_out_of_all(
         scene.cluster(of="")
         await scene.seen()
         assert ledger_of(record_of(scene)) == ""
+
+
+@simulated
+async def test_machines_of_a_cluster_that_is_gone_count_on_like_others_that_went(scene: SeedScene) -> None:
+    scene.cluster("c-1")
+    scene.cluster("c-2")
+    scene.limits(cpu="4")
+    async with scene.served(controllers=True):
+        for name in "ab":
+            assert (await scene.create(name=name)).code == 200
+        await scene.seen()
+        scene.remove("a")
+        await asyncio.sleep(30)
+        scene.seed.drop(CLUSTERS, Key("", "c-1"))
+        for _ in range(20):
+            await asyncio.sleep(1)
+            assert (await scene.create("s", cluster="c-2")).code == 403, "at no moment there is room"
+        assert sorted(one.cpu for one in record_of(scene).status.vanished) == ["2", "2"]
+        assert record_of(scene).status.count == 0
+        await asyncio.sleep(KEEP.total_seconds() - 25)
+        assert [one.cpu for one in record_of(scene).status.vanished] == ["2"], "the one that went first is over"
+        await asyncio.sleep(60)
+        assert scene.seed.get(RECORDS, Key("", "c-1")) is None
+        assert (await scene.create("l", cluster="c-2")).code == 200
+
+
+@simulated
+async def test_a_cluster_that_is_gone_leaves_no_room_before_the_record_says_so(scene: SeedScene) -> None:
+    scene.cluster("c-1")
+    scene.cluster("c-2")
+    scene.limits(cpu="2")
+    async with scene.served(controllers=True):
+        assert (await scene.create(name="a")).code == 200
+        await scene.seen()
+
+        def away(moment: str) -> None:
+            if any(call.startswith("PATCH machinerecords") for call in scene.seed.calls[-1:]):
+                raise ConnectionError("not now")
+
+        scene.seed.fault = away
+        scene.seed.drop(CLUSTERS, Key("", "c-1"))
+        await asyncio.sleep(60)
+        assert (await scene.create("s", cluster="c-2")).code == 403
+        scene.seed.fault = lambda moment: None
+        await asyncio.sleep(60)
+        assert (await scene.create("s", cluster="c-2")).code == 403
+        await asyncio.sleep(2 * KEEP.total_seconds())
+        assert (await scene.create("s", cluster="c-2")).code == 200
+
+
+@simulated
+async def test_another_cluster_of_the_name_has_the_record_with_what_went_before(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="4")
+    async with scene.served(controllers=True):
+        await scene.create(name="a")
+        await scene.seen()
+        scene.remove("a")
+        scene.seed.drop(CLUSTERS, Key("", "c-1"))
+        scene.seed.put(CLUSTERS, cluster_object("c-1", uid="another"))
+        await asyncio.sleep(20)
+        assert record_of(scene).metadata.annotations == {CLUSTER_UID: "another"}
+        assert [one.cpu for one in record_of(scene).status.vanished] == ["2"]
+        assert (await scene.create("l", name="b")).code == 403
+        await scene.create(name="b")
+        await asyncio.sleep(20)
+        assert record_of(scene).status.count == 1
+
+
+@simulated
+async def test_machines_without_servers_are_gone_with_their_cluster(scene: SeedScene) -> None:
+    scene.cluster(provider="fake")
+    async with scene.served(controllers=True):
+        await scene.create(name="a")
+        await scene.seen()
+        scene.seed.drop(CLUSTERS, Key("", "c-1"))
+        await asyncio.sleep(10)
+        assert scene.seed.get(RECORDS, Key("", "c-1")) is None
 
 
 @simulated

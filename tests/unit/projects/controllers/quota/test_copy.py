@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from tests.unit.projects.builders import BOTH, details, quota, usage
 from ullage.kube.kinds import Meta, OwnerReference
+from ullage.kube.objects import Condition, Conditions
 from ullage.projects.api.amounts import ResourceDetails
-from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, UsageForPeople
+from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, SeedUsage, UsageForPeople
 from ullage.projects.controllers.quota.copy.rules import (
     Removal,
     SeedCopy,
@@ -42,7 +43,8 @@ def test_a_new_copy_has_labels_and_spec_and_nothing_of_the_master_s_own() -> Non
     annotations = {"ullage.io/max-clusters": "3", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
     whole = master(details(cpu=5), annotations=annotations, status=status)
     made = new_copy(whole)
-    assert made.metadata == Meta(name="project-abc", labels=LABELS, annotations={"ullage.io/max-clusters": "3"})
+    annotated = {"ullage.io/copy-of": whole.metadata.uid, "ullage.io/max-clusters": "3"}
+    assert made.metadata == Meta(name="project-abc", labels=LABELS, annotations=annotated)
     assert (made.spec, made.status) == (whole.spec, ResourceQuotaStatus())
 
 
@@ -126,6 +128,57 @@ def test_what_a_copy_is_told_about_usage(
     assert status_patch(master(status=said), copy(status=there)) == patch
     same = msgspec.structs.replace(master(status=said), status=there)
     assert status_patch(master(status=said), same) is None, "a master that is a seed is not written as a copy"
+
+
+def fresh(status: Literal["True", "False"], message: str, *, generation: int = 1) -> Condition:
+    reason = "Fresh" if status == "True" else "SeedUnreachable"
+    return Condition(
+        type="UsageFresh",
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        last_transition_time="2026-05-01T11:00:00Z",
+    )
+
+
+LOCAL = Condition(type="LocalUsageFresh", status="True", reason="Fresh", message="all clusters are counted")
+AWAY = SeedUsage(name="b", usage=usage("1"), stale_since="2026-05-01T10:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("master_says", "seeds", "there", "then"),
+    [
+        pytest.param(
+            fresh("True", "counted on 2 seeds", generation=7),
+            (),
+            (LOCAL,),
+            (LOCAL, fresh("True", "counted on 2 seeds")),
+            id="of now: what the seed itself says stays",
+        ),
+        pytest.param(
+            fresh("False", "seed b: out of reach for 3 hours (since 2026-05-01T10:00:00Z); its last figures count"),
+            (SeedUsage(name="a", usage=usage("2")), AWAY),
+            (fresh("True", "counted on 2 seeds"), LOCAL),
+            (fresh("False", "out of reach: b since 2026-05-01T10:00:00Z; the last figures count"), LOCAL),
+            id="out of reach: since when, and no age that would be written again and again",
+        ),
+        pytest.param(
+            fresh("False", "seed b: out of reach for 6 hours (since 2026-05-01T10:00:00Z); its last figures count"),
+            (AWAY,),
+            (fresh("False", "out of reach: b since 2026-05-01T10:00:00Z; the last figures count"),),
+            None,
+            id="older by now: nothing is written",
+        ),
+    ],
+)
+def test_a_copy_says_whether_the_usage_of_all_seeds_is_of_now(
+    master_says: Condition, seeds: tuple[SeedUsage, ...], there: Conditions, then: Conditions | None
+) -> None:
+    said = ResourceQuotaStatus(global_usage=usage("3"), seeds=seeds, conditions=(master_says,))
+    found = copy(status=ResourceQuotaStatus(global_usage=usage("3"), conditions=there))
+    patch = status_patch(master(status=said), found)
+    assert patch == (None if then is None else {"status": {"conditions": msgspec.to_builtins(then)}})
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,9 @@ class Slow:
     async def find(self, *place: Any) -> Any:
         return await self._world.call(lambda: self._api.find(*place))
 
+    async def list(self, *given: Any) -> Any:
+        return await self._world.call(lambda: self._api.list(*given))
+
     async def create(self, *given: Any) -> Any:
         return await self._world.call(lambda: self._api.create(*given))
 
@@ -321,6 +324,7 @@ async def walk(number: int) -> None:
         assert sum(granted.values()) == world.quota, "at rest all of it can be used"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begin", range(0, 100, 25), ids=lambda begin: f"walks from {begin}")
 def test_no_view_that_lags_behind_lets_seeds_have_more_than_the_quota(begin: int) -> None:
     for number in range(begin, begin + 25):
@@ -402,6 +406,22 @@ def test_who_has_not_heard_of_a_quota_yet_takes_no_limits_away() -> None:
             world.told.clear()
             await acts_blindly(behind)
             assert world.limits() == {}, "where there is none of this project they go"
+
+    in_virtual_time(run())
+
+
+def test_nor_does_who_has_not_heard_of_one_that_somebody_called_otherwise() -> None:
+    async def run() -> None:
+        async with World(Random(0), quota=5, seeds=2) as world:
+            leader, behind = world.watchers
+            await acts(leader)
+            for view in behind.views.values():
+                view.go_on()
+            spec = {"subject": {"name": "abc", "kind": "project"}, "quota": {"cpu": "5"}}
+            world.master.put(QUOTAS, {"metadata": {"name": "by-hand"}, "spec": spec})
+            world.master.remove(QUOTAS, NAME)
+            await acts_blindly(behind)
+            assert world.limits() == {"seed-0": 3, "seed-1": 2}
 
     in_virtual_time(run())
 

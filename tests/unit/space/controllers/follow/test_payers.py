@@ -282,3 +282,40 @@ def test_how_a_backup_says_that_it_is_known(found: BackupSide, by: str | None) -
     cuts = [replace(MEMBER, by=one) for one in ("engine-size", "measured", "engine-size")]
     change = wanted_of_backup(found, cuts)
     assert (None if change is None else change.by) == by
+
+
+# --- what an administrator has given to another namespace -------------------------------------------------------------
+
+
+def given(*, stamp: Stamp | None = None, going: bool = False, gone: bool = False, uid: str = "given") -> Pair:
+    own = bearer(GA.snapshots, uid, stamp=stamp, going=going, namespace="consumer")
+    held = RecordSide(bearer=bearer(GA.records, f"{uid}-record", namespace=""), policy="Delete", namespace="consumer")
+    side = SnapshotSide(bearer=own, cut=True)
+    return Pair(snapshot=None if gone else side, record=held, imported=True, shared=True)
+
+
+def changes_of(cut: Cut) -> dict[str, Stamp]:
+    return {one.bearer.uid: one.stamp for one in wanted(cut)}
+
+
+def test_who_was_given_a_snapshot_pays_for_it_beside_the_one_that_it_is_from() -> None:
+    assert changes_of(Cut(pairs=(pair(snapshot(), record()), given()), size=5)) == {"vs": stamp_for(5), "given": stamp_for(5)}
+
+
+def test_when_the_source_goes_whoever_was_given_it_goes_on_paying_and_nobody_else() -> None:
+    going = pair(snapshot(going=True, stamp=stamp_for(5)), record(going=True))
+    assert changes_of(Cut(pairs=(going, given(stamp=stamp_for(5))), size=5)) == {"vs": FREE}
+    left = Cut(pairs=(given(stamp=stamp_for(5)),), engine=engine(stamp=stamp_for(5)), size=5)
+    assert changes_of(left) == {"engine": FREE}, "the namespace of the volume does not pay for what another one keeps"
+    assert payer_of(left) is None
+
+
+def test_when_it_is_taken_back_the_source_pays_alone() -> None:
+    cut = Cut(pairs=(pair(snapshot(stamp=stamp_for(5)), record()), given(stamp=stamp_for(5), going=True)), size=5)
+    assert changes_of(cut)["given"] == FREE
+    assert "vs" not in changes_of(cut)
+
+
+def test_several_that_were_given_it_pay_each() -> None:
+    cut = Cut(pairs=(given(), given(uid="second")), engine=engine(stamp=FREE), size=5)
+    assert changes_of(cut) == {"given": stamp_for(5), "second": stamp_for(5)}

@@ -24,7 +24,7 @@ from ullage.standalone.apiserver.auth.users import User
 from ullage.standalone.apiserver.http.router import Router
 from ullage.standalone.apiserver.kinds.builtin import TRANSIENT
 from ullage.standalone.apiserver.kinds.resources import Resource
-from ullage.standalone.apiserver.request.answers import Answer, Stream
+from ullage.standalone.apiserver.request.answers import Answer, Stream, Tunnel
 from ullage.standalone.apiserver.status import ApiError
 
 Json = dict[str, Any]
@@ -148,9 +148,11 @@ async def send(router: Router, method: str, path: str, resource: Resource) -> An
     media = MERGE if method == "PATCH" else "application/json"
     authorization = f"Bearer {credentials().admin_token}"
     try:
-        return await router.handle(request(method, path, body=body, content_type=media, authorization=authorization), None)
+        answer = await router.handle(request(method, path, body=body, content_type=media, authorization=authorization), None)
     except ApiError as error:
         return error
+    assert not isinstance(answer, Tunnel), "nothing here asks for an upgrade"
+    return answer
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind[1]}.{kind[0]}".rstrip("."))

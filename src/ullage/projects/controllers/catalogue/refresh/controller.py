@@ -10,7 +10,6 @@ Of Secrets only those are read that a Cluster of this seed names as its credenti
 from __future__ import annotations
 
 import asyncio
-import binascii
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,13 +19,12 @@ from prometheus_client import CollectorRegistry, Counter
 
 from ullage.clock import Clock
 from ullage.errors import BadInput
-from ullage.kube.builtin.core import SECRETS, Secret
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue, Source
-from ullage.kube.errors import Conflict, Forbidden, NotFound
+from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.metrics import Metrics
 from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Wiring, Write
@@ -42,8 +40,9 @@ from ullage.projects.controllers.catalogue.refresh.rules import (
     surplus,
 )
 from ullage.projects.sizes.catalogue import Catalogue, Known, Place
-from ullage.projects.sizes.providers.contract import Credentials, NotAnswered, Provider
+from ullage.projects.sizes.providers.contract import NotAnswered, Provider
 from ullage.projects.sizes.providers.registry import PROVIDERS
+from ullage.projects.sizes.providers.secrets import read_credentials
 from ullage.projects.sizes.sites import Sites, sites
 from ullage.projects.sizes.stored import is_manual, known_of, merged, place_of, shown_of, written
 
@@ -207,7 +206,7 @@ class CatalogueRefresh:
         at = self._clock.now()
         try:
             provider = self._askable(place)
-            credentials = await self._credentials(place)
+            credentials = await read_credentials(self._client, place.credential)
             async with asyncio.timeout(self._seconds):
                 flavours = await provider.flavours(place, credentials)
         except NotAnswered as error:
@@ -235,17 +234,6 @@ class CatalogueRefresh:
         if refusal := self._sites.refusal(place):
             raise NotAnswered(refusal)
         return provider
-
-    async def _credentials(self, place: Place) -> Credentials:
-        """Read for each call and kept nowhere, so that a new one is used at once."""
-        namespace, _, name = place.credential.partition("/")
-        try:
-            found: Secret | None = await self._client.find(SECRETS, name, namespace)
-        except Forbidden as error:  # the server's own text has our account in it: it is for the log
-            raise NotAnswered(f"Secret {place.credential} may not be read by Ullage") from error
-        if found is None:
-            raise NotAnswered(f"Secret {place.credential} does not exist")
-        return Credentials(place.credential, _decoded(found))
 
     # --- writing ---
 
@@ -282,16 +270,6 @@ def _had(found: MachineCatalogue) -> Known:
         return known_of(found)
     except BadInput:
         return Known()  # only people could have written it; an answer puts it right
-
-
-def _decoded(secret: Secret) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for key in secret.data:
-        try:
-            values[key] = secret.value(key).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            continue  # a key that is no text is none that a provider is asked with
-    return values
 
 
 def _of_catalogue(found: MachineCatalogue) -> Iterable[RefreshKey]:

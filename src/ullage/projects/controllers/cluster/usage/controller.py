@@ -1,7 +1,8 @@
 """What the machines of each user cluster take, in the status of its Cluster. Keys are clusters.
 
 A cluster whose machines change all the time is written once a second. While its machines cannot be read, or one of them cannot
-be counted, the figures stay, and after a moment an Event says why: a Machine that was there before us is stamped soon.
+be counted, the figures stay, and after a moment an Event says why: a Machine that was there before us is stamped soon. So it
+does where Machines are read, and something else is not that decisions go by.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord
-from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage, is_charged, unreachable
+from ullage.projects.charging.presence import RecordChanges
+from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage, is_charged, not_read, unreachable
 from ullage.projects.controllers.cluster.usage.sums import Keys, MachineSums, Remembering
 from ullage.projects.names import ACCOUNT
 from ullage.projects.records import takes_of
@@ -41,6 +43,7 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 WRITES: Final = (Write(CLUSTERS, ("patch",), ("status",)),)
 FAILED: Final = Reason("ClusterResourceUsageReconcileFailed", type="Warning")
+NOT_READ: Final = Reason("ClusterNotRead", type="Warning")
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one Cluster
 GRACE: Final = 30.0  # seconds before anybody is told, and between two that are told of one Cluster
 LOOK_AGAIN: Final = 5.0  # seconds, while something is wrong
@@ -60,7 +63,7 @@ class _Trouble:
 
 class ClusterUsages:
     """The controller of usages. `keys` gives None while no key was read; when others sign, `renew` is to be called.
-    `remembered` tells what is recorded of a Machine, by cluster and uid."""
+    `remembered` tells what is recorded of a Machine, by cluster and uid; when that changes, `recorded` is to be called."""
 
     def __init__(
         self,
@@ -89,6 +92,10 @@ class ClusterUsages:
     def renew(self) -> None:
         """Other keys sign, or are accepted."""
         self._sums.renew()
+
+    def recorded(self, cluster: str, changes: RecordChanges) -> None:
+        """Machines of a cluster are recorded otherwise than they were."""
+        self._sums.recorded(cluster, changes)
 
     def controller(self, reaches: ReachWatch, *, metrics: Metrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [
@@ -120,9 +127,11 @@ class ClusterUsages:
             return Requeue(wait)
         found = self._usage(cluster)
         if found.problem:
-            return self._failed(cluster, found.problem)
-        self._troubles.pop(uid, None)
+            return self._failed(cluster, FAILED, found.problem)
         wait = await self._write(cluster, found)
+        if problem := self._not_read(cluster.metadata.name):
+            return self._failed(cluster, NOT_READ, problem)
+        self._troubles.pop(uid, None)
         return Requeue(wait) if wait else None
 
     def _usage(self, cluster: Cluster) -> ClusterUsage:
@@ -140,12 +149,17 @@ class ClusterUsages:
             return unreachable(str(error), before)
         return cluster_usage(sums.amounts, vanished=vanished, uncounted=sums.uncounted, before=before)
 
-    def _failed(self, cluster: Cluster, problem: str) -> Requeue:
+    def _not_read(self, name: str) -> str:
+        """What of a cluster is not read now though its Machines are; empty: nothing."""
+        reach = self._followed.reach(name) if name in self._followed else None
+        return not_read(reach.error) if reach is not None and not reach.reachable else ""
+
+    def _failed(self, cluster: Cluster, reason: Reason, problem: str) -> Requeue:
         now = self._clock.monotonic()
         trouble = self._troubles.setdefault(cluster.metadata.uid, _Trouble(now))
         if now >= trouble.since + GRACE and problem != trouble.told:
             trouble.since, trouble.told = now, problem
-            self._recorder.record(CLUSTERS, cluster, FAILED, note=problem)
+            self._recorder.record(CLUSTERS, cluster, reason, note=problem)
         return Requeue(LOOK_AGAIN)
 
     async def _write(self, cluster: Cluster, found: ClusterUsage) -> float:

@@ -51,6 +51,14 @@ def unreachable(error: str, before: ResourceDetails | None) -> ClusterUsage:
     return ClusterUsage(before, f"its machines cannot be read, and the usage is that of before: {error}")
 
 
+def not_read(error: str) -> str:
+    """Where Machines are counted, and their sets and deployments are not those of now."""
+    return (
+        f"its machines are counted, and not all else is read there: {error}. Replacements (--surge) and what"
+        " MachineDeployments are told go by what was read before"
+    )
+
+
 def _missing(uncounted: Mapping[str, str]) -> str:
     names = sorted(uncounted)
     more = f"; and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -1,7 +1,8 @@
 """What the Machines of each followed cluster take together, kept by increments: an event costs the same whatever is there.
 
-What a Machine takes is what its stamp says, if that is signed for it and no less than it was. Any other is in no sum, and is
-kept by its name with the reason. Sums are of one client's reading: when a cluster is followed anew, so they are begun.
+What a Machine takes is what its stamp says, if that is signed for it and no less than it was. Any other takes what the record
+holds against it; where it holds nothing yet the Machine is in no sum, and is kept by its name with the reason. Sums are of one
+client's reading: when a cluster is followed anew, so they are begun.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ullage.kube.clusters.cluster import Cluster as FollowedCluster
 from ullage.kube.clusters.clusters import Clusters
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINES, Machine
-from ullage.projects.machines.counting import Counted, Remembered, count
+from ullage.projects.charging.presence import RecordChanges
+from ullage.projects.machines.counting import Counted, Remembered, count, taken
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SigningKeys, verify
 from ullage.quantity import Quantity
@@ -92,6 +94,17 @@ class MachineSums:
                 found.put(machine, self._taken(name, machine))
             self._tell(name)
 
+    def recorded(self, cluster: str, changes: RecordChanges) -> None:
+        """Looks again at Machines that are recorded otherwise than they were."""
+        found = self._sums.get(cluster)
+        if found is None:
+            return
+        for key, least in changes.items():
+            counted, machine = found.counted.get(key), found.cache.get(key)
+            if machine is not None and (least is None or counted is None or not least <= counted):
+                found.put(machine, self._taken(cluster, machine))
+                self._tell(cluster)
+
     def _follow(self, name: str, cluster: FollowedCluster | None) -> None:
         if cluster is None or not self._only(name):
             if self._sums.pop(name, None) is not None:
@@ -115,8 +128,12 @@ class MachineSums:
         if keys is None:
             return NO_KEY
         facts = machine_facts(cluster, machine)
-        found = count(facts, verify(facts, keys), remembered=self._remembered(cluster, facts.uid))
-        return found.amounts if isinstance(found, Counted) else found.message
+        remembered = self._remembered(cluster, facts.uid)
+        found = count(facts, verify(facts, keys), remembered=remembered)
+        amounts = taken(facts, found, remembered=remembered)
+        if amounts is None:
+            return "" if isinstance(found, Counted) else found.message
+        return amounts
 
     def _tell(self, cluster: str) -> None:
         for handler in self._handlers:

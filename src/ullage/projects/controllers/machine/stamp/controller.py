@@ -63,6 +63,7 @@ ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 UNTIL_RECORDED: Final = 1.0  # seconds between two looks whether there is a record
 UNTIL_KNOWN: Final = 30.0  # seconds between two looks whether a size is known
 EACH: Final = 1000  # machines of a cluster: for each so many it is as long again, since each of them may have no size
+UNTIL_STORED: Final = 5.0  # seconds until it is looked whether a stamp is there: what a webhook takes out nobody tells
 AFTER_REFUSAL: Final = 60.0  # seconds; nothing tells when whoever refused does not any more
 WORKERS: Final = 32  # each waits for a user cluster, and none of them for long
 PATCH_SECONDS: Final = 15.0  # that a write may take there, with all webhooks that it has
@@ -226,7 +227,7 @@ class MachineStamps:
         if isinstance(wanted, StampAnew) and wanted.alarm:
             self._metrics.wrong.labels(wanted.reason).inc()
             self._alarm(key, STAMPED_ANEW, anew_note(str(key), wanted))
-        return None
+        return Requeue(UNTIL_STORED) if isinstance(wanted, StampAnew) else None
 
     def _alarm(self, key: MachineKey, reason: Reason, note: str) -> None:
         """On the Cluster, which is on the seed: where administrators look, and users of the cluster do not write."""

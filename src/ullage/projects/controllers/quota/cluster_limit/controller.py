@@ -1,13 +1,14 @@
-"""From the annotation `ullage.io/max-clusters` of a seed's copy to the limit of the ledger that counts the project's clusters.
-Keys are projects.
+"""Takes away the ledger that counts the clusters of a project on a seed, once the project has no quota there. Keys are
+projects.
 
-The ledger is made with the first limit, and goes with the last: there are thousands of projects, and few say a number. That
-there are more clusters than a new limit allows takes none away.
+The master makes it with the first number (`ullage.io/max-clusters`), and tells its limit, which is a part of that number
+(`escrow/divisions.py`): nobody else writes it. A ledger that has a limit stays until the master has taken that back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from ullage.clock import Clock
@@ -21,20 +22,18 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.slices import Write
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
-from ullage.ledger.limits import has_limits
-from ullage.ledger.service.limits import set_limits
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
-from ullage.projects.cluster_count.ledger import ACCOUNT, ledger_name, limits_for, project_in
+from ullage.projects.cluster_count.ledger import ledger_name, project_in
 from ullage.projects.names import is_project_id
 from ullage.projects.subjects import QuotaLookup
 
 NAME: Final = "project-cluster-limits"
 WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, LEDGERS)
-WRITES: Final = (Write(LEDGERS, ("get", "create", "patch", "delete")),)
+WRITES: Final = (Write(LEDGERS, ("delete",)),)
 
 
 class ClusterLimits:
-    """The controller of these limits. `ledgers` are those of our own namespace."""
+    """The controller of these ledgers. `ledgers` are those of our own namespace."""
 
     def __init__(self, client: ObjectClient, lookup: QuotaLookup, ledgers: Cache[Ledger], *, clock: Clock) -> None:
         self._client = client
@@ -44,22 +43,17 @@ class ClusterLimits:
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[str]:
         sources: list[Source[Any, str]] = [
-            Source(self._lookup.quotas, _subject, when=_says_otherwise),
+            Source(self._lookup.quotas, _subject, when=_comes_or_goes),
             Source(self._ledgers, _counted, when=_other_limits),
         ]
         return Controller(NAME, sources, self.reconcile, clock=self._clock, metrics=metrics)
 
     async def reconcile(self, project: str) -> None:
-        name = ledger_name(project)
-        ledger = self._ledgers.get(Key(LEDGER_NAMESPACE, name))
-        wanted = limits_for(self._lookup.of(project))
-        if wanted and (ledger is None or not has_limits(ledger.spec, wanted, about=ACCOUNT)):
-            await set_limits(self._client, name, wanted, about=ACCOUNT)
-        elif not wanted and ledger is not None:
-            try:
-                await self._client.delete(LEDGERS, name, LEDGER_NAMESPACE, uid=ledger.metadata.uid)
-            except NotFound:
-                return
+        ledger = self._ledgers.get(Key(LEDGER_NAMESPACE, ledger_name(project)))
+        if ledger is None or ledger.spec.limits or self._lookup.of(project):
+            return
+        with suppress(NotFound):
+            await self._client.delete(LEDGERS, ledger.metadata.name, LEDGER_NAMESPACE, uid=ledger.metadata.uid)
 
 
 def _subject(quota: ResourceQuota) -> Iterable[str]:
@@ -72,8 +66,8 @@ def _counted(ledger: Ledger) -> Iterable[str]:
     return (project,) if project else ()
 
 
-def _says_otherwise(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:
-    return old is None or new is None or limits_for([old]) != limits_for([new]) or old.spec.subject != new.spec.subject
+def _comes_or_goes(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:
+    return old is None or new is None or old.spec.subject != new.spec.subject
 
 
 def _other_limits(old: Ledger | None, new: Ledger | None) -> bool:

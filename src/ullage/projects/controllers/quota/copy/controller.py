@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ullage.clock import Clock
 from ullage.errors import NotNow
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import hold, let_go, patch_seen
-from ullage.kube.client.interface import ObjectClient, Patcher
+from ullage.kube.client.interface import Finder, ObjectClient, Patcher
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.controller.rewrites import Rewrites
 from ullage.kube.errors import AlreadyExists, NotFound
@@ -30,6 +30,7 @@ from ullage.projects.api.kkp import SEEDS
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota.copy.rules import (
     SeedCopy,
+    is_orphan,
     may_copy,
     must_go,
     new_copy,
@@ -47,11 +48,15 @@ WORKERS: Final = 8  # some may wait for a seed
 WAITS: Final = Reason("DeletionWaits")
 
 
+class MasterClient(Finder, Patcher, Protocol):
+    """What is needed of the client of the master."""
+
+
 class QuotaCopies:
     """The controller of copies. A key without a namespace is a quota; with one, that is the seed."""
 
     def __init__(
-        self, client: Patcher, quotas: Cache[ResourceQuota], seeds: Seeds, *, recorder: EventRecorder, clock: Clock
+        self, client: MasterClient, quotas: Cache[ResourceQuota], seeds: Seeds, *, recorder: EventRecorder, clock: Clock
     ) -> None:
         self._client = client
         self._quotas = quotas
@@ -82,6 +87,8 @@ class QuotaCopies:
     async def reconcile(self, key: Key) -> Requeue | None:
         quota = self._quotas.get(Key("", key.name))
         if quota is None:
+            if key.namespace:
+                await self._remove_orphan(key)
             return None
         if key.namespace:
             return await self._copy(key, quota)
@@ -149,6 +156,13 @@ class QuotaCopies:
         done = await asyncio.gather(*(self._delete(seed, copy) for seed, copy in plan.delete), return_exceptions=True)
         if failed := [one for one in done if isinstance(one, BaseException)]:
             raise BaseExceptionGroup("some copies could not be deleted", failed)
+
+    async def _remove_orphan(self, key: Key) -> None:
+        """Whether there is no such quota is asked of the server: the cache may not have it yet."""
+        copies = self._seeds.copies(key.namespace)
+        copy = copies.get(Key("", key.name)) if copies is not None else None
+        if copy is not None and is_orphan(copy) and await self._client.find(QUOTAS, key.name) is None:
+            await self._delete(key.namespace, copy)
 
     def _seen(self, seed: str, quota: ResourceQuota) -> SeedCopy:
         copies = self._seeds.copies(seed)

@@ -1,7 +1,8 @@
 """What a seed's copy of a quota is to be, and in which order the copies and the quota go. Pure.
 
-The master's word counts for labels, spec and `globalUsage`; `localUsage` is the seed's own and never written from here. A
-master may be a seed itself: then both are one object, which is no copy, is not written and above all not waited for.
+The master's word counts for labels, spec, `globalUsage` and whether that is of now; `localUsage` is the seed's own and never
+written from here. A master may be a seed itself: then both are one object, which is no copy, is not written and above all not
+waited for.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Final
 import msgspec
 
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import Json, is_deleting, merge_patch, without_finalizer
-from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
-from ullage.projects.escrow.record import has_record
-from ullage.projects.names import DEFAULT_MARKS, FINALIZER, MAX_CLUSTERS, SUBJECT_KIND, SUBJECT_NAME
+from ullage.kube.objects import Conditions, Json, find_condition, is_deleting, merge_patch, without_finalizer
+from ullage.projects.api.quotas import USAGE_FRESH, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.escrow.record import has_any_record
+from ullage.projects.names import COPY_OF, DEFAULT_MARKS, FINALIZER, MAX_CLUSTERS, SUBJECT_KIND, SUBJECT_NAME
 from ullage.projects.quota import is_counted, same_limits, with_limits
 
 NAMED: Final = 5  # seeds that a message spells out
@@ -39,7 +40,7 @@ def may_copy(master: ResourceQuota) -> bool:
 def new_copy(master: ResourceQuota) -> ResourceQuota:
     """Neither owners nor finalizers come along: what they name is on the master."""
     meta = master.metadata
-    made = Meta(name=meta.name, labels=dict(meta.labels), annotations=_annotations({}, meta))
+    made = Meta(name=meta.name, labels=dict(meta.labels), annotations=_annotations({COPY_OF: meta.uid}, meta))
     return ResourceQuota(metadata=made, spec=master.spec)
 
 
@@ -68,8 +69,23 @@ def status_patch(master: ResourceQuota, copy: ResourceQuota) -> Json | None:
         return None
     old, said = copy.status, master.status
     usage = old.global_usage if same_limits(old.global_usage, said.global_usage) else said.global_usage
-    new: ResourceQuotaStatus = msgspec.structs.replace(old, global_usage=usage, shown=said.shown)
+    conditions = _with_freshness(old.conditions, said, generation=copy.metadata.generation)
+    new: ResourceQuotaStatus = msgspec.structs.replace(old, global_usage=usage, shown=said.shown, conditions=conditions)
     return merge_patch({"status": msgspec.to_builtins(old)}, {"status": msgspec.to_builtins(new)})
+
+
+def _with_freshness(conditions: Conditions, master: ResourceQuotaStatus, *, generation: int) -> Conditions:
+    """Whether `globalUsage` is of now goes with it. The age of figures is not said here, or every copy would be written at
+    every step of it: since when they are old is."""
+    said = find_condition(master.conditions, USAGE_FRESH)
+    if said is None:
+        return conditions
+    stale = [f"{seed.name} since {seed.stale_since}" for seed in master.seeds if seed.stale_since]
+    message = f"out of reach: {_few(stale)}; the last figures count" if stale else said.message
+    new = msgspec.structs.replace(said, message=message, observed_generation=generation)
+    if find_condition(conditions, USAGE_FRESH) is None:
+        return (*conditions, new)
+    return tuple(new if one.type == USAGE_FRESH else one for one in conditions)
 
 
 def _labels(copy: Meta, master: Meta) -> dict[str, str]:
@@ -81,6 +97,12 @@ def _annotations(copy: Mapping[str, str], master: Meta) -> dict[str, str]:
     kept = {name: value for name, value in copy.items() if name != MAX_CLUSTERS}
     said = master.annotations.get(MAX_CLUSTERS)
     return kept if said is None else {**kept, MAX_CLUSTERS: said}
+
+
+def is_orphan(copy: ResourceQuota | None) -> bool:
+    """Whether this is a copy that we made, where the master has no quota of its name: whoever made it was killed before he saw
+    that the quota was gone. One that others have made is theirs."""
+    return copy is not None and COPY_OF in copy.metadata.annotations and not is_deleting(copy.metadata)
 
 
 # --- taken away ------------------------------------------------------------------------------------------------------
@@ -119,7 +141,7 @@ def removal(master: ResourceQuota, copies: Iterable[SeedCopy]) -> Removal:
             going.append(one.seed)
             if not is_deleting(one.copy.metadata):
                 delete.append((one.seed, one.copy))
-    if has_record(master.metadata):
+    if has_any_record(master.metadata):
         return Removal(waiting=_waiting([], unknown, first="the seeds are told that there is no limit any more"))
     if not going and not unknown:
         return Removal(metadata=without_finalizer(master.metadata, FINALIZER))

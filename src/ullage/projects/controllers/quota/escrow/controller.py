@@ -16,8 +16,9 @@ from typing import Any, Final, Protocol
 from ullage.clock import Clock
 from ullage.errors import BadInput, Terminal
 from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Listing
 from ullage.kube.client.conditional import patch_seen
-from ullage.kube.client.interface import Finder, Patcher
+from ullage.kube.client.interface import Patcher
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
@@ -41,12 +42,13 @@ from ullage.projects.controllers.quota.escrow.rules import (
     lifted,
     steps,
 )
+from ullage.projects.escrow.divisions import OF_MACHINES, Division
 from ullage.projects.escrow.record import leading, read_record, record_patch
 from ullage.projects.escrow.seeds import SeedLedger, seed_ledger
 from ullage.projects.escrow.steps import Carry, Record, look_again
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.metrics import ProjectMetrics
-from ullage.projects.names import ACCOUNT, is_project_id, project_of, quota_name
+from ullage.projects.names import is_project_id
 from ullage.projects.seeds import Seeds, answering
 from ullage.projects.subjects import QuotaLookup
 
@@ -60,16 +62,26 @@ ROUNDS: Final = 5  # records in one run: each is looked at again, and there is r
 AFTER_DOUBT: Final = 1.0  # seconds until something is looked at again whose watch is behind, or just being renewed
 
 
-class RecordClient(Finder, Patcher, Protocol):
+class RecordClient(Patcher, Protocol):
     """What is needed of a client."""
+
+    async def list(self, kind: Kind[Any]) -> Listing[Any]: ...
 
 
 class QuotaEscrow:
     """The controller of grants."""
 
     def __init__(
-        self, client: RecordClient, lookup: QuotaLookup, seeds: Seeds, *, metrics: ProjectMetrics, clock: Clock
+        self,
+        client: RecordClient,
+        lookup: QuotaLookup,
+        seeds: Seeds,
+        *,
+        metrics: ProjectMetrics,
+        clock: Clock,
+        division: Division = OF_MACHINES,
     ) -> None:
+        self._division = division
         self._client = client
         self._lookup = lookup
         self._seeds = seeds
@@ -81,9 +93,9 @@ class QuotaEscrow:
             Source(self._lookup.quotas, lambda quota: (Key("", quota.spec.subject.name),), when=_matters),
             self._seeds.source(self._every),
         ]
-        found = Controller("project-quota-escrow", sources, self.reconcile, workers=WORKERS, clock=self._clock, metrics=metrics)
+        found = Controller(self._division.name, sources, self.reconcile, workers=WORKERS, clock=self._clock, metrics=metrics)
         self._seeds.wake_by_reach(found.queue, self._every)
-        self._seeds.wake_by_ledgers(found.queue, _of_ledger, when=_shows_otherwise)
+        self._seeds.wake_by_ledgers(found.queue, self._of_ledger, when=_shows_otherwise)
         return found
 
     def _every(self, seed: str) -> Iterable[Key]:
@@ -115,8 +127,8 @@ class QuotaEscrow:
         found = lifted(self._seen(project))
         if not found:
             return None
-        there = await self._client.find(QUOTAS, quota_name(project))
-        if there is not None and there.spec.subject.name == project:
+        there = (await self._client.list(QUOTAS)).items  # whatever it is called: that is seldom asked
+        if any(one.spec.subject.name == project for one in there):
             return Requeue(AFTER_DOUBT)
         await self._carry(project, found)
         return None
@@ -126,7 +138,7 @@ class QuotaEscrow:
     def _facts(self, quota: ResourceQuota) -> EscrowFacts | None:
         """None: the record cannot be read. The quota's status says so, and nothing is granted or taken back."""
         try:
-            record = read_record(quota.metadata)
+            record = read_record(quota.metadata, self._division.annotation)
         except BadInput as error:
             logger.error("record of grants cannot be read", extra={"quota": quota.metadata.name, "error": str(error)})
             return None
@@ -139,6 +151,7 @@ class QuotaEscrow:
             seeds=self._seen(project),
             draining=frozenset(name for name, seed in found.items() if is_draining(seed)),
             dead={name: left for name, left in dead.items() if left is not None},
+            division=self._division,
         )
 
     def _seen(self, project: str) -> dict[str, SeedLedger | None]:
@@ -149,7 +162,7 @@ class QuotaEscrow:
         if ledgers is None:
             return None
         try:
-            return seed_ledger(ledgers.get(_key(project)))
+            return seed_ledger(ledgers.get(self._key(project)), self._division.account)
         except Terminal as error:  # not written by us, or by a later version
             logger.warning("ledger of a seed cannot be read", extra={"seed": seed, "project": project, "error": str(error)})
             return None
@@ -157,11 +170,12 @@ class QuotaEscrow:
     def _left(self, seed: Seed, quota: ResourceQuota) -> Amounts | None:
         """Of two figures of a dead seed the larger one: its ledger also has what was reserved there."""
         name = seed.metadata.name
-        said, ledgers = last_usage(quota.status, name), self._seeds.last_ledgers(name)
-        ledger = ledgers.get(_key(quota.spec.subject.name)) if ledgers is not None else None
+        said = last_usage(quota.status, name) if self._division is OF_MACHINES else None
+        ledgers = self._seeds.last_ledgers(name)
+        ledger = ledgers.get(self._key(quota.spec.subject.name)) if ledgers is not None else None
         if ledger is not None:
             with contextlib.suppress(Terminal):
-                taken = seed_ledger(ledger).taken
+                taken = seed_ledger(ledger, self._division.account).taken
                 said = taken if said is None else said | taken
         return left_by(seed, last=said)
 
@@ -171,7 +185,7 @@ class QuotaEscrow:
         """The quota as it is then; None: it is gone. A Conflict where anything of it has changed: look again."""
         record = step.escrow if isinstance(step, Record) else None
         try:
-            written = await patch_seen(self._client, QUOTAS, quota, record_patch(record))
+            written = await patch_seen(self._client, QUOTAS, quota, record_patch(record, self._division.annotation))
         except NotFound:
             return None
         self._metrics.steps.labels("record" if record is not None else "forget").inc()
@@ -190,9 +204,21 @@ class QuotaEscrow:
         async with answering(step.seed):
             with contextlib.suppress(Outdated):  # somebody else was quicker, and whoever looks again sees it
                 await set_limits(
-                    client, quota_name(project), step.limits, number=step.number, about=ACCOUNT, grants=step.grants
+                    client,
+                    self._division.ledger_name(project),
+                    self._division.carried(step.limits),
+                    number=step.number,
+                    about=self._division.account,
+                    grants=self._division.carried(step.grants),
                 )
         self._metrics.steps.labels("carry").inc()
+
+    def _key(self, project: str) -> Key:
+        return Key(LEDGER_NAMESPACE, self._division.ledger_name(project))
+
+    def _of_ledger(self, seed: str, ledger: Ledger) -> Iterable[Key]:
+        project = self._division.project_in(ledger.metadata.name)
+        return (Key("", project),) if project else ()
 
     def _again(self, record: Escrow) -> Requeue | None:
         now = self._clock.now()
@@ -201,15 +227,6 @@ class QuotaEscrow:
         if any(self._seeds.reach(seed).reachable and self._seeds.ledgers(seed) is None for seed in self._seeds.names):
             waits.append(AFTER_DOUBT)
         return Requeue(min(waits)) if waits else None
-
-
-def _key(project: str) -> Key:
-    return Key(LEDGER_NAMESPACE, quota_name(project))
-
-
-def _of_ledger(seed: str, ledger: Ledger) -> Iterable[Key]:
-    project = project_of(ledger.metadata.name)
-    return (Key("", project),) if project else ()
 
 
 def _matters(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:

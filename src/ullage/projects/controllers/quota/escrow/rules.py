@@ -11,12 +11,13 @@ from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.kkp import Seed
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
+from ullage.projects.escrow.divisions import OF_MACHINES, Division
 from ullage.projects.escrow.record import has_record
 from ullage.projects.escrow.seeds import SeedLedger
-from ullage.projects.escrow.steps import Carry, Quota, Record, drained, next_steps
+from ullage.projects.escrow.steps import Carry, Record, drained, next_steps
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import DRAINED, DRAINING
-from ullage.projects.quota import amounts_of, is_counted, limits_of
+from ullage.projects.quota import amounts_of, is_counted
 
 YES: Final = "true"
 GONE: Final = "gone"  # of a dead seed: its machines are gone, too
@@ -37,6 +38,7 @@ class EscrowFacts:
     seeds: Mapping[str, SeedLedger | None]
     draining: frozenset[str] = frozenset()
     dead: Mapping[str, Amounts] = field(default_factory=dict)
+    division: Division = OF_MACHINES
 
 
 Steps = tuple[Record | Carry | Forget, ...]
@@ -45,20 +47,15 @@ Steps = tuple[Record | Carry | Forget, ...]
 def steps(facts: EscrowFacts, *, now: datetime) -> Steps:
     """Either the record is written, or limits are carried: never both at once. Nothing where all is as it should be."""
     meta = facts.quota.metadata
-    if is_deleting(meta) and not has_record(meta):
+    if is_deleting(meta) and not has_record(meta, facts.division.annotation):
         return ()  # nobody was told anything, or all were told that it is over
     freed = without_dead(facts)
     if freed != facts.record:
         return (Record(freed),)
-    found = next_steps(facts.record, wanted(facts.quota), facts.seeds, now=now, draining=facts.draining)
+    found = next_steps(facts.record, facts.division.wanted(facts.quota), facts.seeds, now=now, draining=facts.draining)
     if found or not is_deleting(meta) or untold(facts.record, facts.seeds):
         return found
     return (Forget(),)
-
-
-def wanted(quota: ResourceQuota) -> Quota:
-    """The limits of a quota; one that is being deleted has none."""
-    return {} if is_deleting(quota.metadata) else limits_of(quota.spec.quota)
 
 
 def untold(record: Escrow, seeds: Mapping[str, SeedLedger | None]) -> list[str]:

@@ -31,10 +31,10 @@ from ullage.projects.api.kkp import PROJECTS, SEEDS, Project
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.controllers.quota.status.rules import OVER_QUOTA, StatusFacts, over_quota_note, status_of
 from ullage.projects.controllers.quota.status.totals import SeedReport, next_step, totals
-from ullage.projects.escrow.progress import not_in_force
+from ullage.projects.escrow.divisions import DIVISIONS
+from ullage.projects.escrow.progress import left_behind, not_in_force
 from ullage.projects.escrow.record import leading, read_record
 from ullage.projects.metrics import ProjectMetrics
-from ullage.projects.quota import limits_of
 from ullage.projects.seeds import Seeds
 from ullage.projects.subjects import QuotaLookup
 
@@ -137,7 +137,15 @@ class QuotaStatuses:
         problem, pending = self._problem_of(quota), ""
         if not problem[1]:
             problem, pending = self._grants(quota, reports)
-        return StatusFacts(quota=quota, totals=totals(quota, reports, now=self._clock.now()), problem=problem, pending=pending)
+        found = totals(quota, reports, now=self._clock.now())
+        return StatusFacts(quota=quota, totals=found, problem=problem, pending=pending, left=self._left(quota))
+
+    def _left(self, quota: ResourceQuota) -> str:
+        try:
+            records = [read_record(quota.metadata, one.annotation) for one in DIVISIONS]
+        except BadInput:
+            return ""  # which is said already
+        return "; ".join(filter(None, (left_behind(record, self._seeds.names) for record in records)))
 
     def _report(self, seed: str, quota: ResourceQuota) -> SeedReport:
         copies = self._seeds.copies(seed)
@@ -151,13 +159,15 @@ class QuotaStatuses:
             said = f"project {subject} has the quota {leader.metadata.name} too, which is in force; delete one of them"
             return ("AnotherQuota", said), ""
         try:
-            record = read_record(quota.metadata)
+            records = [(one, read_record(quota.metadata, one.annotation)) for one in DIVISIONS]
         except BadInput as error:
             step = "nothing is granted or taken back until it can be read; without it every seed is asked anew"
             return ("EscrowUnreadable", f"{error}; {step}"), ""
         if is_deleting(quota.metadata):
             return ("", ""), ""
-        return ("", ""), not_in_force(record, limits_of(quota.spec.quota), {one.name: one.reachable for one in reports})
+        seen = {one.name: one.reachable for one in reports}
+        waits = (not_in_force(record, division.wanted(quota), seen) for division, record in records)
+        return ("", ""), "; ".join(dict.fromkeys(filter(None, waits)))
 
     # --- act ---
 

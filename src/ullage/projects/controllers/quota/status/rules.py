@@ -34,6 +34,7 @@ class StatusFacts:
     totals: Totals
     problem: tuple[str, str] = ("", "")
     pending: str = ""
+    left: str = ""  # what seeds keep that there are not any more
 
 
 class Said(NamedTuple):
@@ -81,10 +82,11 @@ def _ready(facts: StatusFacts) -> Said:
     if wrong := list(faults(facts.quota)):
         return Said(False, "InvalidQuota", f"these are left out: {_few(map(str, wrong))}")
     if facts.pending:
-        return Said(False, "Pending", facts.pending)
+        return Said(False, "Pending", f"{facts.pending}; {facts.left}" if facts.left else facts.pending)
     limits = limits_of(facts.quota.spec.quota)
     said = ", ".join(f"{one} {spell(one, limits[one], down=True)}" for one in RESOURCES if one in limits)
-    return Said(True, "InForce", f"in force: {said}" if said else "there is no limit")
+    message = f"in force: {said}" if said else "there is no limit"
+    return Said(True, "InForce", f"{message}; {facts.left}" if facts.left else message)
 
 
 def _within(facts: StatusFacts) -> Said:

@@ -16,10 +16,9 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.booking import book, give_back, payer
-from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.snapshots.backends.base import Backend, VolumeHandle
-from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, written
+from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, refused, written
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import ESTIMATE, Record
 from ullage.snapshots.source_volume import source_claim_of
@@ -69,14 +68,14 @@ class BeforeCut:
         return found is not None
 
     async def publish(self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend) -> tuple[Any, Requeue | None]:
-        """Writes down what the snapshot would take, for whoever books it, and waits for the word. NoRoom if that is no. None:
-        there is nothing to wait for, since nobody can tell, and what was admitted stays."""
+        """Writes down what the snapshot would take, for whoever books it, and waits for the word: NoRoom or CutRefused if that
+        is no. None: there is nothing to wait for, since nobody can tell, and what was admitted stays."""
         record = lookup.dialect.read_record(obj)
         gate = self.gate(record, snapshot)
         if gate is None or gate.open:
             return obj, Requeue(SOON)  # the word has just come
         if gate.refusal:
-            raise NoRoom(gate.refusal)
+            raise refused(gate.refusal)
         since = read_time(record.meta.creation_timestamp)
         wait = gate.measure_after(self._clock.now(), since)
         if not wait:

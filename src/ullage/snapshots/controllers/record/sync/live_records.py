@@ -15,7 +15,8 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.snapshots.model import Dialect, Record
 
-Holders = dict[tuple[str, str], frozenset[str]]  # by driver and handle: the uids of the records that name it and are to stay
+# By driver and handle: the records that name it and are to stay, each with the namespace of its snapshot, by uid.
+Holders = dict[tuple[str, str], dict[str, str]]
 
 
 class LiveRecords:
@@ -30,7 +31,12 @@ class LiveRecords:
     async def shares(self, record: Record) -> bool:
         """Whether another record that is to stay names the same snapshot of the driver."""
         holders = await asyncio.shield(self._read_after_now())
-        return bool(holders.get((record.driver, record.handle), frozenset()) - {record.meta.uid})
+        return bool(holders.get((record.driver, record.handle), {}).keys() - {record.meta.uid})
+
+    async def used_outside(self, namespace: str, driver: str, handles: Iterable[str]) -> bool:
+        """Whether a record that is to stay names one of these snapshots of the driver for another namespace."""
+        holders = await asyncio.shield(self._read_after_now())
+        return any(found != namespace for one in handles for found in holders.get((driver, one), {}).values())
 
     def _read_after_now(self) -> asyncio.Task[Holders]:
         """A read that begins after this call: one that runs already may have passed what was written since."""
@@ -46,13 +52,13 @@ class LiveRecords:
         return await self._read()
 
     async def _read(self) -> Holders:
-        found: dict[tuple[str, str], set[str]] = {}
+        found: Holders = {}
         for dialect in self._dialects:
             for obj in await self._all(dialect.records):
                 record = dialect.read_record(obj)
                 if record.handle and record.meta.deletion_timestamp is None:
-                    found.setdefault((record.driver, record.handle), set()).add(record.meta.uid)
-        return {key: frozenset(uids) for key, uids in found.items()}
+                    found.setdefault((record.driver, record.handle), {})[record.meta.uid] = record.ref.namespace
+        return found
 
     async def _all(self, kind: Kind[Any]) -> list[Any]:
         try:

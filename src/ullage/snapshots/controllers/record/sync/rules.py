@@ -15,7 +15,7 @@ from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.snapshots.backends.base import Parameters
 from ullage.snapshots.binding import misbound, refers_to
 from ullage.snapshots.class_parameters import PARAMETERS, parameters_stamp
-from ullage.snapshots.gate import Gate
+from ullage.snapshots.gate import CutRefused, Gate
 from ullage.snapshots.model import (
     ASK_AGAIN,
     CREATING,
@@ -110,7 +110,7 @@ def _standing(facts: RecordFacts) -> Decision:
         return Decision(Step.WEIGH)
     if record.state.ready or record.lost:
         return Decision(Step.REST)  # to ask for a lost one would be to take another, of other data
-    if record.imported:
+    if record.imported or (record.handle and record.cut_in_group):
         return Decision(Step.FIND)
     if record.handle:
         return Decision(Step.CREATE)
@@ -175,6 +175,8 @@ def problem_of(error: Retryable | Terminal, *, asked: bool) -> Problem:
     """A final answer may have a reason of its own, such as a limit that is reached."""
     if isinstance(error, NoRoom):
         return Problem(NO_ROOM, str(error))
+    if isinstance(error, CutRefused):
+        return Problem(error.reason, str(error))
     if not asked:
         return Problem(NOT_ASKED, str(error))
     if not isinstance(error, Terminal):

@@ -7,7 +7,7 @@ version that was looked at, so a decision that something overtook is made anew.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.gate import gate_of
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
-from ullage.snapshots.model import DRIVER, Problem, Record, Snapshot, State
+from ullage.snapshots.model import CUT, DRIVER, HOOKED, Problem, Record, Snapshot, State
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import SourceVolume, find_source_volume
 from ullage.snapshots.volume_queue import VolumeQueues, may_proceed, queue_name, queue_of
@@ -51,6 +51,7 @@ WAITING_EVENT: Final = Reason("SnapshotWaiting")
 UNNAMED: Final = "SnapshotError"
 WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
 FOR_GROUP: Final = Problem("WaitingForGroup", "waits until all volumes of the backup are ready to be cut")
+FOR_HOOKS: Final = Problem("WaitingForHooks", "waits for commands that are run in pods before it is cut")
 EVENT_AFTER: Final = 5.0  # seconds of waiting that are worth an event
 RETRY_SECONDS: Final = 0.2  # where something was made that the cache does not show yet
 
@@ -70,7 +71,9 @@ class Binder:
         metrics: Metrics,
         clock: Clock | None = None,
         others: OtherSnapshotter | None = None,
+        hooked: Callable[[Snapshot], bool] = lambda snapshot: False,
     ) -> None:
+        """`hooked`: whether commands are to be run in pods before this snapshot is cut."""
         self._client = client
         self._lookup = lookup
         self._dialect = lookup.dialect
@@ -83,6 +86,7 @@ class Binder:
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
         self._rewrites: Rewrites[str] = Rewrites()
         self._others = others or OtherSnapshotter()
+        self._hooked = hooked
         lookup.snapshots.handle(self._seen)
 
     def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -184,6 +188,7 @@ class Binder:
             classes=() if begun else lookup.all_classes(),
             defaults=self._dialect.defaults,
             settings=self._settings,
+            hooked=record is None and bool(snapshot.claim) and CUT not in snapshot.meta.annotations and self._hooked(snapshot),
             restoring=tuple(map(str, self._volumes.restoring(self._as_source(snapshot)))),
             waiting_claims=tuple(map(str, self._volumes.waiting(self._as_source(snapshot), snapshot.meta))),
         )
@@ -202,7 +207,7 @@ class Binder:
                 return None
             gate = gate_of(facts.snapshot.meta, facts.record.meta, books=True)
             if gate is not None:
-                return None if gate.open else FOR_GROUP
+                return None if gate.open else FOR_HOOKS if HOOKED in facts.snapshot.meta.annotations else FOR_GROUP
             return None if may_proceed(facts.record, self._queues.first(queue_of(facts.record))) else WAITING
         source = find_source_volume(facts.snapshot, facts.context)
         if not isinstance(source, SourceVolume):
@@ -211,7 +216,7 @@ class Binder:
 
     def _report_waiting(self, obj: Any, plan: SnapshotPlan) -> Requeue | None:
         waiting = plan.state.waiting if plan.state is not None else None
-        if waiting not in (WAITING, FOR_GROUP):
+        if waiting not in (WAITING, FOR_GROUP, FOR_HOOKS):
             return None
         requested = read_time(obj.metadata.creation_timestamp) or self._clock.now()
         left = EVENT_AFTER - (self._clock.now() - requested).total_seconds()

@@ -22,14 +22,19 @@ from ullage.snapshots.model import (
     CREATING,
     CUT,
     DRIVER,
+    HOLD,
+    HOOKED,
+    IN_GROUP,
     NODE,
     SOURCE,
+    WAITS,
     Problem,
     Record,
     Ref,
     Snapshot,
     SnapshotClass,
     State,
+    group_of,
     labels_for,
 )
 from ullage.snapshots.settings import Settings
@@ -47,6 +52,7 @@ class SnapshotFacts:
     classes: Sequence[SnapshotClass] = ()
     defaults: bool = False  # of the dialect
     settings: Settings = field(default_factory=Settings)
+    hooked: bool = False  # commands are to be run in pods before it is cut
     waiting: Problem | None = None  # another snapshot of the volume has its turn
     restoring: Sequence[str] = ()  # claims that are being filled from it
     waiting_claims: Sequence[str] = ()  # claims that are to be filled from it, where nothing was begun yet
@@ -147,8 +153,11 @@ def driver_of(facts: SnapshotFacts) -> str:
 
 
 def _begin(facts: SnapshotFacts) -> SnapshotPlan:
-    """No record yet: find out what to take it of, and write the intent down before anything is asked of the driver."""
+    """No record yet: find out what to take it of, and write the intent down before anything is asked of the driver. The record
+    of a group's member is made by whoever has made the member."""
     snapshot = facts.snapshot
+    if group_of(snapshot.meta):
+        return NOTHING
     source = find_source_volume(snapshot, facts.context)
     if isinstance(source, Problem):
         return _stopped(facts, source)
@@ -167,7 +176,7 @@ def _begin(facts: SnapshotFacts) -> SnapshotPlan:
     return SnapshotPlan(
         protect=True,
         labels=labels_for(snapshot.claim, source.volume_name),
-        stamps=stamps_on(record.meta),
+        stamps={**stamps_on(record.meta), **({CUT: HOLD, HOOKED: WAITS} if facts.hooked else {})},
         class_name=found.name,
         hold_claim=True,
         create_record=record,
@@ -196,7 +205,7 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
     annotations = {SOURCE: source.volume.handle, **source_stamps(facts.context, source)}
     if source.volume.node:
         annotations[NODE] = source.volume.node
-    unpaid = pays_for_itself(snapshot.meta) or CUT in snapshot.meta.annotations
+    unpaid = pays_for_itself(snapshot.meta) or CUT in snapshot.meta.annotations or facts.hooked
     if facts.waiting is None and secret is None and not unpaid:  # a Secret may turn out to be missing: then nothing is begun
         annotations[CREATING] = ABOUT_TO
     labels = labels_for(snapshot.claim, source.volume_name)
@@ -289,6 +298,8 @@ def _imported(facts: SnapshotFacts) -> SnapshotPlan:
 def _deleting(facts: SnapshotFacts) -> SnapshotPlan:
     """The storage system's snapshot first, then the record, then this. What is not bound to it is not touched."""
     snapshot, record = facts.snapshot, facts.record
+    if IN_GROUP in snapshot.meta.finalizers:
+        return _member(snapshot)
     if record is None or not refers_to(record, snapshot):
         return SnapshotPlan(release=True)
     if facts.restoring:
@@ -302,6 +313,15 @@ def _deleting(facts: SnapshotFacts) -> SnapshotPlan:
     problem = record.state.problem if is_deleting(record.meta) else None
     said = replace(snapshot.state, problem=problem) if problem else None
     return SnapshotPlan(delete_record=not is_deleting(record.meta), state=said, driver=record.driver)
+
+
+def _member(snapshot: Snapshot) -> SnapshotPlan:
+    """Of a group that stands: it stays until that goes. Its data does, too."""
+    if not snapshot.state.ready:
+        return NOTHING
+    group = group_of(snapshot.meta)
+    message = f"it is a member of VolumeGroupSnapshot {group}, and goes with that: delete the group"
+    return SnapshotPlan(state=replace(snapshot.state, problem=Problem("SnapshotInGroup", message)))
 
 
 def _has_data(record: Record) -> bool:

@@ -111,7 +111,7 @@ class LonghornVolumeController:
         if not rules.wants_attached(volume, used=used, now=now):
             await self._detach(volume, engine)
             return None
-        await self._attach(volume, engine)
+        await self._attach(volume, engine, frontend=not tickets.in_maintenance(volume, now))
         end = tickets.next_end(volume, now)
         again = [] if end is None else [end + 1.0]
         if engine.status.snapshots_error:  # where the host dies again before it is looked at, no change of this would tell
@@ -159,9 +159,9 @@ class LonghornVolumeController:
             await self._write_volume(volume, replace(volume.status, clone_status=failed))
             self._recorder.record(VOLUMES, volume, NOT_CLONED, note=str(error))
 
-    async def _attach(self, volume: Volume, engine: Engine) -> None:
+    async def _attach(self, volume: Volume, engine: Engine, *, frontend: bool) -> None:
         """The host is always asked: it may have died and lost what was attached. Others rely on it once it says running."""
-        known = await self._host.attach(volume.metadata.name)
+        known = await self._host.attach(volume.metadata.name, frontend=frontend)
         engine = await self._desire(engine, "running")
         running = replace(engine.status, current_state=RUNNING, endpoint=self._host.address, current_size=str(known.size))
         await self._write_engine(engine, running)

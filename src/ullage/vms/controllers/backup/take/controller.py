@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,7 +34,8 @@ from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
-from ullage.snapshots.gate import FRESH, Estimate, estimate_of
+from ullage.snapshots.freshness import Freshness
+from ullage.snapshots.gate import estimate_of
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import CUT, Problem
 from ullage.snapshots.source_volume import ClaimContext
@@ -49,8 +50,6 @@ from ullage.vms.model import BACKUP_FINALIZER, is_failed
 BY_MACHINE: Final = "VM of a backup"
 ORPHAN: Final = "orphan"  # the finalizer with which the garbage collector holds what is deleted without its dependents
 RETRY_SECONDS: Final = 15.0  # where somebody else has to act: his doing wakes us, but for what we do not watch
-
-LATE_SECONDS: Final = 120.0  # for which all members have been measured, and never all of them at about the same time
 
 PLANNED_EVENT: Final = Reason("BackupStarted")
 CUT_EVENT: Final = Reason("BackupCut")
@@ -80,8 +79,7 @@ class BackupController:
         self._records = records
         self._recorder = recorder
         self._clock = clock or SystemClock()
-        self._measured: dict[str, float] = {}  # by the uid of a backup: since when all its members have been measured
-        self._seen: dict[str, tuple[str, float]] = {}  # by record: its last estimate, and when it was first seen here
+        self._fresh = Freshness(self._clock)
         records.handle(self._forget)
         backups.index(BY_MACHINE, lambda one: (str(Key(one.metadata.namespace, one.spec.source.name)),))
 
@@ -113,7 +111,7 @@ class BackupController:
 
     def _forget(self, old: VolumeSnapshotContent | None, new: VolumeSnapshotContent | None) -> None:
         if old is not None and new is None:
-            self._seen.pop(old.metadata.name, None)
+            self._fresh.forget_record(old.metadata.name)
 
     # --- reconcile ---
 
@@ -203,15 +201,7 @@ class BackupController:
         """Of one that looks as if it had gone, or were another's, the API knows best."""
         settled = rules.is_begun(backup.status) or rules.is_complete(backup.status)
         found = [await self._member(backup, volume, settled=settled) for volume in backup.status.volume_backups]
-        return [replace(one, fresh=True) for one in found] if self._is_late(backup.metadata.uid, found) else found
-
-    def _is_late(self, backup: str, members: Sequence[Member]) -> bool:
-        """Whether all have been measured for long, and never within a few seconds: their volumes take long to look at. What
-        has grown since, each finds out when it is told."""
-        if all(one.estimate is not None or one.cut for one in members) and not all(one.cut for one in members):
-            return self._clock.monotonic() - self._measured.setdefault(backup, self._clock.monotonic()) > LATE_SECONDS
-        self._measured.pop(backup, None)
-        return False
+        return [replace(one, fresh=True) for one in found] if self._fresh.is_late(backup.metadata.uid, found) else found
 
     async def _member(self, backup: VirtualMachineBackup, volume: VolumeBackup, *, settled: bool) -> Member:
         key = Key(backup.metadata.namespace, volume.name)
@@ -224,21 +214,8 @@ class BackupController:
     def _as_member(self, backup: VirtualMachineBackup, volume: VolumeBackup, snapshot: VolumeSnapshot | None) -> Member:
         record = self._records.get(Key("", GA.record_name(GA.read_snapshot(snapshot)))) if snapshot is not None else None
         estimate = estimate_of(record.metadata) if record is not None else None
-        fresh = record is not None and self._is_fresh(record.metadata.name, estimate)
+        fresh = record is not None and self._fresh.is_fresh(record.metadata.name, estimate)
         return Member(volume=volume, owner=backup.metadata.uid, snapshot=snapshot, estimate=estimate, fresh=fresh)
-
-    def _is_fresh(self, record: str, estimate: Estimate | None) -> bool:
-        """By our own clock, from when it was first seen here: the worker may be on another machine, whose clock is off. It
-        looks by its own clock once more when it is told."""
-        now = self._clock.monotonic()
-        if estimate is None:
-            self._seen.pop(record, None)
-            return False
-        at, since = self._seen.get(record, ("", now))
-        if at != estimate.at:
-            self._seen[record] = estimate.at, now
-            return True
-        return now - since < FRESH.total_seconds()
 
     # --- acting ---
 
@@ -316,7 +293,7 @@ class BackupController:
     async def _undo(self, backup: VirtualMachineBackup) -> Requeue | None:
         """Members that were orphaned have another owner, or none, by the time that the collector lets go."""
         meta = backup.metadata
-        self._measured.pop(meta.uid, None)
+        self._fresh.forget(meta.uid)
         if BACKUP_FINALIZER not in meta.finalizers or ORPHAN in meta.finalizers:
             return None
         members = [self._as_member(backup, volume, None) for volume in backup.status.volume_backups]

@@ -12,7 +12,7 @@ from typing import Final
 from ullage.kube.objects import Json, is_deleting, is_owned_by, name_for, owner_reference
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
-from ullage.snapshots.gate import Estimate
+from ullage.snapshots.gate import Estimate, Gate
 from ullage.snapshots.model import CUT, DRIVER_RETRYING, GO, HOLD, LOST, NOT_ASKED, Problem
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup, VolumeBackup
 
@@ -76,7 +76,7 @@ class Member:
     @property
     def released(self) -> bool:
         """Whether it may be cut with what it would take by its last estimate."""
-        return self.estimate is not None and self.word == f"{GO}{self.estimate.at}"
+        return Gate(group=True, word=self.word, estimate=self.estimate).open
 
     @property
     def failure(self) -> Problem | None:

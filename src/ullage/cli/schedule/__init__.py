@@ -1,0 +1,1 @@
+"""`ullage schedule`: snapshots at set times, and which of them are kept."""

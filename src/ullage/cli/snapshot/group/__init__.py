@@ -1,0 +1,1 @@
+"""`ullage snapshot group`: snapshots of several claims at one moment."""

@@ -1,0 +1,1 @@
+"""Connections that become WebSockets, and commands in containers over them."""

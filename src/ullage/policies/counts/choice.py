@@ -1,0 +1,139 @@
+"""Which snapshots are deleted to make room, and whether that would do at all. Pure.
+
+The oldest first, of those that may be deleted and would help: a limit on a claim takes nothing from other claims. Never more
+than is lacking once those have gone that are going already, and nothing at all for somebody whom it would not help.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.ledger.amounts import Cell, Takings, Waiter, limit_on, total
+from ullage.ledger.book import Book
+from ullage.quantity import ZERO, Quantity
+
+Lack = Mapping[Cell, Quantity]  # how much has to go, of each account that is in the way
+
+# Why a snapshot is kept: for each, what is said of one, and of several.
+PROTECTED: Final = "protected by the annotation ullage.io/protected"
+IN_USE: Final = "in use: a claim is being filled from it"
+OWNED: Final = "part of a group, a backup or something else that owns it"
+HELD: Final = "held by somebody's finalizer"
+UNFINISHED: Final = "not finished yet"
+IMPORTED: Final = "imported by an administrator"
+SHARED: Final = "the same data as another one"
+UNREADABLE: Final = "not readable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A VolumeSnapshot, as a choice sees it."""
+
+    key: str  # of the ledger
+    name: str
+    created: str  # its creationTimestamp
+    takes: Takings  # what is free once it has gone
+    going: bool = False
+    kept: str = ""  # why it is not deleted; empty: it may be
+
+    @property
+    def age(self) -> tuple[str, str]:
+        return self.created, self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is deleted, the oldest first. `short`: accounts in which no deletion would make enough room."""
+
+    delete: tuple[Candidate, ...] = ()
+    going: tuple[Candidate, ...] = ()  # those that make room already
+    short: tuple[Cell, ...] = ()
+
+    @property
+    def helps(self) -> bool:
+        return not self.short
+
+
+def choose(lack: Lack, candidates: Sequence[Candidate]) -> Choice:
+    """Those that make up for what is lacking, with those that are going; nothing is deleted where that would not do."""
+    going = tuple(sorted((one for one in candidates if one.going and _part(one, lack)), key=lambda one: one.age))
+    missing = dict(lack)
+    for one in going:
+        missing = _less(missing, one)
+    before, chosen = missing, list[Candidate]()
+    for one in sorted((one for one in candidates if not one.going and not one.kept), key=lambda one: one.age):
+        if not missing:
+            break
+        if _part(one, missing):
+            chosen.append(one)
+            missing = _less(missing, one)
+    if missing:
+        return Choice((), going, tuple(sorted(missing)))
+    return Choice(_needed(before, chosen), going)
+
+
+def _needed(lack: Lack, chosen: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Without those that others have made superfluous, the youngest of them first: who is taken for one account may have made
+    enough room in another, too."""
+    freed = total(one.takes for one in chosen)
+    spare = {cell: freed[cell] - amount for cell, amount in lack.items()}
+    kept: list[Candidate] = []
+    for one in reversed(chosen):
+        part = _part(one, lack)
+        if all(spare[cell] >= amount for cell, amount in part.items()):
+            spare |= {cell: spare[cell] - amount for cell, amount in part.items()}
+        else:
+            kept.append(one)
+    return tuple(reversed(kept))
+
+
+def _part(one: Candidate, lack: Lack) -> dict[Cell, Quantity]:
+    """What it takes of what is lacking. Of many claims something may lack; one snapshot takes from few accounts."""
+    return {cell: amount for cell, amount in one.takes.cells.items() if cell in lack}
+
+
+def _less(lack: Lack, one: Candidate) -> dict[Cell, Quantity]:
+    left = dict(lack)
+    for cell, amount in _part(one, lack).items():
+        left[cell] -= amount
+        if left[cell] <= ZERO:
+            del left[cell]
+    return left
+
+
+# --- for those who wait ----------------------------------------------------------------------------------------------
+
+
+def lacking(book: Book, wanted: Takings) -> dict[Cell, Quantity]:
+    """By how much each limit would be passed."""
+    found = ((cell, limit_on(book.limits, cell)) for cell in wanted)
+    return {
+        cell: over
+        for cell, limit in found
+        if limit is not None and (over := book.used[cell] + book.reserved[cell] + wanted[cell] - limit) > ZERO
+    }
+
+
+def choose_for(book: Book, waiting: Mapping[str, Waiter], candidates: Sequence[Candidate]) -> tuple[Choice, tuple[str, ...]]:
+    """For all who wait, in the order in which they came; and the keys of those whom it serves. Nothing is deleted for one whom
+    it would not help, with those before him: the limit may be smaller than all of them together."""
+    choice, served, wanted = Choice(), [], Takings()
+    for key, waiter in sorted(waiting.items(), key=lambda item: (item[1].since, item[0])):
+        found = choose(lacking(book, wanted + waiter.takes), candidates)
+        if found.helps:
+            choice, wanted = found, wanted + waiter.takes
+            served.append(key)
+    return choice, tuple(served)
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def why_kept(candidates: Iterable[Candidate], cells: Iterable[Cell]) -> str:
+    """`3 are protected by the annotation ullage.io/protected, 1 is not finished yet`; of those in some accounts."""
+    wanted = set(cells)
+    reasons = Counter(one.kept for one in candidates if one.kept and not one.going and wanted & set(one.takes))
+    return ", ".join(f"{count} {'is' if count == 1 else 'are'} {reason}" for reason, count in sorted(reasons.items()))

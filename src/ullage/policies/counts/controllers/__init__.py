@@ -1,0 +1,1 @@
+"""By kind: limits, and the snapshots that they are on."""

@@ -1,0 +1,1 @@
+"""SnapshotLimits: brought into ledgers, and shown as they stand."""

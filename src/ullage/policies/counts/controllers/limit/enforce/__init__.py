@@ -1,0 +1,1 @@
+"""Brings the limits on the number of snapshots into the ledger of their namespace."""

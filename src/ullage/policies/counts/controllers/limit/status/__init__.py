@@ -1,0 +1,1 @@
+"""Shows how many snapshots there are, and whether that is within the limits."""

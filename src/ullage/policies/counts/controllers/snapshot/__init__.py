@@ -1,0 +1,1 @@
+"""Snapshots that make room for new ones."""

@@ -1,0 +1,1 @@
+"""Deletes the oldest snapshots of a namespace for those who wait for room there."""

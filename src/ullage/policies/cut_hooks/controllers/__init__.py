@@ -1,0 +1,1 @@
+"""One folder for each kind: runs of hooks, and the snapshots that wait for them."""

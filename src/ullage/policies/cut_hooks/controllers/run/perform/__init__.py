@@ -1,0 +1,1 @@
+"""Runs what a HookRun says, and writes down what came of it."""

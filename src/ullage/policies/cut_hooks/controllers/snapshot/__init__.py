@@ -1,0 +1,1 @@
+"""Snapshots that wait for hooks."""

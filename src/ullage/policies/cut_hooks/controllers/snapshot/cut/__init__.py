@@ -1,0 +1,1 @@
+"""Has the hooks of a snapshot run, then has it cut, then lets go of them."""

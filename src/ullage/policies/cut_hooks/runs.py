@@ -1,0 +1,163 @@
+"""Makes HookRuns for whoever holds a cut, joins those that are there, and leaves them: the one that all holders ask.
+
+A run is shared: a second snapshot under the same freeze joins it, and the post command runs when the last one has left. Who
+joins, and who ends it, write on condition that nobody else has written since: nobody joins a run that is ending.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
+
+from ullage.clock import Clock
+from ullage.kube.builtin.watched_pods import WatchedPod
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.client.conditional import patch_seen
+from ullage.kube.client.interface import ObjectClient
+from ullage.kube.errors import AlreadyExists, Conflict, NotFound
+from ullage.kube.kinds import Kind, Meta
+from ullage.kube.objects import Json, is_deleting
+from ullage.policies.cut_hooks.api import HookSpec
+from ullage.policies.cut_hooks.interface import HookAnswer, HookHolder, HooksFailed, HooksReady, HooksWaiting
+from ullage.policies.cut_hooks.resolution import WantedRun, wanted_runs
+from ullage.policies.cut_hooks.run import HOOK_RUNS, MOST_HOLDERS, RUN_FINALIZER, HookRun
+from ullage.snapshots.model import Problem
+from ullage.times import read_time, timestamp
+
+BY_HOLDER: Final = "holder of a hook run"
+BY_POD: Final = "pod of a hook run"
+BY_CLAIM: Final = "claim of a pod with hooks"
+HOOK_FAILED: Final = "HookFailed"
+TIMED_OUT: Final = "HookTimedOut"
+OVERDUE: Final = "TimedOut"  # of a run: its time was over before all that held it were cut
+MARGIN: Final = timedelta(seconds=2)  # whoever is told to be cut has at least so long
+OPEN: Final = ("", "Pre", "Held")
+
+
+def holder_keys(run: HookRun, kind: Kind[Any]) -> Iterable[Key]:
+    """The objects of a kind that hold a run: for the source of a controller."""
+    for one in run.spec.holders:
+        if (one.group, one.resource) == (kind.group, kind.plural):
+            yield Key(one.namespace, one.name)
+
+
+class RunClient(ObjectClient, Protocol):
+    """Deletes on condition of a version, too."""
+
+    async def delete(
+        self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = ""
+    ) -> None: ...
+
+
+class HookRuns:
+    """See `interface.CutHooks`."""
+
+    def __init__(self, client: RunClient, runs: Cache[HookRun], pods: Cache[WatchedPod], *, clock: Clock) -> None:
+        self._client = client
+        self.runs = runs
+        self.pods = pods
+        self._clock = clock
+        with contextlib.suppress(ValueError):  # others share the caches: the first one sets the indexes
+            runs.index(BY_HOLDER, lambda run: [one.uid for one in run.spec.holders])
+            runs.index(BY_POD, lambda run: (run.spec.pod_uid,))
+        with contextlib.suppress(ValueError):
+            pods.index(BY_CLAIM, lambda pod: () if pod.is_over else (str(key) for key in pod.claims))
+
+    def pods_of(self, namespace: str, claims: Iterable[str]) -> list[WatchedPod]:
+        found = {pod.metadata.uid: pod for claim in claims for pod in self.pods.by(BY_CLAIM, str(Key(namespace, claim)))}
+        return list(found.values())
+
+    def of_holder(self, holder: HookHolder) -> list[HookRun]:
+        return self.runs.by(BY_HOLDER, holder.uid)
+
+    async def prepare(self, holder: HookHolder, claims: Iterable[str], spec: HookSpec | None = None) -> HookAnswer:
+        named = frozenset(claims)
+        wanted = wanted_runs(self.pods_of(holder.namespace, named), named, spec)
+        if isinstance(wanted, Problem):
+            return HooksFailed(wanted)
+        late = next((one for one in self.of_holder(holder) if one.status.reason == OVERDUE), None)
+        if late is not None and len(wanted) > 1:  # what cannot be done in time is not tried over and over: pods would be frozen
+            return HooksFailed(Problem(TIMED_OUT, _too_long(late, len(wanted))))
+        ready: list[HookRun] = []
+        for one in wanted:
+            found = await self._joined(one, holder)
+            if not isinstance(found, HookRun):
+                return found
+            ready.append(found)
+        return HooksReady(tuple(one.metadata.name for one in ready), min((one.status.until for one in ready), default=""))
+
+    async def leave(self, holder: HookHolder) -> None:
+        for run in self.of_holder(holder):
+            with contextlib.suppress(NotFound):
+                await self.drop(run, {holder.uid})
+
+    async def drop(self, run: HookRun, uids: set[str]) -> HookRun:
+        """The run without these holders."""
+        kept = tuple(one for one in run.spec.holders if one.uid not in uids)
+        return await self._write_holders(run, kept) if len(kept) < len(run.spec.holders) else run
+
+    # --- joining ---
+
+    async def _joined(self, wanted: WantedRun, holder: HookHolder) -> HookRun | HookAnswer:
+        """The run, once its pre command has been run and while there is time; otherwise what to answer."""
+        try:
+            run = await self._client.find(HOOK_RUNS, wanted.name)
+            if run is None:
+                await self._create(wanted, holder)
+                return HooksWaiting(f"the pre command is about to be run in pod {wanted.spec.pod}")
+            return await self._state(run, holder)
+        except (AlreadyExists, Conflict, NotFound):
+            return HooksWaiting(f"somebody else has just changed what runs in pod {wanted.spec.pod}")
+
+    async def _create(self, wanted: WantedRun, holder: HookHolder) -> None:
+        meta = Meta(name=wanted.name, finalizers=(RUN_FINALIZER,))
+        await self._client.create(HOOK_RUNS, HookRun(metadata=meta, spec=replace(wanted.spec, holders=(holder,))))
+
+    async def _state(self, run: HookRun, holder: HookHolder) -> HookRun | HookAnswer:
+        status, inside = run.status, any(one.uid == holder.uid for one in run.spec.holders)
+        ends = is_deleting(run.metadata) or status.phase not in OPEN or (status.phase == "Held" and not self._has_time(run))
+        if ends:
+            return await self._ended(run, holder, inside=inside)
+        if not inside:
+            if len(run.spec.holders) >= MOST_HOLDERS:
+                return HooksWaiting(f"{MOST_HOLDERS} others wait for hooks in pod {run.spec.pod}")
+            run = await self._write_holders(run, (*run.spec.holders, holder))
+        if status.phase == "Held":
+            return run
+        return HooksWaiting(f"the pre command is running in pod {run.spec.pod}")
+
+    async def _ended(self, run: HookRun, holder: HookHolder, *, inside: bool) -> HookAnswer:
+        """It ends, or has ended. Whoever waited for it is told how; another run is begun when this one is gone."""
+        if inside and run.status.reason == HOOK_FAILED:
+            where = f"pod {run.spec.pod}, container {run.spec.pre.container}" if run.spec.pre else f"pod {run.spec.pod}"
+            return HooksFailed(Problem(HOOK_FAILED, f"{where}: the pre command failed: {run.status.pre.message}"))
+        if inside and run.status.phase not in OPEN:
+            await self.drop(run, {holder.uid})
+        return HooksWaiting(f"an earlier run of hooks in pod {run.spec.pod} has not ended yet")
+
+    def _has_time(self, run: HookRun) -> bool:
+        until = read_time(run.status.until)
+        return until is not None and self._clock.now() + MARGIN < until
+
+    async def _write_holders(self, run: HookRun, holders: tuple[HookHolder, ...]) -> HookRun:
+        written: list[Json] = [_json(one) for one in holders]
+        return await patch_seen(self._client, HOOK_RUNS, run, {"spec": {"holders": written}})
+
+
+def _too_long(run: HookRun, number: int) -> str:
+    seconds = run.spec.max_freeze_seconds
+    return f"pod {run.spec.pod}: {number} commands run before this cut, and not all had ended {seconds} s after the first one"
+
+
+def _json(one: HookHolder) -> Json:
+    return {name: getattr(one, name) for name in ("group", "version", "resource", "namespace", "name", "uid")}
+
+
+def expired(run: HookRun, clock: Clock) -> bool:
+    """Whether the time between its two commands is over."""
+    return run.status.phase not in OPEN or (run.status.phase == "Held" and run.status.until <= timestamp(clock.now()))

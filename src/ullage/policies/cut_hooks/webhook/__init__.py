@@ -1,0 +1,1 @@
+"""Who may name hooks on a snapshot: those who may exec into pods."""

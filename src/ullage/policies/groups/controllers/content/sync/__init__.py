@@ -1,0 +1,1 @@
+"""Calls the drivers that cut several volumes at once."""

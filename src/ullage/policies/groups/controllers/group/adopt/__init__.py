@@ -1,0 +1,1 @@
+"""Binds groups to group snapshots that were there already."""

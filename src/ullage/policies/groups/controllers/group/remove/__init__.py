@@ -1,0 +1,1 @@
+"""Deletes groups: what the storage system has, then the members, then the group."""

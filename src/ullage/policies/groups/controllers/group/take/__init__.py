@@ -1,0 +1,1 @@
+"""Takes what groups ask for: all members, or none."""

@@ -1,0 +1,28 @@
+"""Lets members of a group go: the only way past the finalizer that keeps a member as long as its group stands."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ullage.kube.client.client import Client
+from ullage.kube.client.conditional import let_go
+from ullage.kube.errors import Conflict, NotFound
+from ullage.kube.objects import is_deleting, is_owned_by
+from ullage.snapshots.api.ga.types import SNAPSHOTS
+from ullage.snapshots.model import IN_GROUP
+
+
+async def drop_member(client: Client, name: str, namespace: str, *, group: str) -> bool:
+    """Deletes a member of the group with this uid, and lets it go. False: it is gone, or is not that group's. The API itself is
+    asked, since caches may be behind."""
+    found = await client.find(SNAPSHOTS, name, namespace)
+    if found is None or not is_owned_by(found.metadata, group):
+        return False
+    with contextlib.suppress(NotFound, Conflict):
+        if not is_deleting(found.metadata):
+            await client.delete(SNAPSHOTS, name, namespace, uid=found.metadata.uid)
+            found = await client.find(SNAPSHOTS, name, namespace)
+        if found is None:
+            return False
+        await let_go(client, SNAPSHOTS, found, IN_GROUP)
+    return True

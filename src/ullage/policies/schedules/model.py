@@ -1,0 +1,144 @@
+"""What a schedule makes: the names and marks of its snapshots, and how each of them stands. Pure.
+
+A snapshot is of a schedule if it has the label of a group, and its name is the one that follows from the schedule, the claim
+and the time that stand on it. A snapshot that somebody took by hand, or copied with all its labels, has another name: no
+retention ever touches it. Whoever may write snapshots in a namespace can forge all of it, and may delete them anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ullage.errors import Terminal
+from ullage.kube.objects import Json, is_deleting, name_for
+from ullage.ledger.charging.booking import RESOURCE, payer
+from ullage.policies.cut_hooks.api import HOOKS, encode_hooks
+from ullage.policies.schedules.api import SnapshotSchedule
+from ullage.snapshots.model import DRIVER_RETRYING, NOT_ASKED, PROTECTED, Snapshot, label_value
+from ullage.times import read_time, timestamp
+
+GROUP_LABEL: Final = "ullage.io/schedule"  # on a snapshot that a schedule made: its group
+SCHEDULED_BY: Final = "ullage.io/scheduled-by"  # annotation: the name of the schedule
+SCHEDULED_FOR: Final = "ullage.io/scheduled-for"  # annotation: the scheduled time
+RUN_NOW: Final = "ullage.io/run-now"  # annotation on a schedule: the time of a request to run at once
+NAME_LIMIT: Final = 120  # characters of a snapshot's name
+OWN_DOMAIN: Final = "ullage.io"
+
+# Problems that may pass by themselves: such a snapshot is still in the making. With any other it has failed.
+_PASSING: Final = frozenset({"", DRIVER_RETRYING, NOT_ASKED, "ClaimNotBound", "VolumeNotFound", "RecordMissing"})
+
+
+def group_of(schedule: SnapshotSchedule) -> str:
+    """The value of the label that its snapshots have."""
+    return schedule.spec.group or label_value(schedule.metadata.name)
+
+
+def snapshot_name(schedule: str, claim: str, time: str) -> str:
+    """The same for one schedule, claim and time, whoever makes it and however often. `time` is as on the snapshot."""
+    return name_for(schedule, claim, time, limit=NAME_LIMIT)
+
+
+def is_own_label(key: str) -> bool:
+    """Whether a label belongs to Ullage."""
+    prefix, slash, _ = key.partition("/")
+    return bool(slash) and (prefix == OWN_DOMAIN or prefix.endswith(f".{OWN_DOMAIN}"))
+
+
+def new_metadata(schedule: SnapshotSchedule, claim: str, time: str) -> Json:
+    """The metadata of a snapshot."""
+    meta, labels, hooks = schedule.metadata, schedule.spec.template.labels, schedule.spec.hooks
+    notes = {HOOKS: encode_hooks(hooks)} if hooks else {}
+    return {
+        "name": snapshot_name(meta.name, claim, time),
+        "namespace": meta.namespace,
+        "labels": {**{key: value for key, value in labels.items() if not is_own_label(key)}, GROUP_LABEL: group_of(schedule)},
+        "annotations": {**notes, SCHEDULED_BY: meta.name, SCHEDULED_FOR: time},
+    }
+
+
+def new_spec(dialect: str, claim: str, class_name: str) -> Json:
+    """The spec of a snapshot, by the name of its dialect."""
+    if dialect == "ga":
+        source = {"source": {"persistentVolumeClaimName": claim}}
+        return {**source, **({"volumeSnapshotClassName": class_name} if class_name else {})}
+    return {"persistentVolumeClaimName": claim, **({"storageClassName": class_name} if class_name else {})}
+
+
+# --- what is there ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """A snapshot that a schedule made."""
+
+    snapshot: Snapshot
+    group: str
+    schedule: str
+    time: datetime  # that it is for
+
+    @property
+    def name(self) -> str:
+        return self.snapshot.meta.name
+
+    @property
+    def claim(self) -> str:
+        return self.snapshot.claim
+
+    @property
+    def going(self) -> bool:
+        return is_deleting(self.snapshot.meta)
+
+    @property
+    def good(self) -> bool:
+        """Whether a volume can be made from it."""
+        return self.snapshot.state.ready and not self.snapshot.state.lost and not self.going
+
+    @property
+    def failed(self) -> bool:
+        """Whether it will never be good, as far as is known."""
+        problem = self.snapshot.state.problem
+        return not self.going and not self.good and problem is not None and problem.reason not in _PASSING
+
+    @property
+    def making(self) -> bool:
+        return not (self.going or self.good or self.failed)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether it is in the making, and reports a problem: it holds up nobody else."""
+        return self.making and self.snapshot.state.problem is not None
+
+    @property
+    def protected(self) -> bool:
+        return self.snapshot.meta.annotations.get(PROTECTED) == "true"
+
+    @property
+    def born(self) -> datetime:
+        """What its age counts from."""
+        return self.snapshot.state.cut or self.time
+
+    @property
+    def size(self) -> int:
+        """Bytes: what its namespace is charged for it; where nobody is, or somebody else, what a volume made from it needs."""
+        try:
+            stamp = payer(self.snapshot.meta)
+        except Terminal:
+            stamp = None
+        if stamp is None:
+            return self.snapshot.state.restore_size or 0
+        return max((amount.value() for cell, amount in stamp.cells.items() if cell.resource == RESOURCE), default=0)
+
+
+def read_scheduled(snapshot: Snapshot) -> Scheduled | None:
+    """None: no schedule made it."""
+    meta = snapshot.meta
+    group, schedule = meta.labels.get(GROUP_LABEL, ""), meta.annotations.get(SCHEDULED_BY, "")
+    text = meta.annotations.get(SCHEDULED_FOR, "")
+    time = read_time(text)
+    if not (group and schedule and snapshot.claim and time) or timestamp(time) != text:
+        return None
+    if meta.name != snapshot_name(schedule, snapshot.claim, text):
+        return None
+    return Scheduled(snapshot=snapshot, group=group, schedule=schedule, time=time)

@@ -1,0 +1,1 @@
+"""Refuses schedules that cannot be, with the field and what is allowed."""

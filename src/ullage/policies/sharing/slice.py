@@ -1,0 +1,39 @@
+"""The slice as one value: shares of snapshots, for administrators. No role of a namespace has them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ullage.kube.builtin.core import NAMESPACES
+from ullage.kube.controller.controller import Controller
+from ullage.kube.kinds import Kind
+from ullage.kube.slices import Part, Slice, Wiring, Write
+from ullage.policies.sharing.api import SHARES
+from ullage.policies.sharing.controllers.share.grant.controller import ShareController
+from ullage.policies.sharing.lookup import DIALECTS, share_lookup
+
+NAME: Final = "sharing"
+WATCHES: Final[tuple[Kind[Any], ...]] = (
+    SHARES,
+    NAMESPACES,
+    *(kind for dialect in DIALECTS.values() for kind in (dialect.snapshots, dialect.records)),
+)
+WRITES: Final = (
+    Write(SHARES, ("patch",), ("", "status")),
+    *(Write(dialect.snapshots, ("get", "create", "delete")) for dialect in DIALECTS.values()),
+    *(Write(dialect.records, ("get", "create", "delete")) for dialect in DIALECTS.values()),
+)
+
+
+def sharing() -> Slice:
+    return Slice(
+        name=NAME,
+        kinds=(SHARES,),
+        controllers=Part(make=make_controllers, watches=WATCHES, writes=WRITES, events=True),
+    )
+
+
+def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
+    lookup, recorder = wiring.shared(share_lookup), wiring.recorder(NAME)
+    made = ShareController(wiring.client, lookup, recorder=recorder, clock=wiring.clock)
+    return [made.controller(metrics=wiring.metrics)]

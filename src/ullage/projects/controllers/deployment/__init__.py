@@ -1,0 +1,1 @@
+"""Controllers of MachineDeployments, in the cluster that has them."""

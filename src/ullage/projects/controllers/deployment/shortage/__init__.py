@@ -1,0 +1,1 @@
+"""Tells who has fewer machines than he wants, and for how long."""

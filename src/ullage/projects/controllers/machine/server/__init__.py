@@ -1,0 +1,1 @@
+"""Asks providers whether the servers of Machines that went are still there."""

@@ -1,0 +1,1 @@
+"""What the registration of our hooks in a user cluster is watched by."""

@@ -1,0 +1,386 @@
+"""`deleteOldest`: who does not fit waits until the oldest is really gone, and nothing goes that must not."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.kube.virtual_time import START
+from tests.unit.policies.counts.scene import CountScene, counted
+from tests.unit.space.scene import TEAM, import_of, made, record_of, unsplit
+from ullage.kube.builtin.core import CLAIMS
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.snapshots.model import READ_BY, Dialect
+from ullage.times import timestamp
+
+BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
+AnyDialect = Dialect[Any, Any]
+OWNER = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u"}
+
+
+def full(scene: CountScene, *names: str, dialect: AnyDialect = GA, limit: int = 0) -> None:
+    scene.claim("disk", head=1)
+    for name in names:
+        scene.snapshot(name, dialect=dialect)
+    scene.limit(snapshots=limit or len(names), oldest=True)
+
+
+@BOTH
+@counted
+async def test_a_new_one_is_told_to_wait_and_comes_when_the_oldest_is_really_gone(
+    scene: CountScene, dialect: AnyDialect
+) -> None:
+    full(scene, "c", "b", "a", dialect=dialect)
+    async with scene.served(leader=True):
+        first = await scene.create("new", dialect=dialect)
+        assert (first.code, first.retry_after) == (429, 1)
+        assert unsplit(first.message) == (
+            "does not fit: snapshot-count/namespace snapshots: asked 1, …, limit 3, over by 1. The oldest, c, is being deleted"
+            " for it. Try again: this fits once that is really gone"
+        )
+        await asyncio.sleep(0.1)
+        again = await scene.create("new", dialect=dialect)
+        assert again.code == 429, "it is going, and counts"
+        assert (await scene.insist("new", dialect=dialect)).allowed
+        await asyncio.sleep(60)
+    assert scene.server.deleted == ["c"]
+    assert scene.names(dialect) == {"b", "a", "new"}
+    assert not scene.book().waiting
+
+
+@counted
+async def test_the_oldest_is_that_of_both_apis(scene: CountScene) -> None:
+    scene.claim("disk", head=1)
+    scene.snapshot("old", dialect=PROTOTYPE)
+    scene.snapshot("newer")
+    scene.limit(snapshots=2, oldest=True)
+    async with scene.served(leader=True):
+        assert (await scene.insist("new")).allowed
+    assert scene.names(PROTOTYPE) == set()
+
+
+@counted
+async def test_a_limit_on_a_claim_takes_nothing_from_other_claims(scene: CountScene) -> None:
+    for claim in ("disk", "logs"):
+        scene.claim(claim, head=1)
+    scene.snapshot("oldest", "logs")
+    scene.snapshot("disk-1", "disk")
+    scene.snapshot("disk-2", "disk")
+    scene.limit(per_claim=2, oldest=True)
+    async with scene.served(leader=True):
+        assert (await scene.insist("new", "disk")).allowed
+    assert scene.server.deleted == ["disk-1"]
+
+
+@counted
+async def test_other_namespaces_lose_nothing(scene: CountScene) -> None:
+    full(scene, "a")
+    scene.snapshot("theirs", meta={"namespace": "other", "creationTimestamp": "2020-01-01T00:00:00Z"})
+    async with scene.served(leader=True):
+        assert (await scene.insist("new")).allowed
+    assert scene.server.deleted == ["a"]
+
+
+def restoring(scene: CountScene) -> None:
+    scene.snapshot("a")
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "a"}
+    body = {"metadata": {"name": "restored", "namespace": TEAM, "uid": "r"}, "spec": {"dataSource": source}}
+    scene.server.put(CLAIMS, made(CLAIMS, body))
+
+
+def grouped(scene: CountScene) -> None:
+    scene.snapshot("a")
+    scene.change(GA.snapshots, "a", status={"readyToUse": True, "volumeGroupSnapshotName": "g"})
+
+
+def shared(scene: CountScene) -> None:
+    scene.snapshot("a")
+    for uid in ("uid-a", "uid-other"):
+        record = record_of(GA, uid, "a" if uid == "uid-a" else "other", cut=True)
+        record["status"]["snapshotHandle"] = "snap://the/same"
+        scene.store(GA.records, record)
+
+
+def imported(scene: CountScene) -> None:
+    body = import_of(GA, "a", "content")
+    body["metadata"] |= {"namespace": TEAM, "uid": "uid-a", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    body["metadata"]["annotations"] = {"ullage.io/takes": "{}"}
+    scene.store(GA.snapshots, {**body, "status": {"readyToUse": True}})
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        pytest.param(lambda one: one.snapshot("a", protected="true"), "1 is protected by the annotation", id="protected"),
+        pytest.param(restoring, "1 is in use: a claim is being filled from it", id="a claim is being filled from it"),
+        pytest.param(
+            lambda one: one.snapshot("a", meta={"annotations": {READ_BY: "back/uid"}}),
+            "1 is in use: a claim is being filled from it",
+            id="a restore in place reads it",
+        ),
+        pytest.param(lambda one: one.snapshot("a", meta={"ownerReferences": [OWNER]}), "1 is part of a group", id="owned"),
+        pytest.param(grouped, "1 is part of a group", id="member of a group"),
+        pytest.param(shared, "1 is the same data as another one", id="another record has its handle"),
+        pytest.param(imported, "1 is imported by an administrator", id="imported"),
+        pytest.param(lambda one: one.snapshot("a", ready=False), "1 is not finished yet", id="being taken"),
+        pytest.param(
+            lambda one: one.snapshot("a", meta={"finalizers": ["example.com/reading"]}),
+            "1 is held by somebody's finalizer",
+            id="held by somebody",
+        ),
+    ],
+)
+@counted
+async def test_what_is_never_deleted_refuses_the_new_one_with_why(scene: CountScene, make: Any, why: str) -> None:
+    scene.claim("disk", head=1)
+    make(scene)
+    scene.limit(snapshots=1, oldest=True)
+    async with scene.served(leader=True):
+        refused = await scene.create("new")
+        await asyncio.sleep(30)
+    assert refused.code == 403
+    assert "the oldest would be deleted for it, but too few may be" in refused.message
+    assert why in refused.message
+    assert (
+        "Next: see what there is (kubectl get snapshotlimits,volumesnapshots -n team; ullage usage -n team)" in refused.message
+    )
+    assert not scene.server.deleted
+    assert not scene.book().waiting
+
+
+@counted
+async def test_an_older_one_that_is_kept_is_passed_over(scene: CountScene) -> None:
+    scene.claim("disk", head=1)
+    scene.snapshot("oldest", protected="true")
+    scene.snapshot("older")
+    scene.snapshot("failed", ready=False)
+    scene.limit(snapshots=3, oldest=True)
+    async with scene.served(leader=True):
+        assert (await scene.insist("new")).allowed
+    assert scene.server.deleted == ["older"]
+
+
+@counted
+async def test_one_that_is_protected_at_the_last_moment_stays(scene: CountScene) -> None:
+    """The controller has not heard of it: it deletes on condition of what it looked at."""
+    full(scene, "a", "b")
+    marks = {"ullage.io/protected": "true", "ullage.io/takes": "{}"}
+
+    def fault(moment: str) -> None:
+        if moment == "before" and scene.server.calls[-1] == "DELETE volumesnapshots a":
+            scene.server.fault = lambda moment: None
+            scene.change(GA.snapshots, "a", metadata={"annotations": marks})
+
+    scene.server.fault = fault
+    async with scene.served(leader=True):
+        assert (await scene.insist("new", tries=60)).allowed
+    assert scene.server.deleted == ["b"]
+    assert "a" in scene.names()
+
+
+@counted
+async def test_what_would_come_to_nothing_deletes_nothing(scene: CountScene) -> None:
+    scene.limits(all=100)
+    full(scene, "a")
+    scene.claim("large", head=101)
+    ending = {"metadata": {"name": "going", "namespace": TEAM, "uid": "g", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    scene.server.put(CLAIMS, made(CLAIMS, ending))
+    async with scene.served(leader=True):
+        missing = await scene.create("one", "missing")
+        going = await scene.create("two", "going")
+        imported = await scene.submit(GA.snapshots, import_of(GA, "three", "missing"))
+        large = await scene.create("four", "large")
+        dry = await scene.dry_run("five")
+        await asyncio.sleep(30)
+    assert {one.code for one in (missing, going, imported, large, dry)} == {403}
+    assert "claim missing is not there, so nothing is deleted for a snapshot of it" in missing.message
+    assert "claim going is being deleted" in going.message
+    assert "VolumeSnapshotContent missing is not there" in imported.message
+    assert "snapshots/namespace storage" in large.message
+    assert "this is a dry run; otherwise the oldest, a, would be deleted" in dry.message
+    assert not scene.server.deleted
+
+
+@counted
+async def test_without_it_nothing_is_deleted_and_one_limit_that_does_not_say_so_is_enough(scene: CountScene) -> None:
+    full(scene, "a")
+    scene.limit(name="second", per_claim=5)
+    async with scene.served(leader=True):
+        assert (await scene.create("new")).code == 403
+        await asyncio.sleep(30)
+    assert not scene.server.deleted
+
+
+@counted
+async def test_who_does_not_ask_any_more_is_forgotten(scene: CountScene) -> None:
+    """Nobody leads when it is asked for; the leader comes a minute later. It waits itself, since it has just seen it."""
+    full(scene, "a", "b")
+    async with scene.served(leader=True):
+        assert (await scene.create("new")).code == 429
+        await asyncio.sleep(60)
+        assert scene.server.deleted == ["a"], "it was asked for once, and one made room for it"
+        assert not scene.book().waiting
+        await asyncio.sleep(600)
+    assert scene.server.deleted == ["a"]
+
+
+@counted
+async def test_nothing_is_deleted_for_one_who_has_been_silent_for_a_while(scene: CountScene) -> None:
+    full(scene, "a")
+    async with scene.served():
+        assert (await scene.create("new")).code == 429
+    scene.change(GA.snapshots, "a", metadata={"annotations": {"ullage.io/protected": "true", "ullage.io/takes": "{}"}})
+    async with scene.served(leader=True):
+        await asyncio.sleep(17)
+        assert scene.book().waiting, "nobody has taken it off yet"
+        scene.change(GA.snapshots, "a", metadata={"annotations": {"ullage.io/takes": "{}"}})
+        await asyncio.sleep(60)
+    assert not scene.server.deleted
+
+
+@counted
+async def test_many_tries_of_one_name_have_one_deleted(scene: CountScene) -> None:
+    full(scene, "a", "b", "c", "d")
+    scene.server.goes = 20
+    async with scene.served(replicas=2, leader=True):
+        answers = await asyncio.gather(*(scene.create("new") for _ in range(50)))
+        assert {one.code for one in answers} == {429}
+        assert (await scene.insist("new", tries=60)).allowed
+        await asyncio.sleep(60)
+    assert scene.server.deleted == ["a"]
+
+
+@counted
+async def test_of_those_who_wait_together_no_more_are_served_than_there_may_be(scene: CountScene) -> None:
+    full(scene, "a", "b", "c")
+    scene.snapshot("kept", protected="true")
+    scene.limit(snapshots=4, oldest=True)
+    scene.server.goes = 5
+    async with scene.served(replicas=2, leader=True):
+        answers = await asyncio.gather(*(scene.create(f"new-{n}") for n in range(30)))
+        assert {one.code for one in answers} == {429}
+        await asyncio.sleep(3)
+        assert sorted(scene.server.deleted) == ["a", "b", "c"]
+        await asyncio.sleep(60)
+    assert sorted(scene.server.deleted) == ["a", "b", "c"]
+
+
+@counted
+async def test_the_limit_holds_at_every_instant_of_a_storm_and_nothing_that_is_kept_goes(scene: CountScene) -> None:
+    scene.claim("disk", head=1)
+    for n in range(6):
+        scene.snapshot(f"old-{n}", protected="true" if n % 3 == 0 else "false")
+    scene.limit(snapshots=8, oldest=True)
+
+    def check() -> None:
+        there = scene.names() | scene.names(PROTOTYPE)
+        assert len(scene.server.all(GA.snapshots)) + len(scene.server.all(PROTOTYPE.snapshots)) <= 8
+        assert {"old-0", "old-3"} <= there
+
+    async with scene.served(replicas=2, leader=True):
+        with scene.never(check):
+            dialects = (GA, PROTOTYPE)
+            answers = await asyncio.gather(*(scene.insist(f"s-{n}", dialect=dialects[n % 2], tries=100) for n in range(40)))
+            await asyncio.sleep(60)
+    assert all(one.allowed for one in answers), {one.message for one in answers}
+    assert len(scene.names() | scene.names(PROTOTYPE)) == 8
+    assert len(scene.server.deleted) == 6 + 40 - 8, "no more than it took"
+
+
+@counted
+async def test_a_loop_of_creates_and_deletes_gains_nothing(scene: CountScene) -> None:
+    full(scene, "a", "b", limit=2)
+    async with scene.served(leader=True):
+        for n in range(5):
+            assert (await scene.insist(f"n-{n}")).allowed
+            await scene.server.delete(GA.snapshots, f"n-{n}", TEAM)
+        await asyncio.sleep(60)
+    assert len(scene.names()) <= 2
+    assert "b" in scene.names()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@counted
+async def test_a_leader_that_is_killed_around_a_deletion_deletes_no_more(scene: CountScene, moment: str) -> None:
+    full(scene, "a", "b", "c")
+    killed: list[str] = []
+
+    def fault(now: str) -> None:
+        if now == moment and scene.server.calls[-1].startswith("DELETE") and not killed:
+            killed.append(now)
+            raise ConnectionError("killed")
+
+    scene.server.fault = fault
+    async with scene.served(replicas=2):
+        for _ in range(3):  # one leader after the other, each with caches of its own
+            async with scene.leading():
+                await scene.create("new")
+                await asyncio.sleep(0.7)
+        async with scene.leading():
+            assert (await scene.insist("new")).allowed
+            await asyncio.sleep(30)
+    assert killed == [moment]
+    assert scene.server.deleted == ["a"]
+
+
+@counted
+async def test_a_leader_whose_caches_are_behind_does_not_make_up_twice_for_what_has_gone(scene: CountScene) -> None:
+    full(scene, "a", "b", "c", "d")
+    scene.server.goes = 0.01
+    scene.server.watch_lag = lambda: 0.8
+    async with scene.served(replicas=2, leader=True):
+        for n in range(3):
+            assert (await scene.insist(f"n-{n}", tries=60)).allowed
+        await asyncio.sleep(60)
+    assert scene.server.deleted == ["a", "b", "c"]
+
+
+@counted
+async def test_events_say_what_went_and_for_whom(scene: CountScene) -> None:
+    from ullage.kube.builtin.events import EVENTS
+
+    full(scene, "a")
+    async with scene.served(leader=True):
+        assert (await scene.insist("new")).allowed
+        await asyncio.sleep(10)
+    notes = {(one.regarding.kind, one.note) for one in scene.server.all(EVENTS)}
+    assert ("VolumeSnapshot", "The oldest that may be deleted: it makes room for new, which would not fit.") in notes
+    assert ("SnapshotLimit", "Deleted VolumeSnapshot a, the oldest that may be, to make room for new.") in notes
+
+
+@counted
+async def test_a_claim_that_is_not_among_the_oldest_of_its_namespace_is_looked_at_all_the_same(
+    scene: CountScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, few are looked at: of the claim, of the namespace, and of those that go."""
+    monkeypatch.setattr("ullage.policies.counts.candidates.MOST_LOOKED", 3)
+    for claim in ("disk", "logs"):
+        scene.claim(claim, head=1)
+    for n in range(8):
+        scene.snapshot(f"logs-{n}", "logs")
+    scene.snapshot("mine", "disk")
+    scene.limit(snapshots=100, per_claim=1, oldest=True)
+    async with scene.served(leader=True):
+        assert (await scene.insist("new", "disk")).allowed
+    assert scene.server.deleted == ["mine"]
+
+
+@counted
+async def test_where_the_others_are_being_taken_right_now_it_is_asked_for_patience(scene: CountScene) -> None:
+    scene.claim("disk", head=1)
+    now = timestamp(START + timedelta(seconds=1000))
+    scene.snapshot("young", ready=False, meta={"creationTimestamp": now})
+    scene.limit(snapshots=1, oldest=True)
+    async with scene.served(leader=True):
+        first = await scene.create("new")
+        assert (first.code, first.retry_after) == (429, 2)
+        assert "1 is not finished yet. Try again: that changes in a moment" in first.message
+        await asyncio.sleep(5)
+        assert not scene.server.deleted
+        scene.change(GA.snapshots, "young", status={"readyToUse": True})
+        assert (await scene.insist("new")).allowed
+    assert scene.server.deleted == ["young"]

@@ -1,0 +1,341 @@
+"""Shares: what another namespace gets, what it may do with it, and that the data goes with the last who has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.policies.sharing.scene import HANDLE, Scene
+from ullage.kube.cache.indexer import Key
+from ullage.kube.crds.definitions import crd_of, undocumented
+from ullage.kube.errors import Forbidden
+from ullage.policies.sharing.api import SHARES
+from ullage.policies.sharing.model import FINALIZER, SHARED_FROM
+from ullage.snapshots.binding import misbound
+from ullage.snapshots.model import SHARED_BY
+
+
+@pytest.fixture(params=["ga", "prototype"])
+def scene(request: pytest.FixtureRequest) -> Scene:
+    return Scene(dialect=request.param)
+
+
+def shared(scene: Scene) -> list[str]:
+    return [name for name in ("test", "other") if (one := scene.snapshot(name)) is not None and one.state.ready]
+
+
+# --- granting --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_namespace_that_is_named_gets_a_snapshot_of_the_same_data(scene: Scene) -> None:
+    scene.share("test")
+    await scene.live()
+    there = scene.snapshot("test")
+    assert there is not None
+    assert there.state.ready
+    (record,) = [one for one in scene.records() if one.ref.namespace == "test"]
+    assert (record.handle, record.imported, record.policy, record.ref.uid) == (HANDLE, HANDLE, "Delete", there.meta.uid)
+    assert record.meta.annotations[SHARED_BY] == "grant"
+    assert there.meta.annotations[SHARED_FROM] == "shop/golden"
+    assert scene.state("test") == ("Shared", "")
+    status = scene.status()
+    assert (status["sourceUID"], status["shared"]) == ("source-uid", 1)
+    assert scene.snapshot("other") is None, "without a grant nothing crosses"
+    if scene.dialect == "ga":
+        assert record.volume_mode == "Block"
+
+
+async def test_namespaces_are_chosen_by_labels_those_that_come_later_too(scene: Scene) -> None:
+    scene.namespace("test", team="qa")
+    scene.namespace("shop", team="qa")
+    scene.share(targets={"matchLabels": {"team": "qa"}}, name="copy")
+    await scene.live()
+    assert scene.snapshot("test", "copy") is not None
+    assert scene.snapshot("shop", "copy") is None, "never its own"
+    scene.namespace("other", team="qa")
+    await scene.live()
+    assert scene.snapshot("other", "copy") is not None
+    assert scene.status()["shared"] == 2
+
+
+async def test_no_targets_is_nobody(scene: Scene) -> None:
+    scene.share(targets={})
+    await scene.live()
+    assert shared(scene) == []
+
+
+async def test_nothing_is_given_before_the_source_is_ready(scene: Scene) -> None:
+    scene.api.edit(scene.kinds.records, scene.records()[0].meta.name, merge={"status": None})
+    scene.share("test")
+    await scene.live()
+    assert shared(scene) == []
+    assert scene.state("test") == ("Waiting", "VolumeSnapshot shop/golden is not ready yet")
+    scene.source()
+    await scene.live()
+    assert shared(scene) == ["test"]
+
+
+async def test_a_forged_status_of_the_source_gives_nothing(scene: Scene) -> None:
+    """Whoever may write a snapshot names the record of somebody else."""
+    victim = scene.records()[0].meta.name
+    field = "boundVolumeSnapshotContentName" if scene.dialect == "ga" else "snapshotDataName"
+    spec = {"source": {"persistentVolumeClaimName": "x"}} if scene.dialect == "ga" else {"persistentVolumeClaimName": "x"}
+    meta = {"name": "forged", "namespace": "other"}
+    scene.api.put(scene.kinds.snapshots, {"metadata": meta, "spec": spec, "status": {field: victim, "readyToUse": True}})
+    scene.share("test", source={"namespace": "other", "name": "forged"})
+    await scene.live()
+    assert shared(scene) == []
+    assert scene.state("test")[0] == "Waiting"
+
+
+async def test_a_record_that_was_given_binds_to_nobody_else(scene: Scene) -> None:
+    scene.share("test")
+    await scene.live()
+    (record,) = [one for one in scene.records() if one.ref.namespace == "test"]
+    named = (
+        {"source": {"volumeSnapshotContentName": record.meta.name}}
+        if scene.dialect == "ga"
+        else {"snapshotDataName": record.meta.name}
+    )
+    for namespace, name in (("other", "golden"), ("test", "second")):
+        scene.api.put(scene.kinds.snapshots, {"metadata": {"name": name, "namespace": namespace}, "spec": named})
+        thief = scene.snapshot(namespace, name)
+        assert thief is not None
+        problem = misbound(record, thief)
+        assert problem is not None
+        assert problem.reason == "RecordMisbound"
+    await scene.live()
+    assert shared(scene) == ["test"]
+    assert not [one for one in scene.records() if one.ref.namespace == "other"]
+
+
+async def test_a_name_that_is_taken_is_told_and_left_alone(scene: Scene) -> None:
+    spec = {"source": {"persistentVolumeClaimName": "x"}} if scene.dialect == "ga" else {"persistentVolumeClaimName": "x"}
+    scene.api.put(scene.kinds.snapshots, {"metadata": {"name": "golden", "namespace": "test"}, "spec": spec})
+    scene.share("test")
+    await scene.live()
+    assert scene.state("test") == ("Refused", "VolumeSnapshot golden exists there already, and is another one")
+    scene.api.remove(SHARES, "grant")
+    await scene.live()
+    there = scene.snapshot("test")
+    assert there is not None
+    assert there.meta.deletion_timestamp is None, "what a tenant has of the name stays"
+
+
+async def test_a_namespace_without_room_is_told_so_and_others_get_it(scene: Scene) -> None:
+    def full(what: str) -> None:
+        if what == f"create {scene.kinds.snapshots.name} golden" and not shared(scene):
+            raise Forbidden("snapshots of namespace other may take 1Gi", code=403)
+
+    scene.share("other", "test")
+    scene.api.refuse = full
+    async with scene.process() as process:
+        for _ in range(4):
+            await process.look()
+            scene.play()
+    assert scene.state("other") == ("Refused", "snapshots of namespace other may take 1Gi")
+    assert "ShareRefused" in scene.told.reasons
+    scene.api.refuse = lambda what: None
+    await scene.live()
+    assert shared(scene) == ["test", "other"]
+
+
+async def test_another_source_of_the_name_is_not_given(scene: Scene) -> None:
+    scene.share("test")
+    await scene.live()
+    scene.delete("shop")
+    await scene.live()
+    scene.source(uid="later", handle="handle-2")
+    scene.api.edit(SHARES, "grant", merge={"spec": {"targets": {"namespaces": ["test", "other"]}}})
+    await scene.live()
+    assert shared(scene) == ["test"]
+    assert "not the one any more that was granted" in scene.state("other")[1]
+
+
+async def test_another_namespace_of_the_name_gets_nothing(scene: Scene) -> None:
+    scene.share("test")
+    await scene.live()
+    scene.delete("test")
+    await scene.live()
+    scene.namespace("test", uid="another-tenant")
+    await scene.live()
+    assert shared(scene) == []
+    assert HANDLE in scene.data
+
+
+async def test_a_namespace_that_takes_the_place_of_one_without_room_gets_nothing(scene: Scene) -> None:
+    def full(what: str) -> None:
+        if what == f"create {scene.kinds.snapshots.name} golden":
+            raise Forbidden("no room", code=403)
+
+    scene.share("test")
+    scene.api.refuse = full
+    await scene.live()
+    assert scene.state("test") == ("Refused", "no room")
+    scene.namespace("test", uid="another-tenant")
+    scene.api.refuse = lambda what: None
+    await scene.live()
+    assert shared(scene) == []
+    assert [one.ref.namespace for one in scene.records()] == ["shop"]
+
+
+# --- the data --------------------------------------------------------------------------------------------------------
+
+
+async def test_what_the_consumer_deletes_is_not_given_again_and_the_source_keeps_its_data(scene: Scene) -> None:
+    scene.share("test")
+    await scene.live()
+    scene.delete("test")
+    await scene.live()
+    assert scene.snapshot("test") is None
+    assert scene.state("test")[0] == "Removed"
+    assert [one.ref.namespace for one in scene.records()] == ["shop"]
+    assert HANDLE in scene.data
+
+
+async def test_the_source_may_go_and_the_data_stays_for_those_who_have_it(scene: Scene) -> None:
+    scene.share("test", "other")
+    await scene.live()
+    scene.delete("shop")
+    await scene.live()
+    assert scene.snapshot("shop") is None
+    assert shared(scene) == ["test", "other"]
+    assert HANDLE in scene.data
+    scene.delete("test")
+    await scene.live()
+    assert HANDLE in scene.data
+    scene.delete("other")
+    await scene.live()
+    assert scene.data == set(), "the last one takes it along"
+    assert scene.records() == []
+
+
+async def test_who_is_taken_out_of_the_grant_loses_it(scene: Scene) -> None:
+    scene.share("test", "other")
+    await scene.live()
+    scene.api.edit(SHARES, "grant", merge={"spec": {"targets": {"namespaces": ["other"]}}})
+    await scene.live()
+    assert shared(scene) == ["other"]
+    assert [one["namespace"] for one in scene.status()["targets"]] == ["other"]
+    assert HANDLE in scene.data
+
+
+@pytest.mark.parametrize("source_first", [True, False])
+async def test_a_share_that_is_deleted_takes_everything_back(scene: Scene, source_first: bool) -> None:
+    scene.share("test", "other")
+    await scene.live()
+    found = scene.api.body(SHARES, "grant")
+    assert found is not None
+    assert found["metadata"]["finalizers"] == [FINALIZER]
+    if source_first:
+        scene.delete("shop")
+        await scene.live()
+    scene.api.remove(SHARES, "grant")
+    await scene.live()
+    assert shared(scene) == []
+    assert scene.api.bodies(SHARES) == []
+    assert (HANDLE in scene.data) is not source_first
+    assert len(scene.records()) == (0 if source_first else 1)
+
+
+async def test_what_is_being_taken_back_is_looked_at_again(scene: Scene) -> None:
+    """The record goes before the snapshot does, and after that nothing tells which share a snapshot is of."""
+    scene.share("test")
+    await scene.live()
+    scene.api.remove(SHARES, "grant")
+    async with scene.process() as process:
+        await process.look()
+        assert await process.again() is not None
+        scene.play()
+        assert await process.again() is not None
+
+
+async def test_data_that_is_to_be_retained_is_retained_and_no_record_is_left() -> None:
+    scene = Scene()
+    scene.source(policy="Retain")
+    scene.share("test")
+    await scene.live()
+    scene.api.remove(SHARES, "grant")
+    await scene.live()
+    assert [one.ref.namespace for one in scene.records()] == ["shop"]
+    assert HANDLE in scene.data
+
+
+async def test_a_source_that_goes_while_it_is_being_given_gives_nothing(scene: Scene) -> None:
+    """After the record is made, and before anybody has a snapshot of it."""
+    scene.share("test")
+
+    def goes(what: str) -> None:
+        if what.startswith(f"create {scene.kinds.records.name}"):
+            scene.delete("shop")
+
+    scene.api.refuse = goes
+    await scene.live()
+    scene.api.refuse = lambda what: None
+    await scene.live()
+    assert scene.snapshot("test") is None
+    assert scene.records() == []
+    assert scene.data == set()
+
+
+async def test_the_api_is_asked_about_the_source_before_anybody_gets_a_snapshot_of_it(scene: Scene) -> None:
+    """The cache has not seen yet that it goes."""
+    scene.share("test")
+    async with scene.process() as process:
+        await process.look()
+        scene.play()
+        await process.current()
+        scene.delete("shop")
+        await process.shares.reconcile(Key("", "grant"))
+        assert scene.snapshot("test") is None
+    await scene.live()
+    assert (scene.records(), scene.data) == ([], set())
+
+
+async def test_what_was_made_before_a_kill_and_deleted_after_it_is_not_given_again(scene: Scene) -> None:
+    for blows_at in range(1, 40):
+        one = Scene(dialect=scene.dialect)
+        one.share("test")
+        killed = await one.live(blows_at=blows_at)
+        await one.live()
+        one.delete("test")
+        await one.live()
+        assert (one.snapshot("test"), one.state("test")[0]) == (None, "Removed"), blows_at
+        if not killed:
+            return
+    raise AssertionError("the last try should have lived to its end")
+
+
+ACTIONS: list[tuple[str, Callable[[Scene], None]]] = [
+    ("the grant stands", lambda scene: None),
+    ("the source goes", lambda scene: scene.delete("shop")),
+    ("the grant goes", lambda scene: scene.api.remove(SHARES, "grant")),
+]
+
+
+@pytest.mark.parametrize(("what", "then"), ACTIONS, ids=[name for name, _ in ACTIONS])
+async def test_a_kill_at_any_moment_leaks_nothing_and_loses_nothing(
+    scene: Scene, what: str, then: Callable[[Scene], None]
+) -> None:
+    for blows_at in range(1, 40):
+        one = Scene(dialect=scene.dialect)
+        one.share("test", "other")
+        killed = await one.live(blows_at=blows_at)
+        then(one)
+        await one.live()
+        await one.live()
+        has = set(shared(one))
+        records = {record.ref.namespace for record in one.records()}
+        stands = {"the grant stands": {"shop"}, "the source goes": set(), "the grant goes": {"shop"}}[what]
+        assert records == has | stands, (what, blows_at)
+        assert (HANDLE in one.data) is bool(records), (what, blows_at)
+        assert has == {"the grant stands": {"test", "other"}, "the grant goes": set()}.get(what, has), (what, blows_at)
+        if not killed:
+            return
+    raise AssertionError("the last try should have lived to its end")
+
+
+def test_every_field_is_explained() -> None:
+    assert undocumented(crd_of(SHARES)) == []
+    assert not SHARES.namespaced
