@@ -107,6 +107,9 @@ DRIVER_ERROR: Final = "DriverError"
 DRIVER_RETRYING: Final = "DriverRetrying"
 NOT_ASKED: Final = "NotAsked"
 ASKED_AGAIN: Final = frozenset({DRIVER_RETRYING, NOT_ASKED})
+# Reasons on snapshots that may pass by themselves: such a one is still in the making. With any other it has failed. Those that
+# other snapshotters write have no reason: whatever they say, they try again.
+PASSING: Final = frozenset({"", *ASKED_AGAIN, "ClaimNotBound", "VolumeNotFound"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,8 @@ from ullage.policies.counts.accounts import claim_cell, claim_of, is_count
 from ullage.policies.counts.charges import DIALECTS
 from ullage.policies.counts.choice import Candidate
 from ullage.snapshots.data_source import DataSource, has_begun, snapshot_keys, waits_for
-from ullage.snapshots.model import PROTECTED, READ_BY, Dialect, Record, Snapshot
+from ullage.snapshots.model import PASSING, PROTECTED, READ_BY, Dialect, Record, Snapshot
+from ullage.times import read_time
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (
     CLAIMS,
@@ -34,6 +35,7 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (
 _PLACE: Final = "counts: place of a snapshot"
 _GOING: Final = "going"  # as a place in a namespace: those that are being deleted
 MOST_LOOKED: Final = 500  # snapshots of one namespace, or of one claim, that are looked at: the oldest
+TRIED_FOR: Final = 86400.0  # seconds after which one that still reports a problem has failed, although that might pass
 _HANDLE: Final = "counts: handle of a record"
 _SOURCE: Final = "counts: snapshot of a claim"
 
@@ -45,6 +47,7 @@ class Candidates:
     """To be made while a part is that declares `WATCHES`, through `wiring.shared`."""
 
     def __init__(self, wiring: Wiring) -> None:
+        self._clock = wiring.clock
         self._takes: dict[str, Callable[[Any], Takings]] = {}
         self._snapshots: dict[str, Cache[Any]] = {}
         self._records: dict[str, Cache[Any]] = {}
@@ -115,7 +118,19 @@ class Candidates:
             return choice.IMPORTED
         if record is not None and self._is_shared(record):
             return choice.SHARED
-        return "" if state.ready or state.problem is not None else choice.UNFINISHED
+        return choice.UNFINISHED if not state.ready and self._may_become_ready(snapshot) else ""
+
+    def _may_become_ready(self, snapshot: Snapshot) -> bool:
+        """Whether one that is not ready is still being taken, as far as is known. Others write the same words for what passes
+        and for what never does, so these are believed for a while only."""
+        problem = snapshot.state.problem
+        if problem is None:
+            return True
+        return problem.reason in PASSING and self._seconds_since(snapshot.meta.creation_timestamp) < TRIED_FOR
+
+    def _seconds_since(self, time: str) -> float:
+        at = read_time(time)
+        return (self._clock.now() - at).total_seconds() if at is not None else 0.0
 
     def _fills(self, source: DataSource, snapshot: Snapshot) -> bool:
         claims = self.claims.by(_SOURCE, str(source))

@@ -16,7 +16,7 @@ from ullage.kube.objects import Json, is_deleting, name_for
 from ullage.ledger.charging.booking import RESOURCE, payer
 from ullage.policies.cut_hooks.api import HOOKS, encode_hooks
 from ullage.policies.schedules.api import SnapshotSchedule
-from ullage.snapshots.model import DRIVER_RETRYING, NOT_ASKED, PROTECTED, Snapshot, label_value
+from ullage.snapshots.model import PASSING, PROTECTED, Snapshot, label_value
 from ullage.times import read_time, timestamp
 
 GROUP_LABEL: Final = "ullage.io/schedule"  # on a snapshot that a schedule made: its group
@@ -25,9 +25,6 @@ SCHEDULED_FOR: Final = "ullage.io/scheduled-for"  # annotation: the scheduled ti
 RUN_NOW: Final = "ullage.io/run-now"  # annotation on a schedule: the time of a request to run at once
 NAME_LIMIT: Final = 120  # characters of a snapshot's name
 OWN_DOMAIN: Final = "ullage.io"
-
-# Problems that may pass by themselves: such a snapshot is still in the making. With any other it has failed.
-_PASSING: Final = frozenset({"", DRIVER_RETRYING, NOT_ASKED, "ClaimNotBound", "VolumeNotFound", "RecordMissing"})
 
 
 def group_of(schedule: SnapshotSchedule) -> str:
@@ -99,7 +96,7 @@ class Scheduled:
     def failed(self) -> bool:
         """Whether it will never be good, as far as is known."""
         problem = self.snapshot.state.problem
-        return not self.going and not self.good and problem is not None and problem.reason not in _PASSING
+        return not self.going and not self.good and problem is not None and problem.reason not in PASSING
 
     @property
     def making(self) -> bool:

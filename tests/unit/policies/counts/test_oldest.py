@@ -112,6 +112,12 @@ def imported(scene: CountScene) -> None:
     scene.store(GA.snapshots, {**body, "status": {"readyToUse": True}})
 
 
+def troubled(scene: CountScene, message: str, **meta: str) -> None:
+    """One that is not ready, and whose status says why."""
+    scene.snapshot("a", ready=False, meta=meta)
+    scene.change(GA.snapshots, "a", status={"readyToUse": False, "error": {"message": message, "time": timestamp(START)}})
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -127,6 +133,22 @@ def imported(scene: CountScene) -> None:
         pytest.param(shared, "1 is the same data as another one", id="another record has its handle"),
         pytest.param(imported, "1 is imported by an administrator", id="imported"),
         pytest.param(lambda one: one.snapshot("a", ready=False), "1 is not finished yet", id="being taken"),
+        pytest.param(
+            lambda one: troubled(one, "DriverRetrying: it has begun and is not done yet"),
+            "1 is not finished yet",
+            id="its driver is asked again",
+        ),
+        pytest.param(
+            lambda one: troubled(one, "NotAsked: no process has the driver"), "1 is not finished yet", id="its driver is away"
+        ),
+        pytest.param(
+            lambda one: troubled(one, "ClaimNotBound: it is Pending"), "1 is not finished yet", id="its claim has no volume yet"
+        ),
+        pytest.param(
+            lambda one: troubled(one, "Failed to create snapshot: DeadlineExceeded"),
+            "1 is not finished yet",
+            id="another snapshotter tries again",
+        ),
         pytest.param(
             lambda one: one.snapshot("a", meta={"finalizers": ["example.com/reading"]}),
             "1 is held by somebody's finalizer",
@@ -150,6 +172,25 @@ async def test_what_is_never_deleted_refuses_the_new_one_with_why(scene: CountSc
     )
     assert not scene.server.deleted
     assert not scene.book().waiting
+
+
+@pytest.mark.parametrize(
+    ("message", "hours"),
+    [
+        pytest.param("DriverError: no", 0, id="its driver said no"),
+        pytest.param("RecordMissing: snapcontent-a is gone, and with it whatever it stood for", 0, id="its record is gone"),
+        pytest.param("DriverRetrying: it is not done yet", 25, id="a day of trying has led to nothing"),
+        pytest.param("Failed to create snapshot: no such class", 25, id="a day of another's trying has led to nothing"),
+    ],
+)
+@counted
+async def test_one_that_has_failed_makes_room(scene: CountScene, message: str, hours: int) -> None:
+    scene.claim("disk", head=1)
+    troubled(scene, message, creationTimestamp=timestamp(START - timedelta(hours=hours)))
+    scene.limit(snapshots=1, oldest=True)
+    async with scene.served(leader=True):
+        assert (await scene.insist("new")).allowed
+    assert scene.server.deleted == ["a"]
 
 
 @counted
