@@ -26,6 +26,7 @@ from ullage.cli.snapshot.reading import (
     restored_claims,
     selection_of,
 )
+from ullage.cli.snapshot.selection import Everything, OfClaims, OfVolume, Selection
 from ullage.cli.snapshot.text import in_order, layout, problem, source
 from ullage.cli.snapshot.waiting import SnapshotWaiter, WaitOptions
 from ullage.clock import Clock, SystemClock
@@ -33,7 +34,6 @@ from ullage.kube.builtin import core
 from ullage.kube.cache.reflector import Selection as Followable
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.snapshots.metrics import state_of
-from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @asked
 async def snapshots(session: Session) -> list[str]:
     from ullage.cli.snapshot.reading import list_snapshots
-    from ullage.snapshots.selection import Everything
+    from ullage.cli.snapshot.selection import Everything
 
     return [one.obj.metadata.name for one in (await list_snapshots(session, Everything())).found]
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ullage.cli.common.session import Dialect, Missing, NotInstalled, Session, readable
 from ullage.cli.snapshot.found import Found
+from ullage.cli.snapshot.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 from ullage.kube.builtin import core
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.core import PODS
@@ -20,7 +21,6 @@ from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.snapshots.data_source import RESTORED_FROM_UID, DataSource, data_source_of
 from ullage.snapshots.model import Record, Ref
-from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")

@@ -12,6 +12,7 @@ from typing import Final
 
 from ullage.cli.common.session import Missing, Session
 from ullage.cli.common.waiting import Failed
+from ullage.cli.snapshot.selection import of_pod
 from ullage.errors import BadInput
 from ullage.kube.builtin import core
 from ullage.kube.builtin.apps import STATEFUL_SETS, StatefulSet
@@ -19,7 +20,6 @@ from ullage.kube.builtin.core import CLAIMS, PODS
 from ullage.kube.objects import Json
 from ullage.names import LABEL_LIMIT
 from ullage.selectors import LabelSelector, SelectorError
-from ullage.snapshots.selection import of_pod
 
 LABEL_PREFIX: Final = "group.ullage.io/"  # and the name of the group
 MEMBER: Final = "member"

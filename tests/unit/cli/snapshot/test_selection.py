@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from ullage.cli.snapshot.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 from ullage.kube.builtin.apps import StatefulSet
 from ullage.kube.builtin.core import Pod
 from ullage.kube.kinds import Meta
 from ullage.selectors import LabelSelector
 from ullage.snapshots.model import CLAIM_LABEL, VOLUME_LABEL, Ref, Snapshot, label_value, labels_for
-from ullage.snapshots.selection import Everything, OfClaims, OfVolume, Selection, of_pod, of_stateful_set
 
 Json = dict[str, Any]
 LONG = "a-claim-whose-name-is-longer-than-any-label-may-be." + "x" * 40
