@@ -82,17 +82,28 @@ def look_again(escrow: Escrow, *, now: datetime) -> datetime | None:
     return min((end for end in ends if now < end <= now + HOLD), default=None)
 
 
-def drained(escrow: Escrow, seed: str, *, taken: Amounts) -> Escrow:
-    """The record after somebody has said that a seed is gone for good: it keeps what it used when it was last seen, and the
-    rest is free at once. Should it come back, what its ledger allows is counted again, and it is told the lower limits."""
+def drained(escrow: Escrow, seed: str, *, taken: Amounts, gone: bool = False) -> Escrow:
+    """The record after somebody has said that a seed is gone for good: it keeps what it took when it was last seen, and the
+    rest is free at once. Should it come back, what its ledger allows is counted again, and it is told the lower limits.
+
+    That is done once: whoever comes later may know less of what was reserved there. Only where its machines are `gone`, too,
+    which somebody has to say, it gives back the rest."""
     share = escrow.shares.get(seed)
-    if share is None:
+    if share is None or not share.parts:
         return escrow
-    parts = {}
-    for resource, part in share.parts.items():
-        left = taken[resource] if part.granted is None else min(taken[resource], part.granted)
-        parts[resource] = Part(left, left)
-    return escrow.having(seed, Share(share.change + 1, share.reached, parts, share.turn))
+    settled = share.drained and not gone
+    parts = {
+        name: part if settled and part.granted is not None else _left(part, taken[name]) for name, part in share.parts.items()
+    }
+    change = share.change if parts == share.parts else share.change + 1
+    return escrow.having(seed, replace(share, change=change, parts=parts, drained=True))
+
+
+def _left(part: Part, taken: Quantity) -> Part:
+    """A part that gives back nothing stays as it is, with what it is told."""
+    if part.granted is not None and part.granted <= taken:
+        return part
+    return Part(taken, taken)
 
 
 # --- what a seed shows about what it was told ------------------------------------------------------------------------
@@ -110,6 +121,7 @@ def _has(share: Share) -> bool:
 def _noticed(share: Share, seen: SeedLedger | None) -> Share:
     if seen is None:
         return share
+    share = replace(share, drained=False) if share.drained else share
     if is_reached(share, seen):
         return _settled(share)
     return _adopted(share, seen) if _is_strange(share, seen) else share

@@ -48,6 +48,7 @@ class Share:
     reached: int = 0  # the last change that was seen to be reached and freed something: the seed never goes back behind it
     parts: Mapping[str, Part] = field(default_factory=dict)  # by resource
     turn: datetime | None = None  # when it last had its turn: it asked, and got more or had to give way
+    drained: bool = False  # it was said to be gone for good, and has given back what it did not take; until it is seen again
 
     @property
     def limits(self) -> Limits:
@@ -100,6 +101,8 @@ def _written(share: Share) -> Json:
         made["granted"] = granted
     if share.turn is not None:
         made["turn"] = micro_timestamp(share.turn)
+    if share.drained:
+        made["drained"] = True
     return made
 
 
@@ -117,7 +120,10 @@ def _parsed(stored: object, place: str) -> Share:
             raise BadInput(f"{place}.granted.{resource}", given, f"no less than the target of {target} is allowed")
         parts[resource] = Part(given, target)
     turn = _moment(stored["turn"], f"{place}.turn") if "turn" in stored else None
-    return Share(_count(stored, "change", place), _count(stored, "reached", place), parts, turn)
+    drained = stored.get("drained", False)
+    if not isinstance(drained, bool):
+        raise BadInput(f"{place}.drained", drained, "true or false is allowed")
+    return Share(_count(stored, "change", place), _count(stored, "reached", place), parts, turn, drained)
 
 
 def _is_object(stored: object) -> TypeGuard[dict[str, Any]]:

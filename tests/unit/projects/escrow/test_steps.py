@@ -372,14 +372,14 @@ def test_a_seed_that_leaves_keeps_what_it_uses_and_gets_no_more() -> None:
 
 def test_a_dead_seed_s_unused_grant_is_free_once_somebody_says_that_it_is_dead() -> None:
     escrow = drained(Escrow(HELD), "b", taken=Amounts({"cpu": cpu(20)}))
-    assert escrow.shares["b"] == share(20, change=6)
+    assert escrow.shares["b"] == replace(share(20, change=6), drained=True)
     assert told(next_steps(escrow, {"cpu": cpu(100)}, {"a": seed(40, 40), "b": None}, now=BEGIN))["a"] == "80 of 80 @6"
     back = told(next_steps(escrow, {"cpu": cpu(100)}, {"a": seed(40, 40), "b": seed(60, 50)}, now=BEGIN))
     assert back == {"a": "40 of 40 @5", "b": "50 of 60 @8"}
 
 
 def test_a_drained_seed_keeps_no_more_than_it_was_granted() -> None:
-    assert drained(Escrow(HELD), "b", taken=Amounts({"cpu": cpu(99)})).shares["b"] == share(60, change=6)
+    assert drained(Escrow(HELD), "b", taken=Amounts({"cpu": cpu(99)})).shares["b"] == replace(share(60), drained=True)
     assert drained(Escrow(HELD), "nobody", taken=Amounts()) == Escrow(HELD)
 
 

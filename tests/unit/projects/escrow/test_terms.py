@@ -20,6 +20,7 @@ FULL: dict[str, Any] = {
         "target": {"cpu": "1500m", "memory": "2Gi"},
         "granted": {"cpu": "3"},
         "turn": "2026-11-16T12:00:00.000000Z",
+        "drained": True,
     },
     "us": {"change": 2},
 }
@@ -37,6 +38,7 @@ def test_it_reads_as_it_was_written() -> None:
                     "cpu": Part(Quantity.of(3), Quantity.parse("1.5")),
                 },
                 BEGIN,
+                drained=True,
             ),
         }
     )
@@ -108,6 +110,7 @@ def test_what_is_granted(stored: object, granted: str | None) -> None:
             "escrow.eu.turn noon: a time like 2026-11-16T21:00:00Z is allowed",
             id="a text that is no time",
         ),
+        pytest.param({"eu": {"drained": "yes"}}, "escrow.eu.drained yes: true or false is allowed", id="a text for a yes"),
         pytest.param(
             {"eu": {"turn": 3}}, "escrow.eu.turn 3: a time like 2026-11-16T21:00:00Z is allowed", id="a number for a time"
         ),

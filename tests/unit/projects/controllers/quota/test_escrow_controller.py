@@ -287,6 +287,26 @@ async def test_of_a_dead_seed_what_it_used_stays_and_the_rest_is_free(scene: Mas
 
 
 @simulated
+async def test_a_dead_seed_keeps_what_was_reserved_there_also_after_the_master_was_restarted(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota(TEN)
+        await in_force(scene, eu="5", us="5")
+        await scene.until(lambda: None not in scene.copies().values())
+        assert all(scene.seeds["us"].admit() for _ in range(3))
+        scene.seeds["us"].say(cpu="1")  # two of them are admitted, and not there yet
+        await scene.quiet()
+        scene.seeds["us"].cut_off()
+        await scene.quiet(60)
+        scene.annotate_seed("us", drained="true")
+        await scene.until(lambda: granted(scene) == {"eu": "7", "us": "3"})
+    async with scene.running():
+        await scene.quiet(600)
+        assert granted(scene) == {"eu": "7", "us": "3"}, "nobody has said that they are not"
+        scene.annotate_seed("us", drained="gone")
+        await scene.until(lambda: granted(scene) == {"eu": "10", "us": "0"})
+
+
+@simulated
 async def test_a_seed_that_is_marked_dead_and_lives_gives_back_only_what_it_does_not_use(scene: MasterScene) -> None:
     async with scene.running():
         scene.set_quota(TEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -68,6 +69,55 @@ def test_what_a_dead_seed_does_not_use_is_recorded_as_free_once() -> None:
     (step,) = steps(facts(step.escrow, seen, dead=dead), now=NOW)
     assert isinstance(step, Record)
     assert {name: str(one.parts["cpu"].granted) for name, one in step.escrow.shares.items()} == {"eu": "8", "us": "2"}
+
+
+@pytest.mark.parametrize(
+    ("granted", "first", "later", "gone", "kept"),
+    [
+        pytest.param(60, 50, 40, False, 50, id="what was reserved there stays reserved"),
+        pytest.param(60, 60, 40, False, 60, id="also where there was nothing to give back"),
+        pytest.param(60, 50, 0, True, 0, id="its machines are said to be gone, too"),
+    ],
+)
+def test_a_dead_seed_is_drained_once_and_lowered_again_only_where_its_machines_are_gone(
+    granted: int, first: int, later: int, gone: bool, kept: int
+) -> None:
+    """While its ledger is in memory that says what is used and reserved; after a restart the status says what is used."""
+    record, seen = Escrow({"eu": share(50), "us": share(granted)}), {"eu": ledger(50), "us": None}
+    for taken, marked in ((first, frozenset[str]()), (later, frozenset({"us"}) if gone else frozenset[str]())):
+        dead = {"us": Amounts({"cpu": cpu(taken)})}
+        record = at_rest(record, lambda found, dead=dead, gone=marked: facts(found, seen, dead=dead, gone=gone))  # type: ignore[misc]
+    assert record.shares["us"].parts["cpu"].granted == cpu(kept)
+
+
+def test_a_dead_seed_that_was_heard_of_since_is_drained_by_what_it_used_then() -> None:
+    dead = {"us": Amounts({"cpu": cpu(4)})}
+    record = at_rest(HALVES, lambda found: facts(found, {"eu": ledger(5), "us": None}, dead=dead))
+    assert record.shares["us"].drained
+    back = ledger(4, change=record.shares["us"].change, used=1)
+    record = at_rest(record, lambda found: facts(found, {"eu": ledger(5), "us": back}, dead=dead, draining=frozenset({"us"})))
+    assert not record.shares["us"].drained
+    record = at_rest(record, lambda found: facts(found, {"eu": ledger(5), "us": None}, dead={"us": Amounts({"cpu": cpu(1)})}))
+    assert record.shares["us"].parts["cpu"].granted == cpu(1)
+
+
+def test_what_a_drained_seed_may_have_of_a_resource_that_was_limited_later_is_what_it_used() -> None:
+    """It has had no limit of that, and holds up everybody until it is known to have one."""
+    drained = Share(2, 1, {"cpu": Part(cpu(3), cpu(3)), "memory": Part(None, cpu(0))}, drained=True)
+    dead = {"us": Amounts({"cpu": cpu(1), "memory": cpu(7)})}
+    (step,) = steps(facts(Escrow({"us": drained}), {"us": None}, dead=dead), now=NOW)
+    assert isinstance(step, Record)
+    assert step.escrow.shares["us"].parts == {"cpu": Part(cpu(3), cpu(3)), "memory": Part(cpu(7), cpu(7))}
+
+
+def at_rest(record: Escrow, seen: Callable[[Escrow], EscrowFacts]) -> Escrow:
+    """The record when it is not written any more."""
+    for _ in range(9):
+        found = steps(seen(record), now=NOW)
+        if not found or not isinstance(found[0], Record):
+            return record
+        record = found[0].escrow
+    raise AssertionError(f"it is written again and again: {record.written()}")
 
 
 def test_a_seed_that_is_heard_of_is_not_dead_whatever_somebody_says() -> None:

@@ -37,6 +37,7 @@ from ullage.projects.controllers.quota.escrow.rules import (
     Forget,
     is_dead,
     is_draining,
+    is_gone,
     last_usage,
     left_by,
     lifted,
@@ -151,6 +152,7 @@ class QuotaEscrow:
             seeds=self._seen(project),
             draining=frozenset(name for name, seed in found.items() if is_draining(seed)),
             dead={name: left for name, left in dead.items() if left is not None},
+            gone=frozenset(name for name, seed in found.items() if is_gone(seed)),
             division=self._division,
         )
 

@@ -31,13 +31,15 @@ class Forget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EscrowFacts:
     """The quota that is in force for a project, its record, and what is seen of the seeds: None where one cannot be asked.
-    `dead` are those that somebody says are gone for good, with what they used when they were last seen."""
+    `dead` are those that somebody says are gone for good, with what they took when they were last seen; `gone` are those of
+    them whose machines are said to be gone, too."""
 
     quota: ResourceQuota
     record: Escrow
     seeds: Mapping[str, SeedLedger | None]
     draining: frozenset[str] = frozenset()
     dead: Mapping[str, Amounts] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
     division: Division = OF_MACHINES
 
 
@@ -90,10 +92,15 @@ def is_dead(seed: Seed) -> bool:
     return seed.metadata.annotations.get(DRAINED) in (YES, GONE)
 
 
+def is_gone(seed: Seed) -> bool:
+    """Whether its machines are gone with it."""
+    return seed.metadata.annotations.get(DRAINED) == GONE
+
+
 def left_by(seed: Seed, *, last: Amounts | None) -> Amounts | None:
-    """What a dead seed keeps of its grant: what it used when it was last seen. None: that is not known, and it keeps all,
+    """What a dead seed keeps of its grant: what it took when it was last seen. None: that is not known, and it keeps all,
     unless somebody says that its machines are gone."""
-    return Amounts() if seed.metadata.annotations.get(DRAINED) == GONE else last
+    return Amounts() if is_gone(seed) else last
 
 
 def last_usage(status: ResourceQuotaStatus, seed: str) -> Amounts | None:
@@ -112,9 +119,6 @@ def without_dead(facts: EscrowFacts) -> Escrow:
     dead: it is told what it uses, like any that is to leave."""
     record = facts.record
     for seed, taken in sorted(facts.dead.items()):
-        share = record.shares.get(seed)
-        if share is None or facts.seeds.get(seed) is not None:
-            continue
-        if any(part.granted is None or part.granted > taken[resource] for resource, part in share.parts.items()):
-            record = drained(record, seed, taken=taken)
+        if facts.seeds.get(seed) is None:
+            record = drained(record, seed, taken=taken, gone=seed in facts.gone)
     return record
