@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
-from ullage.kube.objects import is_deleting
+from ullage.kube.objects import find_condition, is_deleting
 from ullage.policies.restores.api import SnapshotRestore
 from ullage.snapshots.model import Record, Snapshot
 from ullage.snapshots.source_volume import SourceVolume
@@ -35,6 +35,7 @@ IS_COMPLETE: Final = "Complete"
 UNDOABLE: Final = "Undoable"
 # Why a restore waits that is next, and would end the time in which an earlier one can be undone.
 ENDS_EARLIER: Final = "EarlierUndoEnds"
+UNDO_FAILED: Final = "UndoFailed"
 
 _DURATION: Final = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _LONGEST: Final = timedelta(hours=720)
@@ -103,11 +104,26 @@ def order(restore: SnapshotRestore) -> tuple[str, str]:
 
 
 def first_in_turn(restores: Iterable[SnapshotRestore]) -> SnapshotRestore | None:
-    """Of the restores of one claim, the one that something is to be done about. What was begun goes first."""
-    unfinished = [one for one in restores if one.status.phase in UNFINISHED]
+    """Of the restores of one claim, the one that something is to be done about. What was begun goes first, and so does an undo:
+    who waits for pods to be gone, in order to have data back, does not lose it to the next restore."""
+    unfinished = [one for one in restores if one.status.phase in UNFINISHED or asks_undo(one)]
     begun = [one for one in unfinished if one.status.phase not in ("", PENDING)]
     waiting = [one for one in unfinished if not is_deleting(one.metadata)]
     return min(begun or waiting, key=order, default=None)
+
+
+def asks_undo(restore: SnapshotRestore) -> bool:
+    """Whether it is to be undone, and can be: what it needs for that is kept until it is done. Deleting it calls that off."""
+    status = restore.status
+    is_kept = status.phase == COMPLETE and bool(status.undo_until) and not status.settled
+    return restore.spec.undo and is_kept and not is_deleting(restore.metadata) and not undo_failed(restore)
+
+
+def undo_failed(restore: SnapshotRestore) -> bool:
+    """Of this generation: whoever edits the restore has it tried again."""
+    found = find_condition(restore.status.conditions, UNDOABLE)
+    current = found is not None and found.observed_generation >= restore.metadata.generation
+    return found is not None and found.reason == UNDO_FAILED and current
 
 
 def undoable(restores: Iterable[SnapshotRestore]) -> list[SnapshotRestore]:

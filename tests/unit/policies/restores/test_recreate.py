@@ -397,6 +397,60 @@ async def test_again_and_again_keeps_one_old_volume() -> None:
     await scene.run(lambda: len(scene.data) == 2)
 
 
+async def test_an_undo_that_was_asked_for_is_done_before_a_later_restore_begins() -> None:
+    scene = CsiScene()
+    scene.ask("first")
+    await scene.run(lambda: scene.phase("first") == "Complete")
+    scene.pod()
+    scene.edit("first", undo=True)
+    await scene.run(lambda: scene.said("Undoable", of="first")[1] == "ClaimInUse")
+    scene.clock.advance(1)
+    scene.ask("second")
+    async with scene.process() as (controller, wiring):  # which is looked at first, once the pod is gone
+        scene.api.remove(PODS, "db-0", NS)
+        for cache in wiring.caches:
+            await cache.reached(scene.api.version)
+        await controller.reconcile(Key(NS, "second"))
+    assert scene.said(of="second") == (
+        "False", "OtherRestore", "SnapshotRestore first of the same claim is undone first: that was asked for"
+    )  # fmt: skip
+    await scene.run(lambda: scene.phase("first") == "Undone")
+    assert scene.read() == OLD
+    await scene.run(lambda: scene.phase("second") == "Complete")
+    assert scene.read() == NEW
+
+
+async def test_an_undo_that_is_asked_for_while_a_later_restore_waits_for_its_end_is_done() -> None:
+    scene = CsiScene()
+    scene.ask("first")
+    await scene.run(lambda: scene.phase("first") == "Complete")
+    scene.clock.advance(1)
+    scene.ask("second")
+    async with scene.process() as (controller, wiring):
+        for cache in wiring.caches:
+            await cache.reached(scene.api.version)
+        await controller.reconcile(Key(NS, "second"))
+    assert scene.said(of="second")[1] == "EarlierUndoEnds"
+    scene.edit("first", undo=True)
+    await scene.run(lambda: scene.phase("first") in ("Undone", "Complete") and scene.settled("first"))
+    assert scene.phase("first") == "Undone"
+
+
+async def test_an_undo_that_is_called_off_keeps_no_later_restore_waiting() -> None:
+    scene = CsiScene()
+    scene.ask("first")
+    await scene.run(lambda: scene.phase("first") == "Complete")
+    scene.pod()
+    scene.edit("first", undo=True)
+    await scene.run(lambda: scene.said("Undoable", of="first")[1] == "ClaimInUse")
+    scene.clock.advance(1)
+    scene.ask("second")
+    scene.api.remove(RESTORES, "first", NS)
+    scene.api.remove(PODS, "db-0", NS)
+    await scene.run(lambda: scene.phase("second") == "Complete")
+    assert (scene.read(), scene.gone("first")) == (NEW, True)
+
+
 NAMESPACE_GOES = {"causes": [{"field": "metadata.namespace", "reason": "NamespaceTerminating", "message": "it goes"}]}
 
 

@@ -149,7 +149,8 @@ class SnapshotRestoreController:
             return Requeue(SOON)  # the cache is behind: it could not tell whose turn it is
         first = model.first_in_turn(others)
         if first is not None and first.metadata.uid != restore.metadata.uid:
-            message = f"SnapshotRestore {first.metadata.name} of the same claim is carried out first"
+            done = "undone first: that was asked for" if model.asks_undo(first) else "carried out first"
+            message = f"SnapshotRestore {first.metadata.name} of the same claim is {done}"
             return await self._wait(restore, Problem("OtherRestore", message), now)
         if (problem := eligibility.review(job)) is None:
             await self._in_use_by.hold(restore)

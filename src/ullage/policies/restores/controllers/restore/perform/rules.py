@@ -11,14 +11,12 @@ from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from ullage.kube.objects import Condition, find_condition, is_deleting, is_true, set_condition
+from ullage.kube.objects import Condition, is_deleting, is_true, set_condition
 from ullage.policies.restores import model
 from ullage.policies.restores.api import EarlierClaim, SnapshotRestore, SnapshotRestoreStatus
 from ullage.policies.restores.model import PodUser
 from ullage.snapshots.model import Problem
 from ullage.times import timestamp
-
-UNDO_FAILED = "UndoFailed"
 
 
 class RestoreStep(Enum):
@@ -45,7 +43,7 @@ def next_step(restore: SnapshotRestore, *, now: datetime, claim_gone: bool, supe
         case model.UNDOING:
             return RestoreStep.UNDO
         case model.COMPLETE if not status.settled:
-            return _while_kept(restore, now=now, over=deleting or claim_gone or superseded)
+            return _while_kept(restore, now=now, over=deleting or claim_gone, superseded=superseded)
         case model.UNDONE if not status.settled:
             return RestoreStep.SETTLE
         case model.FAILED if not status.settled:
@@ -55,28 +53,20 @@ def next_step(restore: SnapshotRestore, *, now: datetime, claim_gone: bool, supe
     return RestoreStep.LET_GO if deleting else RestoreStep.ADMIT
 
 
-def _while_kept(restore: SnapshotRestore, *, now: datetime, over: bool) -> RestoreStep:
-    """Whoever asked in time to have it undone keeps the time open until that is done."""
-    if not restore.status.undo_until:  # it was said that it cannot be undone any more
+def _while_kept(restore: SnapshotRestore, *, now: datetime, over: bool, superseded: bool) -> RestoreStep:
+    """Whoever asked in time to have it undone keeps the time open until that is done, for the end of the window as for a later
+    restore."""
+    if over or not restore.status.undo_until:  # empty: it was said that it cannot be undone any more
         return RestoreStep.SETTLE
-    if over:
-        return RestoreStep.SETTLE
-    if restore.spec.undo and not undo_failed(restore):
+    if model.asks_undo(restore):
         return RestoreStep.UNDO
     end = model.undo_end(restore)
-    return RestoreStep.SETTLE if end is None or now >= end else RestoreStep.KEEP
+    return RestoreStep.SETTLE if superseded or end is None or now >= end else RestoreStep.KEEP
 
 
 def reads(restore: SnapshotRestore) -> bool:
     """Whether its snapshot is needed, or will be."""
     return restore.status.phase in ("", model.PENDING, model.PREPARING, model.SWITCHING)
-
-
-def undo_failed(restore: SnapshotRestore) -> bool:
-    """Of this generation: whoever edits the restore has it tried again."""
-    found = find_condition(restore.status.conditions, model.UNDOABLE)
-    current = found is not None and found.observed_generation >= restore.metadata.generation
-    return found is not None and found.reason == UNDO_FAILED and current
 
 
 # --- statuses --------------------------------------------------------------------------------------------------------
@@ -128,7 +118,7 @@ def kept(restore: SnapshotRestore, *, now: datetime) -> SnapshotRestoreStatus:
     """Complete, and what was before is kept until a time that follows from the spec."""
     end = model.undo_end(restore)
     until = timestamp(end) if end is not None else ""
-    if undo_failed(restore):
+    if model.undo_failed(restore):
         return replace(restore.status, undo_until=until)
     conditions = set_condition(
         restore.status.conditions,
@@ -152,7 +142,7 @@ def undo_waits(restore: SnapshotRestore, problem: Problem, *, now: datetime) -> 
 
 
 def undo_refused(restore: SnapshotRestore, message: str, *, now: datetime) -> SnapshotRestoreStatus:
-    conditions = _undoable(restore, Problem(UNDO_FAILED, message), holds=False, now=now)
+    conditions = _undoable(restore, Problem(model.UNDO_FAILED, message), holds=False, now=now)
     return replace(restore.status, phase=model.COMPLETE, conditions=conditions)
 
 
