@@ -96,6 +96,8 @@ class Candidates:
         return Candidate(
             key=key_of(dialect.snapshots.name, namespace=meta.namespace, name=meta.name),
             name=meta.name,
+            uid=meta.uid,
+            version=meta.resource_version,
             created=meta.creation_timestamp,
             takes=takes,
             going=is_deleting(meta),

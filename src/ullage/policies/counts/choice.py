@@ -34,6 +34,8 @@ class Candidate:
 
     key: str  # of the ledger
     name: str
+    uid: str
+    version: str  # its resourceVersion: of what was looked at
     created: str  # its creationTimestamp
     takes: Takings  # what is free once it has gone
     going: bool = False

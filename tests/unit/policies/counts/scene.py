@@ -47,6 +47,7 @@ class CountServer(Server):
         super().__init__()
         self.deleted: list[str] = []
         self.goes = GOES
+        self.answers = 0.0  # seconds from a deletion to its answer
         self.gone: Callable[[Kind[Any], Key], None] = self.drop
 
     async def delete(
@@ -68,6 +69,8 @@ class CountServer(Server):
                 self.put(kind, msgspec.structs.replace(live, metadata=later))
                 self.leave(kind, Key(namespace, name), meta.uid)
             self.fault("after")
+            if self.answers:
+                await asyncio.sleep(self.answers)
 
         await self._call(write)
 

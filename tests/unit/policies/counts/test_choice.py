@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,11 @@ def amounts(**taken: int) -> Takings:
 
 
 def one(name: str, *, going: bool = False, kept: str = "", **takes: int) -> Candidate:
-    return Candidate(key=f"kind//ns/{name}", name=name, created=name, takes=amounts(**takes), going=going, kept=kept)
+    return candidate(name, created=name, takes=amounts(**takes), going=going, kept=kept)
+
+
+def candidate(name: str, **more: Any) -> Candidate:
+    return Candidate(key=f"kind//ns/{name}", name=name, uid=f"uid-{name}", version="1", **more)
 
 
 def lack(**missing: int) -> Mapping[Cell, Quantity]:
@@ -75,7 +80,7 @@ candidates = st.lists(
     max_size=8,
 ).map(
     lambda rows: [
-        Candidate(key=f"k//n/{n}", name=str(n), created=str(age), takes=amounts(a=a, b=b), going=going, kept=kept)
+        candidate(str(n), created=str(age), takes=amounts(a=a, b=b), going=going, kept=kept)
         for n, (age, going, kept, a, b) in enumerate(rows)
     ]
 )

@@ -223,6 +223,39 @@ async def test_one_that_is_protected_at_the_last_moment_stays(scene: CountScene)
     assert "a" in scene.names()
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"annotations": {"ullage.io/protected": "true", "ullage.io/takes": "{}"}}, id="protected"),
+        pytest.param({"annotations": {READ_BY: "back/uid", "ullage.io/takes": "{}"}}, id="read by a restore in place"),
+        pytest.param({"finalizers": ["example.com/reading"]}, id="held by somebody"),
+        pytest.param({"ownerReferences": [OWNER]}, id="owned"),
+        pytest.param({"uid": "uid-another"}, id="deleted and made again"),
+    ],
+)
+@counted
+async def test_one_that_changes_while_another_is_deleted_stays(scene: CountScene, metadata: dict[str, Any]) -> None:
+    """Both were chosen. The controller's caches hear of it while it waits for the answer about the first one."""
+    full(scene, "a", "b", "c", "d")
+
+    def fault(moment: str) -> None:
+        if moment == "after" and scene.server.calls[-1] == "DELETE volumesnapshots a":
+            scene.server.fault = lambda moment: None
+            scene.change(GA.snapshots, "b", metadata=metadata)
+
+    scene.server.fault = fault
+    async with scene.served():
+        for name in ("new", "newer"):
+            assert (await scene.create(name)).code == 429
+            await asyncio.sleep(1)
+        assert len(scene.book().waiting) == 2
+        scene.server.answers = 0.05  # and so the watch is faster
+        async with scene.leading():
+            await asyncio.sleep(0.5)
+            assert scene.server.deleted == ["a"], "nobody has looked again yet"
+            assert [one for one in scene.server.calls if one.startswith("DELETE")][1:] == ["DELETE volumesnapshots b"]
+
+
 @counted
 async def test_what_would_come_to_nothing_deletes_nothing(scene: CountScene) -> None:
     scene.limits(all=100)

@@ -22,7 +22,6 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics
-from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.ledger.amounts import Waiter, limit_on
 from ullage.ledger.api import LEDGERS, Ledger
@@ -111,13 +110,14 @@ class Evictor:
         return Requeue(LOOK)
 
     async def _delete(self, candidate: Candidate, namespace: str, served: tuple[str, ...]) -> None:
+        """The cache may have news by now, of one that was deleted after many others. What was chosen is what was looked at: it
+        is deleted as that, or left to the next look."""
         found = self._candidates.find(candidate.key, namespace)
-        if found is None or is_deleting(found[1].metadata):
+        if found is None:
             return
         kind, obj = found
-        meta = obj.metadata
         try:
-            await self._client.delete(kind, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
+            await self._client.delete(kind, candidate.name, namespace, uid=candidate.uid, resource_version=candidate.version)
         except (NotFound, Conflict):
             return  # it has gone, or changed: the next look tells
         first = served[0].rpartition("/")[2] if served else ""
@@ -126,7 +126,7 @@ class Evictor:
             kind, obj, EVICTED, note=f"The oldest that may be deleted: it makes room for {first}{more}, which would not fit."
         )
         for limit in self._limits.of(namespace):
-            note = f"Deleted VolumeSnapshot {meta.name}, the oldest that may be, to make room for {first}{more}."
+            note = f"Deleted VolumeSnapshot {candidate.name}, the oldest that may be, to make room for {first}{more}."
             self._recorder.record(SNAPSHOT_LIMITS, limit, MADE_ROOM, note=note)
 
 
