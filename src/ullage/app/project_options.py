@@ -53,7 +53,12 @@ KeepVanished = Annotated[
 ]
 SeedNamespace = Annotated[
     str,
-    typer.Option("--seed-namespace", metavar="NAME", help="Where the master has its Seeds, and the Secrets to reach them."),
+    typer.Option(
+        "--seed-namespace",
+        metavar="NAME",
+        help="Where the master has its Seeds, and the Secrets to reach them; on a seed, the Secrets that providers are asked"
+        " with.",
+    ),
 ]
 
 SURGE: Final = "strict"

@@ -65,7 +65,7 @@ def shared() -> Part[Any]:
 
 
 def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
-    background: list[Controller[Any]] = [server.make_servers(wiring), refresh.make_refresh(wiring)]
+    background: list[Controller[Any]] = [server.make_servers(wiring, settings), refresh.make_refresh(wiring, settings)]
     background.append(surge.make_surges(wiring, settings))
     return [*_machine_controllers(wiring, settings), *_usage_controllers(wiring), *background]
 
@@ -77,7 +77,7 @@ def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[
         charged,
         keys=keys,
         recorded=wiring.shared(recorded_machines),
-        sizes=wiring.shared(store.catalogue_sizes),
+        sizes=wiring.shared(store.SizesWith(settings.seed_namespace)),
         recorder=wiring.recorder("projects"),
         metrics=stamp.StampMetrics(wiring.metrics.registry),
         clock=clock,
@@ -89,7 +89,7 @@ def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[
         wiring.clusters,
         caches,
         keys=keys,
-        sizes=wiring.shared(store.catalogue_sizes),
+        sizes=wiring.shared(store.SizesWith(settings.seed_namespace)),
         recorder=wiring.recorder("projects"),
         keep=settings.keep_vanished,
         clock=clock,
@@ -127,5 +127,5 @@ def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
 
 
 def make_hooks(wiring: Wiring, settings: Settings) -> Iterable[Hook]:
-    sizes = wiring.shared(store.catalogue_sizes)
+    sizes = wiring.shared(store.SizesWith(settings.seed_namespace))
     return (*machine_hooks.make_hooks(wiring, settings, sizes=sizes), *cluster_hooks.make_hooks(wiring))

@@ -8,13 +8,13 @@ addresses as he likes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.slices import Wiring
 from ullage.projects.api.kkp import CLUSTERS, SEEDS, CloudAccount, CloudAddress, Cluster, Datacenter, Seed
-from ullage.projects.settings import SEED_NAMESPACE
 from ullage.projects.sizes.catalogue import Place
 from ullage.projects.sizes.lookups import Site
 
@@ -32,28 +32,30 @@ def provider_of(cluster: Cluster) -> str:
     return _RENAMED.get(named, named)
 
 
-def credential_of(cluster: Cluster) -> str:
-    """`namespace/name` of the Secret that its provider is asked with."""
+def credential_of(cluster: Cluster, *, namespace: str) -> str:
+    """`namespace/name` of the Secret that its provider is asked with; in KKP's own namespace where the Cluster names none."""
     account = getattr(cluster.spec.cloud, cluster.spec.cloud.provider_name, None)
     reference = account.credentials_reference if isinstance(account, CloudAccount) else None
     if reference is None or not reference.name:
         return NO_CREDENTIAL
-    return f"{reference.namespace or SEED_NAMESPACE}/{reference.name}"
+    return f"{reference.namespace or namespace}/{reference.name}"
 
 
-def site_of(cluster: Cluster, datacenter: Datacenter | None) -> Site:
+def site_of(cluster: Cluster, datacenter: Datacenter | None, *, namespace: str) -> Site:
     spec = getattr(datacenter.spec, cluster.spec.cloud.provider_name, None) if datacenter else None
     address = spec if isinstance(spec, CloudAddress) else CloudAddress()
-    return Site(credential_of(cluster), region=address.region or address.location, endpoint=address.auth_url.rstrip("/"))
+    credential = credential_of(cluster, namespace=namespace)
+    return Site(credential, region=address.region or address.location, endpoint=address.auth_url.rstrip("/"))
 
 
 class Sites:
-    """Answers from memory."""
+    """Answers from memory. `namespace` is KKP's own, where credentials are that a Cluster names without one."""
 
-    def __init__(self, clusters: Cache[Cluster], seeds: Cache[Seed]) -> None:
+    def __init__(self, clusters: Cache[Cluster], seeds: Cache[Seed], *, namespace: str) -> None:
         self._clusters = clusters
         self._seeds = seeds
-        clusters.index(BY_CREDENTIAL, lambda one: (credential_of(one),))
+        self._namespace = namespace
+        clusters.index(BY_CREDENTIAL, lambda one: (credential_of(one, namespace=namespace),))
 
     def __call__(self, cluster: str) -> Site:
         """Where machines of the cluster of that name are made."""
@@ -72,12 +74,18 @@ class Sites:
         return ""
 
     def _of(self, cluster: Cluster) -> Site:
-        return site_of(cluster, next(self._datacenters(cluster.spec.cloud.dc), None))
+        return site_of(cluster, next(self._datacenters(cluster.spec.cloud.dc), None), namespace=self._namespace)
 
     def _datacenters(self, name: str) -> Iterator[Datacenter]:
         return (seed.spec.datacenters[name] for seed in self._seeds.items() if name in seed.spec.datacenters)
 
 
-def sites(wiring: Wiring) -> Sites:
-    """For `Wiring.shared`."""
-    return Sites(wiring.cache(CLUSTERS), wiring.cache(SEEDS))
+@dataclass(frozen=True, slots=True)
+class SitesWith:
+    """For `Wiring.shared`: one for all who are set to the same namespace. The controller and the webhook have to be: what is
+    known of sizes is kept by credential."""
+
+    namespace: str
+
+    def __call__(self, wiring: Wiring) -> Sites:
+        return Sites(wiring.cache(CLUSTERS), wiring.cache(SEEDS), namespace=self.namespace)

@@ -7,6 +7,7 @@ is not in it is asked for in the background.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.kube.cache.cache import Cache
@@ -75,9 +76,14 @@ def stored_catalogue(wiring: Wiring) -> StoredCatalogue:
     return StoredCatalogue(wiring.cache(CATALOGUES))
 
 
-def catalogue_sizes(wiring: Wiring) -> CatalogueSizes:
-    """For `Wiring.shared`: the sizes for a part that declares WATCHES and WRITES."""
-    stored = wiring.shared(stored_catalogue)
-    requests = LookupRequests(wiring.client, wiring.cache(CATALOGUES), missing=stored.lacks, clock=wiring.clock)
-    wiring.hold(requests)
-    return CatalogueSizes(stored, wiring.shared(sites.sites), requests)
+@dataclass(frozen=True, slots=True)
+class SizesWith:
+    """For `Wiring.shared`: the sizes for a part that declares WATCHES and WRITES. `namespace` is that of `sites.SitesWith`."""
+
+    namespace: str
+
+    def __call__(self, wiring: Wiring) -> CatalogueSizes:
+        stored = wiring.shared(stored_catalogue)
+        requests = LookupRequests(wiring.client, wiring.cache(CATALOGUES), missing=stored.lacks, clock=wiring.clock)
+        wiring.hold(requests)
+        return CatalogueSizes(stored, wiring.shared(sites.SitesWith(self.namespace)), requests)

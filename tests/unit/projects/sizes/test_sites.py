@@ -29,7 +29,7 @@ def test_providers_have_machine_controller_s_names(named: str, provider: str) ->
 @pytest.mark.parametrize("named", ["alibaba", "aws", "azure", "digitalocean", "gcp", "hetzner", "openstack", "packet"])
 def test_the_credential_is_what_the_cluster_names_for_its_provider(named: str) -> None:
     found = cluster(named, **{named: {"credentialsReference": REFERENCE, "projectID": "more that KKP has"}})
-    assert credential_of(found) == "kubermatic/credential-x"
+    assert credential_of(found, namespace="kkp") == "kubermatic/credential-x"
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,12 @@ def test_the_credential_is_what_the_cluster_names_for_its_provider(named: str) -
     ],
 )
 def test_a_cluster_without_a_credential_has_one_that_no_user_can_replace(found: Cluster) -> None:
-    assert credential_of(found) == NO_CREDENTIAL
+    assert credential_of(found, namespace="kkp") == NO_CREDENTIAL
 
 
 def test_a_reference_without_a_namespace_is_in_kkp_s() -> None:
-    assert credential_of(cluster("aws", aws={"credentialsReference": {"name": "x"}})) == "kubermatic/x"
+    found = cluster("aws", aws={"credentialsReference": {"name": "x"}})
+    assert credential_of(found, namespace="kkp") == "kkp/x"
 
 
 @pytest.mark.parametrize(
@@ -70,4 +71,4 @@ def test_a_reference_without_a_namespace_is_in_kkp_s() -> None:
 )
 def test_the_datacenter_says_where(provider: str, datacenter: dict[str, Any] | None, site: Site) -> None:
     found = msgspec.convert({"spec": datacenter}, type=Datacenter) if datacenter is not None else None
-    assert site_of(cluster(provider), found) == site
+    assert site_of(cluster(provider), found, namespace="kubermatic") == site

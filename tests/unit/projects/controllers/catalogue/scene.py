@@ -90,19 +90,20 @@ class SeedScene:
         self.provider = FakeProvider()
         self.sizes: store.CatalogueSizes
         self.metrics = refresh.RefreshMetrics()
+        self.namespace = "kubermatic"  # KKP's own, as it is set
 
     # --- what administrators do ---
 
-    def cluster(self, name: str = "a", provider: str = "aws", *, dc: str = "", secret: str = "") -> None:
-        """A cluster, and its credential."""
-        reference = {"name": secret or f"credential-{name}", "namespace": "kubermatic"}
+    def cluster(self, name: str = "a", provider: str = "aws", *, dc: str = "", secret: str = "", named: bool = True) -> None:
+        """A cluster, and its credential. `named`: it says in which namespace that is."""
+        reference = {"name": secret or f"credential-{name}", **({"namespace": self.namespace} if named else {})}
         cloud = {"providerName": provider, "dc": dc, provider: {"credentialsReference": reference}}
         self.api.put(CLUSTERS, {"metadata": {"name": name}, "spec": {"cloud": cloud}})
         self.secret(reference["name"], token=f"token-of-{name}")
 
     def secret(self, name: str, **values: str) -> None:
         data = secret_data({key: value.encode() for key, value in values.items()})
-        self.api.put(SECRETS, {"metadata": {"name": name, "namespace": "kubermatic"}, "data": data})
+        self.api.put(SECRETS, {"metadata": {"name": name, "namespace": self.namespace}, "data": data})
 
     def datacenter(self, name: str, address: str) -> None:
         spec = {"datacenters": {name: {"spec": {"openstack": {"authURL": address, "region": "RegionOne"}}}}}
@@ -147,7 +148,7 @@ class SeedScene:
         webhook, controllers = Wiring(self.api, clock=self.clock), Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
 
         def admission(wiring: Wiring) -> list[Any]:
-            self.sizes = store.catalogue_sizes(wiring)
+            self.sizes = store.SizesWith(self.namespace)(wiring)
             return []
 
         def controller(wiring: Wiring) -> list[Any]:
@@ -157,7 +158,7 @@ class SeedScene:
             made = refresh.CatalogueRefresh(
                 wiring.client,
                 caches,
-                Sites(caches.clusters, caches.seeds),
+                Sites(caches.clusters, caches.seeds, namespace=self.namespace),
                 clock=self.clock,
                 providers={"aws": self.provider, "openstack": self.provider},
                 metrics=self.metrics,

@@ -33,6 +33,16 @@ async def test_an_unknown_flavour_is_looked_up_and_the_retry_passes(scene: SeedS
 
 
 @simulated
+async def test_a_credential_without_a_namespace_is_read_where_kkp_is_said_to_be(scene: SeedScene) -> None:
+    scene.namespace = "kkp"
+    scene.cluster(named=False)
+    async with scene.running():
+        scene.unknown()
+        await scene.until(lambda: scene.size() == SIZE, seconds=5)
+    assert (set(scene.api.read), scene.provider.tokens) == ({"kkp/credential-a"}, ["token-of-a"])
+
+
+@simulated
 async def test_a_flavour_that_came_out_since_is_looked_up_after_a_minute_at_most(scene: SeedScene) -> None:
     scene.cluster()
     async with scene.running():

@@ -76,7 +76,7 @@ class ServerScene:
             asking = server.MachineServers(
                 wiring.client,
                 caches,
-                Sites(wiring.cache(CLUSTERS), wiring.cache(SEEDS)),
+                Sites(wiring.cache(CLUSTERS), wiring.cache(SEEDS), namespace="kubermatic"),
                 recorder=wiring.recorder("projects"),
                 clock=wiring.clock,
                 providers={"hetzner": self.provider},

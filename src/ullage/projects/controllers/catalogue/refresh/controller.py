@@ -39,11 +39,12 @@ from ullage.projects.controllers.catalogue.refresh.rules import (
     next_refreshes,
     surplus,
 )
+from ullage.projects.settings import Settings
 from ullage.projects.sizes.catalogue import Catalogue, Known, Place
 from ullage.projects.sizes.providers.contract import NotAnswered, Provider
 from ullage.projects.sizes.providers.registry import PROVIDERS
 from ullage.projects.sizes.providers.secrets import read_credentials
-from ullage.projects.sizes.sites import Sites, sites
+from ullage.projects.sizes.sites import Sites, SitesWith
 from ullage.projects.sizes.stored import is_manual, known_of, merged, place_of, shown_of, written
 
 logger = logging.getLogger(__name__)
@@ -280,9 +281,10 @@ def _clouds_differ(old: Cluster | None, new: Cluster | None) -> bool:
     return old is None or new is None or old.spec.cloud != new.spec.cloud
 
 
-def make_refresh(wiring: Wiring) -> Controller[RefreshKey]:
+def make_refresh(wiring: Wiring, settings: Settings) -> Controller[RefreshKey]:
     """For a part that declares WATCHES and WRITES."""
     caches = RefreshCaches(catalogues=wiring.cache(CATALOGUES), clusters=wiring.cache(CLUSTERS), seeds=wiring.cache(SEEDS))
     metrics = RefreshMetrics(wiring.metrics.registry)
-    found = CatalogueRefresh(wiring.client, caches, wiring.shared(sites), clock=wiring.clock, metrics=metrics)
+    sites = wiring.shared(SitesWith(settings.seed_namespace))
+    found = CatalogueRefresh(wiring.client, caches, sites, clock=wiring.clock, metrics=metrics)
     return found.controller(metrics=wiring.metrics)

@@ -39,9 +39,10 @@ from ullage.projects.controllers.machine.server.rules import again_in, asked_abo
 from ullage.projects.records import vanished_in, written_vanished
 from ullage.projects.servers.contract import ServerSource
 from ullage.projects.servers.registry import SERVERS
+from ullage.projects.settings import Settings
 from ullage.projects.sizes.providers.contract import NotAnswered
 from ullage.projects.sizes.providers.secrets import read_credentials
-from ullage.projects.sizes.sites import NO_CREDENTIAL, Sites, provider_of, sites
+from ullage.projects.sizes.sites import NO_CREDENTIAL, Sites, SitesWith, provider_of
 
 logger = logging.getLogger(__name__)
 
@@ -202,9 +203,10 @@ def _other_cloud(old: Cluster | None, new: Cluster | None) -> bool:
     return old is None or new is None or old.spec.cloud != new.spec.cloud
 
 
-def make_servers(wiring: Wiring) -> Controller[str]:
+def make_servers(wiring: Wiring, settings: Settings) -> Controller[str]:
     """For a part that declares WATCHES and WRITES."""
     caches = ServerCaches(records=wiring.cache(RECORDS), clusters=wiring.cache(CLUSTERS))
     metrics, recorder = ServerMetrics(wiring.metrics.registry), wiring.recorder("projects")
-    found = MachineServers(wiring.client, caches, wiring.shared(sites), recorder=recorder, clock=wiring.clock, metrics=metrics)
+    sites = wiring.shared(SitesWith(settings.seed_namespace))
+    found = MachineServers(wiring.client, caches, sites, recorder=recorder, clock=wiring.clock, metrics=metrics)
     return found.controller(metrics=wiring.metrics)
