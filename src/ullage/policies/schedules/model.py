@@ -2,13 +2,13 @@
 
 A snapshot is of a schedule if it has the label of a group, and its name is the one that follows from the schedule, the claim
 and the time that stand on it. A snapshot that somebody took by hand, or copied with all its labels, has another name: no
-retention ever touches it. Whoever may write snapshots in a namespace can forge all of it, and may delete them anyway.
+retention ever touches it. The annotations are written by Ullage alone: the webhook takes off what others write.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from ullage.errors import Terminal
@@ -22,9 +22,11 @@ from ullage.times import read_time, timestamp
 GROUP_LABEL: Final = "ullage.io/schedule"  # on a snapshot that a schedule made: its group
 SCHEDULED_BY: Final = "ullage.io/scheduled-by"  # annotation: the name of the schedule
 SCHEDULED_FOR: Final = "ullage.io/scheduled-for"  # annotation: the scheduled time
+SEEN: Final = "ullage.io/seen-before-cut"  # annotation: when it was there already, though its cut lay ahead by far
 RUN_NOW: Final = "ullage.io/run-now"  # annotation on a schedule: the time of a request to run at once
 NAME_LIMIT: Final = 120  # characters of a snapshot's name
 OWN_DOMAIN: Final = "ullage.io"
+AHEAD: Final = timedelta(hours=1)  # what is later than now by more than this was written by a clock that was wrong
 
 
 def group_of(schedule: SnapshotSchedule) -> str:
@@ -113,8 +115,25 @@ class Scheduled:
 
     @property
     def born(self) -> datetime:
-        """What its age counts from."""
-        return self.snapshot.state.cut or self.time
+        """What its age counts from: the moment whose data it has. The time that it is for says nothing of that: it is in its
+        name, which jitter, requests to run at once, clocks that are wrong, and whoever makes one by hand choose freely."""
+        return self.snapshot.state.cut or read_time(self.snapshot.meta.creation_timestamp) or self.time
+
+    @property
+    def seen(self) -> datetime | None:
+        """When it was there already, if its own cut claims to be later: a clock was ahead."""
+        return read_time(self.snapshot.meta.annotations.get(SEEN, ""))
+
+    @property
+    def known_since(self) -> datetime:
+        """What is older or newer goes by. Its age does not: a clock of ours that was far behind would have written it, too, and
+        is not to make anything old."""
+        return min(self.born, self.seen or self.born)
+
+    @property
+    def precedes(self) -> bool:
+        """Whether it was there before the time that it is for."""
+        return self.known_since < self.time - AHEAD
 
     @property
     def size(self) -> int:

@@ -26,7 +26,7 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (
 )
 WRITES: Final = (
     Write(SCHEDULES, ("patch",), ("status",)),
-    *(Write(dialect.snapshots, ("get", "create", "delete")) for dialect in DIALECTS.values()),
+    *(Write(dialect.snapshots, ("get", "create", "patch", "delete")) for dialect in DIALECTS.values()),
 )
 GRANTS: Final = (
     Grant(

@@ -9,17 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.policies.schedules.scene import NAMESPACE, Scene
+from tests.unit.policies.schedules.scene import NAMESPACE, Scene, moment
+from ullage.clock import FakeClock
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.stamps import STAMP
 from ullage.policies.schedules.api import SCHEDULES
 from ullage.policies.schedules.controllers.retain.rules import judge
 from ullage.policies.schedules.lookup import DIALECTS
-from ullage.policies.schedules.model import GROUP_LABEL, SCHEDULED_BY, SCHEDULED_FOR, Scheduled
+from ullage.policies.schedules.model import (
+    GROUP_LABEL,
+    RUN_NOW,
+    SCHEDULED_BY,
+    SCHEDULED_FOR,
+    SEEN,
+    Scheduled,
+    snapshot_name,
+)
 from ullage.policies.schedules.retention import Limits
 from ullage.snapshots.data_source import RESTORING
 from ullage.snapshots.model import PROTECTED, READ_BY, Problem, Snapshot, State
+from ullage.times import read_time, timestamp
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -33,12 +43,14 @@ def scene(request: pytest.FixtureRequest) -> Scene:
     return made
 
 
-def one(day: int, *, claim: str = "a", size: int = 1, **changed: Any) -> Scheduled:
-    """A good snapshot, so many days old."""
+def one(day: float, *, claim: str = "a", size: int = 1, **changed: Any) -> Scheduled:
+    """A good snapshot that was cut so many days ago, for a time so many days ago."""
     problem = changed.pop("problem", "")
     ready = changed.pop("ready", not problem)
     note = {PROTECTED: "true"} if changed.pop("protected", False) else {}
+    note |= changed.pop("annotations", {})
     name = changed.pop("name", f"{claim}-{day}")
+    planned = changed.pop("planned", day)
     state = State(
         ready=ready,
         cut=NOW - day * DAY if ready else None,
@@ -47,7 +59,7 @@ def one(day: int, *, claim: str = "a", size: int = 1, **changed: Any) -> Schedul
     )
     meta = Meta(name=name, namespace=NAMESPACE, annotations=note, **changed)
     snapshot = Snapshot(meta=meta, claim=claim, state=state)
-    return Scheduled(snapshot=snapshot, group="g", schedule="s", time=NOW - day * DAY)
+    return Scheduled(snapshot=snapshot, group="g", schedule="s", time=NOW - planned * DAY)
 
 
 def gone(*snapshots: Scheduled, used: tuple[str, ...] = (), **limits: Any) -> list[str]:
@@ -86,6 +98,49 @@ def test_all_rules_apply_together() -> None:
 def test_the_newest_good_one_of_each_claim_stays_whatever_the_rule(limits: dict[str, Any]) -> None:
     found = (one(9), one(10), one(20, claim="b"), one(1, problem="DriverError"), one(0, ready=False))
     assert gone(*found, **limits) == ["a-10"]
+
+
+def test_the_newest_is_the_one_that_was_cut_last_whatever_time_it_was_for() -> None:
+    """A request to run at once may be cut before the run of an earlier time, which has jitter."""
+    late, asked = one(1, planned=3, name="late"), one(2, name="asked")
+    assert gone(late, asked, count=1) == ["asked"]
+    assert gone(late, asked, age=DAY / 2) == ["asked"]
+    assert gone(late, asked, total_size=0) == ["asked"]
+    assert gone(one(1), one(2), one(3, planned=-25000, name="forged"), count=2) == ["forged"]
+
+
+def test_where_no_cut_is_told_the_creation_counts() -> None:
+    def untold(name: str, created: str, planned: int) -> Scheduled:
+        meta = Meta(name=name, namespace=NAMESPACE, creation_timestamp=created)
+        snapshot = Snapshot(meta=meta, claim="a", state=State(ready=True))
+        return Scheduled(snapshot=snapshot, group="g", schedule="s", time=NOW - planned * DAY)
+
+    assert gone(untold("x", "2026-01-30T00:00:00Z", 9), untold("y", "2026-01-29T00:00:00Z", 1), count=1) == ["y"]
+
+
+def test_what_was_cut_in_a_time_that_has_not_come_is_left_alone_and_counts_for_nothing() -> None:
+    """Some clock is wrong, and nobody knows which."""
+    ahead = one(-2, name="ahead")
+    assert gone(ahead, one(1), one(2), one(3), count=2) == ["a-3"]
+    assert gone(ahead, one(1), one(2), total_size=1) == ["a-2"]
+    verdict = judge((ahead, one(1)), Limits(count=1), now=NOW, in_use=lambda _: False)
+    assert (verdict.kept, [found.name for found in verdict.ahead]) == (2, ["ahead"])
+    little = one(-0.04, name="little")  # an hour is what clocks may differ
+    assert gone(little, one(1), count=1) == ["a-1"]
+
+
+def test_what_was_there_before_its_own_cut_is_older_than_what_came_after_it() -> None:
+    seen = {SEEN: "2026-01-25T00:00:00Z"}
+    ahead = one(0, name="ahead", annotations=seen)
+    assert gone(ahead, one(1), one(2), count=2) == ["ahead"]
+    assert gone(ahead, one(9), count=1) == ["a-9"]
+    assert gone(ahead, one(1), age=3 * DAY) == [], (
+        "its age counts from what its cut says: a clock that is wrong deletes nothing"
+    )
+    both = one(0.5, name="both", annotations=seen)
+    assert gone(ahead, both, count=1) == ["both"]
+    unread = one(0, name="unread", annotations={SEEN: "soon"})
+    assert gone(unread, one(1), count=1) == ["a-1"]
 
 
 def test_what_is_protected_stays_and_counts() -> None:
@@ -134,6 +189,7 @@ def test_what_a_snapshot_takes_is_what_its_namespace_is_charged() -> None:
 SNAPSHOTS = st.builds(
     one,
     st.integers(0, 60),
+    planned=st.integers(-30, 60),
     claim=st.sampled_from("ab"),
     size=st.integers(0, 9),
     problem=st.sampled_from(["", "", "", "DriverError", "DriverRetrying"]),
@@ -156,13 +212,13 @@ def test_whatever_is_there_and_whatever_the_rules(
     age = None if days is None else days * DAY
     dead = set(gone(*found, used=names, count=count, age=age, total_size=size, failed=1))
     for claim in "ab":
-        good = sorted((x for x in found if x.good and x.claim == claim), key=lambda x: x.time)
+        good = sorted((x for x in found if x.good and x.claim == claim), key=lambda x: x.born)
         if good:
             assert good[-1].name not in dead
     assert not dead & {x.name for x in found if x.protected or x.making or x.name in names}
     left = [x for x in found if x.name not in dead]
     free = [x for x in left if x.good and not x.protected and x.name not in names]
-    newest = {x.claim: x.name for x in sorted((x for x in left if x.good), key=lambda x: x.time)}
+    newest = {x.claim: x.name for x in sorted((x for x in left if x.good), key=lambda x: x.born)}
     free = [x for x in free if newest[x.claim] != x.name]
     assert age is None or all(NOW - x.born <= age for x in free)
     assert size is None or sum(x.size for x in left if x.good) <= size or not any(x.size for x in free)
@@ -179,6 +235,40 @@ async def test_a_day_of_hours_keeps_three(scene: Scene) -> None:
     status = scene.status()
     assert (status["made"], status["kept"]) == (46, 6)
     assert "SnapshotsDeleted" in scene.told.reasons
+
+
+async def test_of_a_run_with_jitter_and_one_at_once_before_it_the_one_cut_last_stays(scene: Scene) -> None:
+    scene.schedule(**HOURLY, jitterSeconds=3600, retention={"count": 1}, metadata={"uid": "u3"})
+    await scene.live("2026-01-01 00:59")
+    start = read_time(scene.status()["nextRun"])
+    assert start is not None
+    assert start > moment("2026-01-01 01:05"), "its jitter"
+    asked = start - timedelta(seconds=120)
+    await scene.live(f"{asked:%Y-%m-%d %H:%M:%S}")
+    scene.edit(annotations={RUN_NOW: timestamp(asked)})
+    await scene.live(f"{start + timedelta(seconds=300):%Y-%m-%d %H:%M:%S}")
+    assert scene.status()["made"] == 4
+    assert scene.times("a") == scene.times("b") == ["01-01 01:00"]
+
+
+async def test_a_clock_that_was_ahead_for_a_while_has_no_later_snapshot_deleted(scene: Scene) -> None:
+    scene.clock = FakeClock(moment("2026-01-12 01:00"))
+    scene.schedule(retention={"count": 2})
+    await scene.live("2026-01-12 03:00")
+    assert scene.times("a") == ["01-12 02:00"]
+    scene.clock = FakeClock(moment("2026-01-10 03:00"))
+    await scene.live("2026-01-11 03:00")
+    assert scene.times("a") == ["01-11 02:00", "01-12 02:00"]
+    await scene.live("2026-01-12 03:00")
+    assert scene.times("a") == ["01-11 02:00", "01-12 02:00"], "the run finds the name taken, and says so"
+    error = scene.status()["lastError"]
+    name = snapshot_name("nightly", error["claim"], "2026-01-12T02:00:00Z")
+    assert error["message"] == (
+        f"claim {error['claim']}: VolumeSnapshot {name} was there before that time came, when some clock was ahead;"
+        " it has older data"
+    )
+    await scene.live("2026-01-13 03:00")
+    assert scene.times("a") == ["01-11 02:00", "01-13 02:00"], "what was cut on the 10th was the oldest"
 
 
 async def test_age_alone_deletes_when_nothing_else_happens(scene: Scene) -> None:

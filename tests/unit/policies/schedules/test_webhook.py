@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonpatch
 import msgspec
 import pytest
 
 from ullage.kube.crds.definitions import crd_of, undocumented
-from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Request, Review
+from ullage.kube.identities import CONTROLLER, account
+from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
 from ullage.policies.schedules.api import SCHEDULES
-from ullage.policies.schedules.webhook.hooks import ScheduleHook
+from ullage.policies.schedules.model import SCHEDULED_BY, SCHEDULED_FOR, SEEN
+from ullage.policies.schedules.webhook.hooks import ScheduleHook, SnapshotMarks
+from ullage.snapshots.api.ga.translation import GA
 
 Json = dict[str, Any]
 
@@ -125,6 +129,74 @@ async def test_hooks_are_for_those_who_may_exec_into_pods(new: Json, old: Json |
 
 async def test_who_may_not_exec_may_take_the_hooks_off() -> None:
     assert (await answer(review(GOOD, HOOKED))).allowed
+
+
+# --- what only Ullage writes on snapshots ------------------------------------------------------------------------------
+
+MARKED: Json = {SCHEDULED_BY: "nightly", SCHEDULED_FOR: "2026-01-01T02:00:00Z"}
+OURS = account(CONTROLLER)
+
+
+def of_snapshot(notes: Json, old: Json | None = None, *, user: str = "jane") -> Review:
+    def raw(given: Json | None) -> msgspec.Raw:
+        spec = {"source": {"persistentVolumeClaimName": "data"}}
+        body = {"metadata": {"name": "s", "namespace": "team", "annotations": given}, "spec": spec}
+        return msgspec.Raw(msgspec.json.encode(None if given is None else body))
+
+    kind = GA.snapshots
+    return Review(
+        Request(
+            uid="1",
+            operation="CREATE" if old is None else "UPDATE",
+            kind=GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind),
+            resource=GroupVersionResource(group=kind.group, version=kind.version, resource=kind.plural),
+            namespace="team",
+            user_info=UserInfo(username=user),
+            object=raw(notes),
+            old_object=raw(old),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        pytest.param(of_snapshot(MARKED), None, id="whoever may create snapshots makes none of a schedule"),
+        pytest.param(of_snapshot({**MARKED, "note": "x"}), {"note": "x"}, id="what else he writes stays"),
+        pytest.param(of_snapshot({SEEN: "2020-01-01T00:00:00Z"}), None, id="nor says that one was there before"),
+        pytest.param(of_snapshot(MARKED, old={}), None, id="nor does whoever may edit them"),
+        pytest.param(of_snapshot({**MARKED, SCHEDULED_FOR: "2098-01-01T02:00:00Z"}, old=MARKED), MARKED, id="nor changes one"),
+        pytest.param(of_snapshot({}, old=MARKED), MARKED, id="nor makes it one that no schedule made"),
+    ],
+)
+async def test_what_others_write_on_the_marks_of_a_schedule_is_put_back(asked: Review, left: Json | None) -> None:
+    hook = SnapshotMarks(GA)
+    answer = await hook.mutate(asked)
+    assert answer.allowed
+    assert answer.patch
+    after = jsonpatch.apply_patch(asked.object_json(), list(answer.patch))
+    assert (after["metadata"].get("annotations") or None) == left
+    assert not (await hook.validate(asked)).allowed, "another webhook that writes them behind ours"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(of_snapshot(MARKED, user=OURS), id="our own controller"),
+        pytest.param(of_snapshot({"note": "x"}), id="a snapshot by hand"),
+        pytest.param(of_snapshot({**MARKED, "note": "x"}, old=MARKED), id="an edit of something else"),
+    ],
+)
+async def test_what_is_right_on_a_snapshot_stays_as_it_is(asked: Review) -> None:
+    hook = SnapshotMarks(GA)
+    answers = [await hook.mutate(asked), await hook.validate(asked)]
+    assert [(one.allowed, one.patch) for one in answers] == [(True, ())] * 2
+
+
+def test_snapshots_without_these_marks_and_our_own_are_not_asked_about() -> None:
+    for hook in SnapshotMarks(GA).hooks():
+        assert set(hook.only_if) == {"hooks-differ", "by-others"}
+        assert OURS in hook.only_if["by-others"]
 
 
 def test_every_field_is_explained_and_the_columns_are_those_that_were_promised() -> None:

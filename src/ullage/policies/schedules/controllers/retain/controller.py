@@ -25,10 +25,11 @@ from ullage.kube.objects import is_deleting, merge_patch
 from ullage.policies.schedules.api import SCHEDULES, SnapshotSchedule
 from ullage.policies.schedules.controllers.retain import rules
 from ullage.policies.schedules.lookup import DIALECTS, ScheduleLookup
-from ullage.policies.schedules.model import Scheduled
+from ullage.policies.schedules.model import SEEN, Scheduled
 from ullage.policies.schedules.retention import read_limits
 from ullage.snapshots.data_source import DataSource
 from ullage.snapshots.model import READ_BY
+from ullage.times import timestamp
 
 BATCH: Final = 50  # deletions in one look at a schedule
 LOOK_SECONDS: Final = 300.0  # at the latest
@@ -72,6 +73,7 @@ class ScheduleRetainer:
         snapshots, now = self._lookup.of_group(schedule), self._clock.now()
         verdict = rules.judge(snapshots, limits, now=now, in_use=partial(self._is_in_use, schedule.spec.dialect))
         self._pause(schedule, began)
+        await self._mark(schedule, verdict.ahead[:BATCH])
         if schedule.spec.suspend:
             await self._count(schedule, kept=verdict.kept + sum(one.good for one in verdict.delete), broken=verdict.broken)
             return Requeue(LOOK_SECONDS)
@@ -117,6 +119,17 @@ class ScheduleRetainer:
                 done.append(one)
         return done
 
+    async def _mark(self, schedule: SnapshotSchedule, snapshots: Iterable[Scheduled]) -> None:
+        """Writes down that they are there by now. Once the time of their cut has come, nothing else would tell that they are
+        older than what was cut meanwhile."""
+        kind, notes = DIALECTS[schedule.spec.dialect].snapshots, {SEEN: timestamp(self._clock.now())}
+        for one in snapshots:
+            meta, merge = one.snapshot.meta, {"metadata": {"annotations": notes}}
+            with contextlib.suppress(NotFound, Conflict):  # gone, or looked at anew
+                await self._client.patch(
+                    kind, meta.name, meta.namespace, merge=merge, uid=meta.uid, resource_version=meta.resource_version
+                )
+
     async def _count(self, schedule: SnapshotSchedule, *, kept: int, broken: int) -> None:
         """These two fields are ours alone, so it does not matter what others have written meanwhile; and where another schedule
         has the name by now, it is about the same group, and is counted with the next look."""
@@ -130,5 +143,5 @@ class ScheduleRetainer:
 
     def _tell(self, schedule: SnapshotSchedule, deleted: list[Scheduled]) -> None:
         many = f"{len(deleted)} snapshots" if len(deleted) > 1 else f"VolumeSnapshot {deleted[0].name}"
-        note = f"Retention has deleted {many}; the newest of these was of {deleted[-1].time:%Y-%m-%d %H:%M} UTC."
+        note = f"Retention has deleted {many}; the newest of these was of {deleted[-1].born:%Y-%m-%d %H:%M} UTC."
         self._recorder.record(SCHEDULES, schedule, DELETED_EVENT, note=note)

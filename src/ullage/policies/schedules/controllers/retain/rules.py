@@ -2,6 +2,9 @@
 
 Each rule names what it does not keep; what any of them names goes. However they are set, these stay: the newest good snapshot
 of each claim, one that claims are being restored from, one that is protected, and one that is still in the making.
+
+The newest is the one that was cut last. Where a cut lies ahead of now by far, some clock was wrong, or ours is: such a one is
+left alone until it is written on it that it was there by now. From then on it is older than what is cut later.
 """
 
 from __future__ import annotations
@@ -10,23 +13,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ullage.policies.schedules.model import Scheduled
+from ullage.policies.schedules.model import AHEAD, Scheduled
 from ullage.policies.schedules.retention import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What goes, the oldest first; how many good ones there are; when the next one is too old."""
+    """What goes, the oldest first; how many good ones there are; when the next one is too old. `ahead` are those of which it is
+    to be written down that they are there by now."""
 
     delete: tuple[Scheduled, ...] = ()
     kept: int = 0
     broken: int = 0
     next_expiry: datetime | None = None
+    ahead: tuple[Scheduled, ...] = ()
 
 
 def judge(snapshots: Sequence[Scheduled], limits: Limits, *, now: datetime, in_use: Callable[[Scheduled], bool]) -> Verdict:
     """`in_use` is asked of those only that would go otherwise: it takes a look at all claims that name one."""
-    good = sorted((one for one in snapshots if one.good), key=_newest_first)
+    ahead = tuple(one for one in snapshots if one.good and one.known_since > now + AHEAD)
+    good = sorted((one for one in snapshots if one.good and one.known_since <= now + AHEAD), key=_newest_first)
     failed = sorted((one for one in snapshots if one.failed), key=_newest_first)
     newest = {one.claim: one for one in reversed(good)}
     may_go = _Once(lambda one: not one.protected and newest.get(one.claim) is not one and not in_use(one))
@@ -36,9 +42,10 @@ def judge(snapshots: Sequence[Scheduled], limits: Limits, *, now: datetime, in_u
     going = [one for one in reversed(good) if one.name in gone]
     return Verdict(
         delete=(*going, *reversed(broken)),
-        kept=len(good) - len(going),
+        kept=len(good) + len(ahead) - len(going),
         broken=len(failed) - len(broken),
         next_expiry=_next_expiry((one for one in good if one.name not in gone), limits, now),
+        ahead=ahead,
     )
 
 
@@ -55,8 +62,10 @@ class _Once:
         return self._known[one.name]
 
 
-def _newest_first(one: Scheduled) -> tuple[float, str]:
-    return -one.time.timestamp(), one.name
+def _newest_first(one: Scheduled) -> tuple[float, float, float, str]:
+    """Those that were there when a clock was put right are in the order of their cuts; drivers that tell one cut for all have
+    the times that they are for."""
+    return -one.known_since.timestamp(), -one.born.timestamp(), -one.time.timestamp(), one.name
 
 
 def _beyond_count(good: Sequence[Scheduled], limits: Limits) -> Iterable[Scheduled]:

@@ -200,9 +200,15 @@ class ScheduleRunner:
         """Made by us before we were killed, or by another process; or somebody else has taken the name."""
         dialect = DIALECTS[schedule.spec.dialect]
         obj = await self._client.find(dialect.snapshots, name, schedule.metadata.namespace)
-        if obj is None or self._lookup.read(dialect.name, obj) is not None:
+        found = self._lookup.read(dialect.name, obj) if obj is not None else None
+        if obj is None or (found is not None and not found.precedes):
             return rules.Outcome(place=place, claim=claim)
         text = f"claim {claim}: VolumeSnapshot {name} exists already, and no schedule made it"
+        if found is not None:
+            text = (
+                f"claim {claim}: VolumeSnapshot {name} was there before that time came, when some clock was ahead;"
+                " it has older data"
+            )
         return rules.Outcome(place=place, claim=claim, error=text, refused=True)
 
     async def _settle(

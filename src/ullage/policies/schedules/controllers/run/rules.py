@@ -28,11 +28,10 @@ from ullage.policies.schedules.api import (
     SnapshotSchedule,
 )
 from ullage.policies.schedules.cron import Timetable
-from ullage.policies.schedules.model import RUN_NOW
+from ullage.policies.schedules.model import AHEAD, RUN_NOW
 from ullage.times import read_time, timestamp
 
 REQUEST_WITHIN: Final = timedelta(hours=1)  # what the clock of whoever asks for a run may be off
-AHEAD: Final = timedelta(hours=1)  # what is later than now by more than this was written by a clock that was wrong
 MOST_REFUSED: Final = 20  # one after the other: then the rest of a run is not even asked for
 MESSAGE_LIMIT: Final = 1024
 
