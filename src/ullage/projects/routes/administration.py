@@ -23,6 +23,7 @@ from ullage.projects.api.kkp import PROJECTS, Project
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
 from ullage.projects.names import DEFAULT_MARKS, PROJECT, RESOURCES, SUBJECT_NAME, bad_project_id, is_project_id, quota_name
 from ullage.projects.quota import limits_of
+from ullage.projects.routes.freshness import list_warnings, usage_warnings
 from ullage.projects.routes.items import NewQuota, Nothing, QuotaItem, QuotaNumbers, details_of, item_of, total_of
 from ullage.projects.webhook.quota_rules import QuotaFacts
 from ullage.projects.webhook.quota_rules import warnings as quota_warnings
@@ -56,12 +57,13 @@ class QuotaAdministration:
             (one for one in quotas if wanted is None or one.spec.subject.name == wanted), key=lambda one: one.metadata.name
         )
         if call.query.get("accumulate") == "true":
-            return Reply((total_of(found),))
+            return Reply((total_of(found),), list_warnings(found))
         projects = await self._projects() if found else {}
-        return Reply(tuple(item_of(one, projects.get(one.spec.subject.name)) for one in found))
+        return Reply(tuple(item_of(one, projects.get(one.spec.subject.name)) for one in found), list_warnings(found))
 
     async def show(self, call: RouteCall) -> Reply:
-        return await self._answer(await self._quota(call))
+        quota = await self._quota(call)
+        return await self._answer(quota, usage_warnings(quota))
 
     async def create(self, call: RouteCall) -> Reply:
         given: NewQuota = call.body
@@ -91,7 +93,7 @@ class QuotaAdministration:
         except NotFound:
             raise Declined.missing(QUOTAS, old.metadata.name) from None
         used = Amounts(limits_of(new.status.global_usage))
-        return await self._answer(new, quota_warnings(QuotaFacts(new=new, old=old, used=used)))
+        return await self._answer(new, (*quota_warnings(QuotaFacts(new=new, old=old, used=used)), *usage_warnings(new)))
 
     async def delete(self, call: RouteCall) -> Reply:
         quota = await self._quota(call)
@@ -168,7 +170,7 @@ def _of_all(actions: QuotaAdministration) -> Iterable[Route]:
         invalid=400,
         summary="List quotas",
         description="All quotas, or those that the filters choose, by name. Limits are rounded down and usages up to two "
-        "places; a GB is 2^30 bytes.",
+        "places; a GB is 2^30 bytes. Where a usage is not of now there is a header `Warning`.",
     )
     yield Route(
         name="create-quota",
@@ -195,7 +197,7 @@ def _of_one(actions: QuotaAdministration) -> Iterable[Route]:
         answer=actions.show,
         reply=QuotaItem,
         summary="Show a quota",
-        description="One quota, with what is used of it.",
+        description="One quota, with what is used of it. Where that is not of now there is a header `Warning`.",
     )
     yield Route(
         name="replace-quota",

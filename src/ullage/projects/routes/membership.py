@@ -20,11 +20,13 @@ from ullage.projects.api.kkp import PROJECTS
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.calculation import Replicas, calculate
 from ullage.projects.names import CPU, MEMORY, STORAGE, quota_name
-from ullage.projects.quota import amounts_of, limits_of
+from ullage.projects.quota import amounts_of, is_counted, limits_of
+from ullage.projects.routes.freshness import NOT_COUNTED, usage_warnings
 from ullage.projects.routes.items import Nothing, QuotaItem, QuotaNumbers, item_of, limit_numbers, usage_numbers
 from ullage.projects.routes.numbers import amount_of
 
 ACCESS: Final = Permission(verb="get", kind=QUOTAS, name=quota_name("{id}"), words="see the quota of this project")
+USAGE_FIELD: Final = "status.globalUsage"
 CORE_PLACES: Final = 3
 SHOWN: Final = 64  # characters of what cannot be used
 FLAVOURS: Final = (
@@ -83,7 +85,7 @@ class ProjectQuota:
         quota = await self._quota(call)
         if quota is None:
             return Reply(Nothing())
-        return Reply(item_of(quota, await self._client.find(PROJECTS, call.names["id"])))
+        return Reply(item_of(quota, await self._client.find(PROJECTS, call.names["id"])), usage_warnings(quota))
 
     async def calculate(self, call: RouteCall) -> Reply:
         given: CalculationRequest = call.body
@@ -98,13 +100,14 @@ class ProjectQuota:
             )
         except BadInput as error:
             raise Declined.invalid(error.where, f"{error.given}: {error.problem}") from None
-        if found is None:
+        if quota is None or found is None:
             return Reply(Nothing())
         usage = {resource: found.usage[resource] for resource in (CPU, MEMORY, STORAGE)}
         return Reply(
             CalculatedQuota(
                 resource_quota=limit_numbers(found.quota), calculated_quota=usage_numbers(usage), message=found.message
-            )
+            ),
+            usage_warnings(quota),
         )
 
     async def _quota(self, call: RouteCall) -> ResourceQuota | None:
@@ -115,11 +118,16 @@ class ProjectQuota:
 
 
 def _used(quota: ResourceQuota) -> Amounts:
+    """What nobody has counted is not nothing: with that everything would fit."""
+    used = quota.status.global_usage
     try:
-        return amounts_of(quota.status.global_usage, field="status.globalUsage")
+        if is_counted(used):
+            return amounts_of(used, field=USAGE_FIELD)
+        problem = f"{USAGE_FIELD}: {NOT_COUNTED}"
     except BadAmount as error:
-        message = f"ResourceQuota {quota.metadata.name}: {error}. Next: try again when the seeds have been counted"
-        raise Declined(503, "ServiceUnavailable", message, retry_after=5) from None
+        problem = str(error)
+    message = f"ResourceQuota {quota.metadata.name}: {problem}. Next: try again when the seeds have been counted"
+    raise Declined(503, "ServiceUnavailable", message, retry_after=5)
 
 
 def _replicas(given: MachineReplicas, *, field: str = "") -> Replicas:
@@ -143,7 +151,8 @@ def membership_routes(client: Client) -> Iterable[Route]:
         answer=actions.show,
         reply=QuotaItem,
         summary="Show the quota of a project",
-        description="For the members of a project. Without a quota it is an empty object.",
+        description="For the members of a project. Without a quota it is an empty object. Where the usage is not of now "
+        "there is a header `Warning`.",
     )
     yield Route(
         name="calculate-project-quota",
@@ -156,6 +165,10 @@ def membership_routes(client: Client) -> Iterable[Route]:
         invalid=400,
         summary="Calculate what a project would use",
         description="What a project would use with so many machines more, and whether its quota allows that. It promises "
-        "nothing: machines are admitted when they are made. Without a quota it is an empty object. A GB is 2^30 bytes.",
-        refusals={400: "What was sent is wrong: the Status names the field."},
+        "nothing: machines are admitted when they are made. Without a quota it is an empty object. A GB is 2^30 bytes. "
+        "Where the usage is not of now there is a header `Warning`.",
+        refusals={
+            400: "What was sent is wrong: the Status names the field.",
+            503: "What the project uses is not known yet.",
+        },
     )

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.projects.builders import default_quota, details, quota, usage
 from tests.unit.projects.routes.scene import ADMIN, MEMBER, STRANGER, Api
 from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
-from ullage.projects.api.quotas import ResourceQuotaStatus
+from ullage.kube.objects import Condition
+from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
 from ullage.projects.names import is_default
 from ullage.projects.webhook.quota_rules import DEFAULT_STAYS
 
@@ -51,6 +52,32 @@ XYZ = {
 async def test_quotas_are_listed_by_name_as_numbers() -> None:
     assert await api().get(ALL) == [ABC, XYZ]
     assert await Api().get(ALL) == []
+
+
+def stale(project: str) -> ResourceQuota:
+    fresh = Condition(type="UsageFresh", status="False", reason="Incomplete", message="seed fra: the quota is not there yet")
+    return quota(project, details(cpu="5"), status=ResourceQuotaStatus(global_usage=usage("3"), conditions=(fresh,)))
+
+
+async def test_one_quota_whose_figures_are_not_of_now_comes_with_a_warning() -> None:
+    answered = await Api().put(stale("abc")).ask("GET", ONE)
+    said = "ResourceQuota project-abc: its usage is not of now: seed fra: the quota is not there yet"
+    assert (answered.code, answered.headers["warning"]) == (200, f'299 ullage "{said}"')
+    replaced = await Api().put(stale("abc")).ask("PUT", ONE, {"cpu": 9})
+    assert replaced.headers["warning"] == f'299 ullage "{said}"'
+    assert "warning" not in (await api().ask("GET", ONE)).headers
+
+
+@pytest.mark.parametrize("query", ["", "?accumulate=true"])
+async def test_a_list_with_figures_that_are_not_of_now_comes_with_one_warning_that_names_the_quotas(query: str) -> None:
+    found = api().put(stale("a"), quota("b", details(cpu="5")))
+    answered = await found.ask("GET", f"{ALL}{query}")
+    said = "the usage of these quotas is not of now, or not known: project-a; project-b. Next: GET /api/v2/quotas/project-a"
+    assert (answered.code, answered.headers["warning"]) == (200, f'299 ullage "{said} says more"')
+    found.put(*(stale(f"p-{number}") for number in range(9)))
+    answered = await found.ask("GET", f"{ALL}{query}")
+    assert "project-a; project-b; project-p-0; project-p-1; project-p-2; and 6 more. Next" in answered.headers["warning"]
+    assert "warning" not in (await api().ask("GET", f"{ALL}{query}")).headers
 
 
 @pytest.mark.parametrize(

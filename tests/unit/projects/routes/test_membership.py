@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.projects.builders import details, quota, usage
 from tests.unit.projects.routes.scene import MEMBER, STRANGER, Api
+from ullage.kube.objects import Condition
 from ullage.projects.api.quotas import ResourceQuotaStatus
 
 OWN, CALCULATED = "/api/v2/projects/abc/quota", "/api/v2/projects/abc/quotacalculation"
@@ -19,6 +20,13 @@ def api(limits: str = "5 10Gi 100Gi", used: str = "2 4Gi 40Gi") -> Api:
     given = {name: one for name, one in zip(("cpu", "memory", "storage"), limits.split(), strict=True) if one != "-"}
     status = ResourceQuotaStatus(global_usage=usage(*used.split()))
     return Api().put(quota("abc", details(**given), status=status)).project("abc", "Alphabet")
+
+
+def stale(message: str, status: Any = "False") -> Api:
+    """Of a quota whose figures are not all of now."""
+    fresh = Condition(type="UsageFresh", status=status, reason="SeedUnreachable", message=message)
+    said = ResourceQuotaStatus(global_usage=usage("2", "4Gi", "40Gi"), conditions=(fresh,))
+    return Api().put(quota("abc", details(cpu="5"), status=said))
 
 
 def machines(text: str) -> dict[str, Any]:
@@ -216,3 +224,38 @@ async def test_while_nobody_knows_what_is_used_nothing_is_calculated() -> None:
     answered = await api(used="some 0 0").ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER)
     assert answered.code == 503
     assert "status.globalUsage.cpu" in answered.status["message"]
+
+
+async def test_while_nobody_has_counted_nothing_is_said_to_fit() -> None:
+    answered = await Api().put(quota("abc", details(cpu="5"))).ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER)
+    assert (answered.code, answered.headers["retry-after"]) == (503, "5")
+    assert answered.status["message"] == (
+        "ResourceQuota project-abc: status.globalUsage: nobody has counted yet. Next: try again when the seeds have"
+        " been counted"
+    )
+
+
+OUT = "seed fra: out of reach for 1 hour (since 2026-05-01T11:00:00Z); its last figures count"
+
+
+async def test_figures_that_are_not_of_now_come_with_a_warning() -> None:
+    said = f'299 ullage "ResourceQuota project-abc: its usage is not of now: {OUT}"'
+    shown = await stale(OUT).ask("GET", OWN, token=MEMBER)
+    calculated = await stale(OUT).ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER)
+    assert [(one.code, one.headers["warning"]) for one in (shown, calculated)] == [(200, said), (200, said)]
+
+
+async def test_figures_of_now_and_those_that_nobody_says_anything_about_come_without_one() -> None:
+    for found in (stale("counted on 2 seeds", "True"), api(), Api()):
+        for answered in (
+            await found.ask("GET", OWN, token=MEMBER),
+            await found.ask("POST", CALCULATED, machines("1 x 1 1 1"), token=MEMBER),
+        ):
+            assert (answered.code, "warning" in answered.headers) == (200, False)
+
+
+async def test_a_quota_that_nobody_has_counted_is_shown_with_a_warning() -> None:
+    answered = await Api().put(quota("abc", details(cpu="5"))).ask("GET", OWN, token=MEMBER)
+    assert (
+        answered.headers["warning"] == '299 ullage "ResourceQuota project-abc: its usage is not known: nobody has counted yet"'
+    )
