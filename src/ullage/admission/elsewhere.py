@@ -1,8 +1,8 @@
 """Keeps hooks registered in other clusters, under paths that tell which cluster asks.
 
-Unlike in our own cluster, what somebody took out there is put back: whoever administers a cluster is whom the hooks are about.
-But where our own cluster's registration was taken out, which its administrator does to be rid of us, nothing is put back.
-A cluster that cannot be reached keeps nobody waiting, and is registered when it can.
+Unlike in our own cluster, what somebody took out or changed there is put back: whoever administers a cluster is whom the hooks
+are about. But where our own cluster's registration was taken out, which its administrator does to be rid of us, nothing is put
+back. A cluster that cannot be reached keeps nobody waiting, and is registered when it can.
 """
 
 from __future__ import annotations
@@ -16,16 +16,23 @@ from typing import Final
 
 from ullage.admission import registration
 from ullage.admission.callers import Callers
+from ullage.admission.edits import edits, entries_with, is_as_wanted, replacement
 from ullage.admission.metrics import Metrics
-from ullage.admission.registration import Address, Registration
+from ullage.admission.registration import MANAGER, Address, Registration
 from ullage.errors import UllageError
+from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from ullage.kube.client.client import Client
+from ullage.kube.errors import Conflict, NotFound
+from ullage.kube.kinds import Kind
+from ullage.kube.objects import Json
 from ullage.kube.review import Hook
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 16  # clusters
 CALL_SECONDS: Final = 20.0  # for all that is asked of one cluster in a round
+TRIES: Final = 5  # in a round, where somebody else writes at the same time
+KINDS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 
 
 def name_elsewhere(name: str) -> str:
@@ -92,15 +99,53 @@ class ElsewhereRegistration:
 
     async def _register(self, cluster: str, client: Client) -> None:
         wanted = Registration(self._name, self._hooks, self._address, caller=self._elsewhere.callers.caller(cluster))
-        seen = await registration.read(client, wanted)
-        if seen.missing and not await self._at_home():
-            logger.warning(
-                "hooks are not put into a cluster: our own cluster's were taken out, start again to have both",
-                extra={"cluster": cluster},
-            )
-            return
-        if seen.missing and cluster in self._registered:
-            self._metrics.restored.inc()
-            logger.warning("hooks were taken out of a cluster", extra={"cluster": cluster, "hooks": ", ".join(seen.missing)})
-        await registration.register(client, wanted, bundle=self._bundle(), seen=seen)
+        told = cluster not in self._registered  # at first they may be missing, or of another release
+        for left in reversed(range(TRIES)):
+            seen, configurations = await registration.read(client, wanted), _configurations(wanted, self._bundle())
+            pairs = [(seen.found.get(kind.kind), one) for kind, one in configurations.items()]
+            changed = [edit for found, one in pairs if found is not None for edit in edits(found, one)]
+            if (seen.missing or changed) and not await self._at_home():
+                logger.warning(
+                    "hooks are not put into a cluster: our own cluster's were taken out, start again to have both",
+                    extra={"cluster": cluster},
+                )
+                return
+            if (seen.missing or changed) and not told:
+                told = True
+                self._tell(cluster, seen.missing, changed)
+            try:
+                for kind, one in configurations.items():
+                    await _write(client, one, kind=kind, found=seen.found.get(kind.kind))
+                break
+            except (Conflict, NotFound):  # somebody writes, or deletes it, all the time
+                if not left:
+                    raise
         self._registered[cluster] = client
+
+    def _tell(self, cluster: str, missing: Sequence[str], changed: Sequence[str]) -> None:
+        self._metrics.restored.inc()
+        if missing:
+            logger.warning("hooks were taken out of a cluster", extra={"cluster": cluster, "hooks": ", ".join(missing)})
+        if changed:
+            logger.warning("hooks were changed in a cluster", extra={"cluster": cluster, "hooks": ", ".join(changed)})
+
+
+def _configurations(wanted: Registration, bundle: bytes) -> dict[Kind[WebhookConfiguration], Json]:
+    """Without entries where no hook is of its phase."""
+    return {kind: wanted.configuration(kind, bundle) or wanted.empty(kind) for kind in KINDS}
+
+
+async def _write(client: Client, wanted: Json, *, kind: Kind[WebhookConfiguration], found: WebhookConfiguration | None) -> None:
+    """Nothing is written where all is as it is to be."""
+    name = wanted["metadata"]["name"]
+    if found is None:
+        if not wanted["webhooks"]:
+            return
+        # Where somebody has made one meanwhile this is merged into it, so the answer is looked at as well.
+        found = await client.patch(kind, name, apply=wanted, field_manager=MANAGER, force=True)
+    if is_as_wanted(found, wanted):
+        return
+    if entries_with(found, wanted):
+        await client.patch(kind, name, json_patch=replacement(found, wanted), field_manager=MANAGER)
+    else:  # an earlier release had hooks of this phase
+        await client.delete(kind, name, resource_version=found.metadata.resource_version)

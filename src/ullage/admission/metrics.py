@@ -32,7 +32,7 @@ class Metrics:
         self.selftests = Counter("ullage_webhook_selftests", "Self-tests by result", ["result"], registry=self.registry)
         self.restored = Counter(
             "ullage_webhook_restored",
-            "Hooks put back that were taken out of another cluster",
+            "How often hooks were put back that somebody took out of another cluster, or changed there",
             registry=self.registry,
         )
         self.expires = Gauge(

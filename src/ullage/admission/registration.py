@@ -25,6 +25,7 @@ from ullage.kube.review import Hook, Target
 DOMAIN: Final = "webhook.ullage.io"
 GROUP: Final = "admissionregistration.k8s.io"
 MANAGER: Final = "ullage-webhook"
+BUNDLE: Final = "caBundle"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 OURS: Final = {"app.kubernetes.io/managed-by": "ullage"}
 
@@ -98,7 +99,7 @@ class Registration:
         encoded = base64.b64encode(bundle).decode()
         entry: Json = {
             "name": entry_name(hook),
-            "clientConfig": self.address.client_config(path_of(hook, self.caller)) | {"caBundle": encoded},
+            "clientConfig": self.address.client_config(path_of(hook, self.caller)) | {BUNDLE: encoded},
             "rules": [_rule(target) for target in hook.targets],
             "namespaceSelector": _namespaces(hook),
             "objectSelector": {"matchLabels": dict(hook.labels)} if hook.labels else {},
@@ -124,6 +125,7 @@ class Published:
     missing: tuple[str, ...]  # entries of ours that are not registered
     foreign: tuple[str, ...] = ()  # entries that this registration has no hooks for
     shared: frozenset[str] = frozenset()  # the kinds of those that somebody else has entries in
+    found: Mapping[str, WebhookConfiguration] = field(default_factory=dict)  # by kind
 
     @property
     def bundle(self) -> bytes | None:
@@ -136,24 +138,25 @@ class Published:
 async def read(client: Client, registration: Registration) -> Published:
     wanted = {entry_name(hook) for hook in registration.hooks}
     missing = set(wanted)
-    versions: dict[str, str] = {}
+    found: dict[str, WebhookConfiguration] = {}
     bundles: set[str] = set()
     foreign: set[str] = set()
     shared: set[str] = set()
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-        found = await client.find(kind, registration.name)
-        if found is None:
+        one = await client.find(kind, registration.name)
+        if one is None:
             continue
-        versions[kind.kind] = found.metadata.resource_version
-        for entry in found.webhooks:
-            if entry.name in wanted:
-                missing.discard(entry.name)
-                bundles.add(entry.client_config.ca_bundle)
+        found[kind.kind] = one
+        for entry in one.webhooks:
+            if (name := entry.get("name", "")) in wanted:
+                missing.discard(name)
+                bundles.add((entry.get("clientConfig") or {}).get(BUNDLE) or "")
                 continue
-            foreign.add(entry.name)
-            if not entry.name.endswith(f".{DOMAIN}"):  # else it is of another release of ours
+            foreign.add(name)
+            if not is_ours(name):
                 shared.add(kind.kind)
-    return Published(versions, frozenset(bundles), tuple(sorted(missing)), tuple(sorted(foreign)), frozenset(shared))
+    versions = {kind: one.metadata.resource_version for kind, one in found.items()}
+    return Published(versions, frozenset(bundles), tuple(sorted(missing)), tuple(sorted(foreign)), frozenset(shared), found)
 
 
 async def register(client: Client, registration: Registration, *, bundle: bytes, seen: Published) -> None:
@@ -185,6 +188,11 @@ async def _apply(
 
 def entry_name(hook: Hook) -> str:
     return f"{hook.name}.{DOMAIN}"
+
+
+def is_ours(name: str) -> bool:
+    """Whether an entry is of a hook of ours, in whatever release."""
+    return name.endswith(f".{DOMAIN}")
 
 
 def _rule(target: Target) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+import jsonpatch
 import msgspec
 
 from ullage.kube.client.client import Client
@@ -59,6 +60,7 @@ class FakeApi:
         self._versions = itertools.count(1)
         self._applied: dict[tuple[str, str], set[str]] = {}  # the names of the webhooks that were applied last
         self.after_apply: Callable[[Json], None] = lambda obj: None
+        self.before_write: list[Callable[[], object]] = []  # what somebody else does right before each of the next patches
 
     @property
     def client(self) -> Client:
@@ -94,19 +96,30 @@ class FakeApi:
         name: str,
         namespace: str = "",
         *,
-        apply: Json,
+        apply: Json | None = None,
+        json_patch: list[Json] | None = None,
         field_manager: str,
-        force: bool,
+        force: bool = False,
         resource_version: str = "",
     ) -> T:
         self._maybe_fail()
+        if self.before_write:
+            self.before_write.pop(0)()
         if resource_version:
             self._check(kind, name, resource_version)
+        if json_patch is not None:
+            await self.get(kind, name)
+            return self._store(kind, jsonpatch.apply_patch(self.objects[kind.kind, name], json_patch), "patch")
         wanted = msgspec.json.decode(msgspec.json.encode(apply))
         if "webhooks" in wanted:  # a map by name: what others have put there stays
             ours = {entry["name"] for entry in wanted["webhooks"]}
             before = self.objects.get((kind.kind, name), {}).get("webhooks", [])
             known = ours | self._applied.get((kind.kind, name), set())
+            added = {
+                entry["name"]: {"matchConditions": entry["matchConditions"]} for entry in before if "matchConditions" in entry
+            }
+            # So does what they have put into an entry of ours.
+            wanted["webhooks"] = [{**added.get(entry["name"], {}), **entry} for entry in wanted["webhooks"]]
             wanted["webhooks"] += [entry for entry in before if entry["name"] not in known]
             self._applied[kind.kind, name] = ours
         stored = self._store(kind, wanted, "apply")

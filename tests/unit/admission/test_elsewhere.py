@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from copy import deepcopy
+from typing import Any
 
 import pytest
 
@@ -73,13 +75,88 @@ async def test_what_somebody_took_out_is_put_back_and_counted(caplog: pytest.Log
     assert "hooks were taken out of a cluster" in caplog.text
 
 
+NEVER = [{"name": "never", "expression": "false"}]
+
+
+def webhook(scene: Scene, cluster: str = "far") -> dict[str, Any]:
+    found: dict[str, Any] = scene.apis[cluster].objects[PLACE]["webhooks"][0]
+    return found
+
+
+async def test_what_somebody_has_changed_is_put_back_counted_and_told_without_what_is_secret(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene("far", "near")
+    await scene.registration.round()
+    before = deepcopy(webhook(scene))
+    webhook(scene)["matchConditions"] = NEVER
+    webhook(scene)["clientConfig"] = {"service": {"namespace": "mine", "name": "mine"}}
+    await scene.registration.round()
+    assert webhook(scene) == before
+    assert scene.metrics.registry.get_sample_value("ullage_webhook_restored_total") == 1
+    (told,) = caplog.records
+    assert told.message == "hooks were changed in a cluster"
+    assert told.__dict__["hooks"] == "guard.webhook.ullage.io (clientConfig, matchConditions)"
+    assert scene.callers.caller("far").token not in str(vars(told))
+
+
+async def test_what_is_as_it_was_is_not_written_again() -> None:
+    scene = Scene("far")
+    for _ in range(3):
+        await scene.registration.round()
+    assert scene.apis["far"].writes == ["apply ValidatingWebhookConfiguration ullage-elsewhere"]
+
+
+async def test_one_that_somebody_has_made_before_us_gets_none_of_what_is_in_it() -> None:
+    """It was not there when it was looked for."""
+    scene = Scene("far")
+    await scene.registration.round()
+    made = deepcopy(scene.apis["far"].objects[PLACE])
+    del scene.apis["far"].objects[PLACE]
+
+    def comes_first() -> None:
+        made["webhooks"][0]["matchConditions"] = NEVER
+        scene.apis["far"].objects[PLACE] = made
+
+    scene.apis["far"].before_write.append(comes_first)
+    await scene.registration.round()
+    assert "matchConditions" not in webhook(scene)
+
+
+async def test_whoever_deletes_it_between_look_and_write_does_not_win_by_that() -> None:
+    scene = Scene("far")
+    await scene.registration.round()
+    api = scene.apis["far"]
+    webhook(scene)["failurePolicy"] = "Ignore"
+    api.before_write.append(lambda: api.objects.pop(PLACE))
+    await scene.registration.round()
+    assert webhook(scene)["failurePolicy"] == "Fail"
+    assert scene.metrics.registry.get_sample_value("ullage_webhook_restored_total") == 1, "one look, one alarm"
+
+
+async def test_what_another_release_has_left_is_replaced_and_nobody_is_blamed(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene("far")
+    await scene.registration.round()
+    webhook(scene)["rules"][0]["operations"] = ["UPDATE"]
+    old = {"name": "before.webhook.ullage.io", "clientConfig": {"url": "https://seed.example.com"}}
+    scene.apis["far"].objects[PLACE]["webhooks"].append(old)
+    after = Scene()
+    after.apis = scene.apis
+    await after.registration.round()
+    assert [one["name"] for one in scene.apis["far"].objects[PLACE]["webhooks"]] == ["guard.webhook.ullage.io"]
+    assert webhook(scene)["rules"][0]["operations"] == ["CREATE"]
+    assert (caplog.text, after.metrics.registry.get_sample_value("ullage_webhook_restored_total")) == ("", 0)
+
+
 async def test_nothing_is_put_back_once_our_own_cluster_has_us_no_more(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene("far", "near")
     await scene.registration.round()
     scene.at_home = False
     del scene.apis["far"].objects[PLACE]
+    webhook(scene, "near")["failurePolicy"] = "Ignore"
     await scene.registration.round()
     assert PLACE not in scene.apis["far"].objects
+    assert webhook(scene, "near")["failurePolicy"] == "Ignore"
     assert PLACE in scene.apis["near"].objects, "what is there is not for a webhook to take out"
     assert "our own cluster's were taken out" in caplog.text
     scene.at_home = True
@@ -87,13 +164,14 @@ async def test_nothing_is_put_back_once_our_own_cluster_has_us_no_more(caplog: p
     assert PLACE in scene.apis["far"].objects
 
 
-async def test_a_new_authority_is_told_to_all() -> None:
+async def test_a_new_authority_is_told_to_all(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene("far")
     await scene.registration.round()
     before = scene.apis["far"].objects[PLACE]["webhooks"][0]["clientConfig"]["caBundle"]
     scene.bundle = b"PEM, and another"
     await scene.registration.round()
     assert scene.apis["far"].objects[PLACE]["webhooks"][0]["clientConfig"]["caBundle"] != before
+    assert caplog.text == "", "nobody else has done that"
 
 
 async def test_a_cluster_that_cannot_be_reached_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:

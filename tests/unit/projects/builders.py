@@ -28,6 +28,20 @@ GONE_AT: Final = "2026-05-01T11:00:00Z"
 BOTH: Final = dict.fromkeys(DEFAULT_MARKS, "true")
 
 
+def registered_hook(name: str, **fields: Any) -> dict[str, Any]:
+    """A hook about new Machines, as a user cluster has it."""
+    rule = {"apiGroups": ["cluster.k8s.io"], "apiVersions": ["v1alpha1"], "resources": ["machines"], "operations": ["CREATE"]}
+    return {
+        "name": f"{name}.webhook.ullage.io",
+        "clientConfig": {"url": f"https://seed:9443/hooks/{name}/clusters/c-1/token"},
+        "rules": [{**rule, "scope": "Namespaced"}],
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "failurePolicy": "Fail",
+        **fields,
+    }
+
+
 def details(**amounts: str | int) -> ResourceDetails:
     return ResourceDetails(
         cpu=amounts.get("cpu", UNSET), memory=amounts.get("memory", UNSET), storage=amounts.get("storage", UNSET)

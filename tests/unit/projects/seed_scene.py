@@ -20,13 +20,12 @@ from tests.unit.kube.client.test_foreign import kubeconfig
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.ledger.simulated import Server
 from tests.unit.projects.builders import cluster as cluster_object
+from tests.unit.projects.builders import registered_hook
 from tests.unit.projects.machines.builders import BY_FLAVOUR
 from ullage.errors import BadInput
 from ullage.kube.builtin.admissionregistration import (
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,
-    RegisteredWebhook,
-    WebhookClientConfig,
     WebhookConfiguration,
 )
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
@@ -188,7 +187,7 @@ class SeedScene:
     def register(self, cluster: str = "c-1") -> None:
         """Has the API server of a user cluster told to ask."""
         for kind, hook in ((MUTATING_WEBHOOKS, "project-machine-stamp"), (VALIDATING_WEBHOOKS, "project-machine")):
-            entry = RegisteredWebhook(name=f"{hook}.webhook.ullage.io", client_config=WebhookClientConfig())
+            entry = registered_hook(hook)
             self.seed.others[cluster].put(kind, WebhookConfiguration(metadata=Meta(name="ullage-elsewhere"), webhooks=(entry,)))
 
     def limits(self, project: str = "abc", *, grants: Mapping[str, str] | None = None, **limits: str) -> None:

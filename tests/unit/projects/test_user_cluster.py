@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
+from tests.unit.projects.builders import registered_hook
 from tests.unit.projects.master_scene import Api, bugs_fail
 from ullage.app.installer.manifests import controller_alone, manifests
 from ullage.app.installer.names import USER_CLUSTER, Names
@@ -35,11 +36,11 @@ class Scene:
         self.wiring = Wiring(cast(Client, self.api), instance="c-1", clock=self.clock)
         self.api.put(NAMESPACES, {"metadata": {"name": "kube-system"}})
 
-    def register(self, *kinds: Any) -> None:
+    def register(self, *kinds: Any, **fields: Any) -> None:
         hooks = {MUTATING_WEBHOOKS: "project-machine-stamp", VALIDATING_WEBHOOKS: "project-machine"}
         for kind in kinds or hooks:
-            hook = {"name": f"{hooks[kind]}.webhook.ullage.io", "clientConfig": {"url": "https://seed:9443/x"}}
-            self.api.put(kind, {"metadata": {"name": NAME, "labels": OURS}, "webhooks": [hook]})
+            body = {"metadata": {"name": NAME, "labels": OURS}, "webhooks": [registered_hook(hooks[kind], **fields)]}
+            self.api.put(kind, body)
 
     def deploy(self, name: str, *, replicas: int, made: int, **spec: Any) -> None:
         status = {"replicas": made, "observedGeneration": 9}
@@ -99,6 +100,23 @@ async def test_a_registration_that_somebody_took_out_is_told_once_and_that_it_is
         scene.register()
         await asyncio.sleep(60)
         assert scene.told() == [("MachinesNotAsked", "kube-system"), ("MachinesAsked", "kube-system")]
+
+
+@simulated
+async def test_a_registration_that_somebody_edited_is_told_like_one_that_was_taken_out(scene: Scene) -> None:
+    scene.register()
+    async with scene.running():
+        await asyncio.sleep(60)
+        scene.register(VALIDATING_WEBHOOKS, matchConditions=[{"name": "never", "expression": "false"}])
+        await asyncio.sleep(60)
+        assert scene.told() == [("MachinesNotAsked", "kube-system")]
+        assert scene.sample("ullage_user_cluster_machines_asked") == 0
+        assert scene.notes() == (
+            "of the seed's webhooks the one that admits Machines (edited: matchConditions) is not registered in this cluster as"
+            " the seed did it. Machines that are made now are not asked about: they count for the project's quota all the same,"
+            " past its limit. The seed puts it back by itself, within a minute where it reaches this cluster; if it does not,"
+            " tell whoever runs the seed"
+        )
 
 
 @simulated

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.kube.kinds import Kind, Object, Value
-
-
-class WebhookClientConfig(Value):
-    ca_bundle: str = ""
-    url: str = ""
-
-
-class RegisteredWebhook(Value):
-    name: str
-    client_config: WebhookClientConfig
+from ullage.kube.kinds import Kind, Object
+from ullage.kube.objects import Json
 
 
 class WebhookConfiguration(Object):
-    webhooks: tuple[RegisteredWebhook, ...] = ()
+    webhooks: tuple[Json, ...] = ()  # as they are written: whoever compares them must see every field
 
 
 def _kind(kind: str, plural: str) -> Kind[WebhookConfiguration]:
