@@ -19,8 +19,10 @@ from ullage.kube.kinds import Meta
 from ullage.kube.review import Decision, Review
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.kkp import CLUSTERS
+from ullage.projects.api.kkp import SEEDS as SEED_OBJECTS
 from ullage.projects.api.quotas import QUOTAS
-from ullage.projects.names import CLUSTER_ESCROW
+from ullage.projects.names import CLUSTER_ESCROW, DRAINED
+from ullage.projects.settings import SEED_NAMESPACE
 from ullage.projects.webhook.quotas import kept_record
 
 pytestmark = pytest.mark.slow
@@ -132,6 +134,25 @@ async def test_a_number_that_is_lowered_stops_growth_and_one_that_is_taken_off_i
     found.allow(None)
     await found.scene.until("nobody has a limit", lambda: not any(found.limits()))
     assert (await found.create("fra")).allowed
+
+
+@platform
+async def test_what_a_dead_seed_does_not_take_of_the_number_is_given_back_also_after_the_master_was_restarted(
+    found: Numbers,
+) -> None:
+    await found.in_force(9)
+    assert (await found.create("ams")).allowed
+    assert int(found.limit("ams")) == 3
+    for number in range(3):  # all that it may have: it runs on, and is to be within what is granted
+        assert (await found.scene.seeds["ams"].ask(f"m-{number}")).allowed
+    await asyncio.sleep(120)
+    found.scene.links["ams"].cut()
+    await asyncio.sleep(60)
+    await found.scene.kill_master()
+    await found.scene.start_master()
+    found.scene.api.edit(SEED_OBJECTS, "ams", SEED_NAMESPACE, merge={"metadata": {"annotations": {DRAINED: "true"}}})
+    await found.rush("fra", times=25)
+    assert found.there() == {"ams": 2, "fra": 6, "nyc": 1}, "its two clusters are all that it keeps"
 
 
 @platform

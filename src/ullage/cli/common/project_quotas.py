@@ -19,7 +19,7 @@ from ullage.projects.api.kkp import PROJECTS
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.escrow.record import has_record, leading, read_record
 from ullage.projects.escrow.terms import Escrow, Share
-from ullage.projects.names import RESOURCES, SUBJECT_NAME, quota_name
+from ullage.projects.names import ESCROW, RESOURCES, SUBJECT_NAME, quota_name
 from ullage.projects.quota import amounts_of, for_people, is_counted
 from ullage.quantity import Quantity
 
@@ -90,9 +90,9 @@ def counted(usage: ResourceDetails | None) -> Amounts | None:
         return None
 
 
-def escrow_in(quota: ResourceQuota) -> Escrow | None:
+def escrow_in(quota: ResourceQuota, annotation: str = ESCROW) -> Escrow | None:
     """What the seeds may have of a quota; None: nobody has written that down. Raises `BadInput` for what cannot be read."""
-    return read_record(quota.metadata) if has_record(quota.metadata) else None
+    return read_record(quota.metadata, annotation) if has_record(quota.metadata, annotation) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

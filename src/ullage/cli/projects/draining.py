@@ -20,8 +20,10 @@ from ullage.kube.errors import NotFound
 from ullage.ledger.amounts import Amounts, spell
 from ullage.projects.api.kkp import SEEDS, Seed
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.cluster_count.ledger import RESOURCE as CLUSTERS
 from ullage.projects.controllers.quota.escrow.rules import GONE, YES
-from ullage.projects.escrow.terms import Escrow, Part
+from ullage.projects.escrow.divisions import DIVISIONS
+from ullage.projects.escrow.terms import Escrow, Part, Share
 from ullage.projects.names import DRAINED, RESOURCES
 from ullage.quantity import Quantity
 
@@ -36,10 +38,11 @@ class SeedInReach(Terminal):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a seed has of the quota of one project."""
+    """What a seed has of the quota of one project: of what machines take, and of the number of clusters."""
 
     project: str
     part: SeedPart
+    clusters: Share | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +89,20 @@ async def read_holdings(client: Client, seed: Seed) -> SeedHoldings:
 
 
 def holdings(seed: Seed, quotas: Iterable[ResourceQuota]) -> SeedHoldings:
-    held, unreadable = [], []
+    name, held, unreadable = seed.metadata.name, [], []
     for project, quota in in_force(quotas).items():
-        escrow: Escrow | None = None
-        try:
-            escrow = escrow_in(quota)
-        except BadInput as error:
-            unreadable.append(f"what seeds have of {quota.metadata.name} cannot be read: {plain(str(error))}")
-        parts = {one.seed: one for one in seed_parts(quota, escrow)}
-        if seed.metadata.name in parts:
-            held.append(Held(project, parts[seed.metadata.name]))
+        records: list[Escrow | None] = []
+        for division in DIVISIONS:
+            try:
+                records.append(escrow_in(quota, division.annotation))
+            except BadInput as error:
+                records.append(None)
+                unreadable.append(f"what seeds have of {quota.metadata.name} cannot be read: {plain(str(error))}")
+        machines, clusters = records
+        parts = {one.seed: one for one in seed_parts(quota, machines)}
+        counted = clusters.shares.get(name) if clusters is not None else None
+        if name in parts or counted is not None:
+            held.append(Held(project, parts.get(name) or SeedPart(seed=name, used=None), counted))
     return SeedHoldings(seed=seed, held=tuple(held), unreadable=tuple(unreadable))
 
 
@@ -161,19 +168,22 @@ def summary(found: SeedHoldings, mark: str, *, now: datetime) -> Iterator[str]:
 
 
 def _rows(one: Held, mark: str) -> Iterator[tuple[str, ...]]:
-    parts = one.part.share.parts if one.part.share is not None else {}
-    used = one.part.used
-    keeps = Amounts() if mark == GONE else used
-    for resource in RESOURCES:
-        if resource in parts:
-            taken = spell(resource, used[resource]) if used is not None else "unknown"
-            yield (
-                one.project,
-                resource,
-                _granted(resource, parts[resource]),
-                taken,
-                _given_back(resource, parts[resource], keeps),
-            )
+    yield from _rows_of(one.project, one.part.share, one.part.used, mark)
+    counted = one.clusters
+    yield from _rows_of(one.project, counted, Amounts(counted.taken) if counted is not None and counted.taken else None, mark)
+
+
+def _rows_of(project: str, share: Share | None, used: Amounts | None, mark: str) -> Iterator[tuple[str, ...]]:
+    parts = share.parts if share is not None else {}
+    for resource in (*RESOURCES, CLUSTERS):
+        if share is None or resource not in parts:
+            continue
+        part = parts[resource]
+        keeps = Amounts() if mark == GONE else used
+        if share.drained and mark != GONE and part.granted is not None:
+            keeps = Amounts({resource: part.granted})  # it has given back what it did not take, and is not asked twice
+        taken = spell(resource, used[resource]) if used is not None else "unknown"
+        yield project, resource, _granted(resource, part), taken, _given_back(resource, part, keeps)
 
 
 def _granted(resource: str, part: Part) -> str:

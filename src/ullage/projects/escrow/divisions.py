@@ -30,6 +30,7 @@ class Division:
     ledger_name: Callable[[str], str]  # by project
     project_in: Callable[[str], str]  # by ledger; empty: it is none of these
     limits: Callable[[ResourceQuota], Quota]
+    keeps_taken: bool = False  # in the record: of machines the status has that, and it moves all the time
 
     def wanted(self, quota: ResourceQuota) -> Quota:
         """What there is to divide; of a quota that is being deleted nothing."""
@@ -60,5 +61,6 @@ OF_CLUSTERS: Final = Division(
     ledger_name=clusters.ledger_name,
     project_in=clusters.project_in,
     limits=_number,
+    keeps_taken=True,
 )
 DIVISIONS: Final = (OF_MACHINES, OF_CLUSTERS)

@@ -99,6 +99,15 @@ def drained(escrow: Escrow, seed: str, *, taken: Amounts, gone: bool = False) ->
     return escrow.having(seed, replace(share, change=change, parts=parts, drained=True))
 
 
+def with_taken(escrow: Escrow, seeds: Seeds) -> Escrow:
+    """The record with what each seed takes that is seen; of the others it has what they took last."""
+    shares = dict(escrow.shares)
+    for seed, share in escrow.shares.items():
+        if (seen := seeds.get(seed)) is not None:
+            shares[seed] = replace(share, taken={resource: seen.taken[resource] for resource in share.parts})
+    return Escrow(shares)
+
+
 def _left(part: Part, taken: Quantity) -> Part:
     """A part that gives back nothing stays as it is, with what it is told."""
     if part.granted is not None and part.granted <= taken:
@@ -163,7 +172,7 @@ def _adopted(share: Share, seen: SeedLedger) -> Share:
         resource: replace(part, granted=seen.limits.get(Cell(ACCOUNT, resource))) if _exceeds(seen, resource, part) else part
         for resource, part in share.parts.items()
     }
-    return Share(max(share.change, seen.change) + 1, seen.change, parts, share.turn)
+    return replace(share, change=max(share.change, seen.change) + 1, reached=seen.change, parts=parts)
 
 
 # --- what a seed is to be told ---------------------------------------------------------------------------------------

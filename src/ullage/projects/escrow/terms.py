@@ -49,6 +49,7 @@ class Share:
     parts: Mapping[str, Part] = field(default_factory=dict)  # by resource
     turn: datetime | None = None  # when it last had its turn: it asked, and got more or had to give way
     drained: bool = False  # it was said to be gone for good, and has given back what it did not take; until it is seen again
+    taken: Mapping[str, Quantity] = field(default_factory=dict)  # when it was last seen, by resource, where that is kept here
 
     @property
     def limits(self) -> Limits:
@@ -103,6 +104,8 @@ def _written(share: Share) -> Json:
         made["turn"] = micro_timestamp(share.turn)
     if share.drained:
         made["drained"] = True
+    if share.taken:
+        made["taken"] = {name: str(amount) for name, amount in sorted(share.taken.items())}
     return made
 
 
@@ -123,7 +126,11 @@ def _parsed(stored: object, place: str) -> Share:
     drained = stored.get("drained", False)
     if not isinstance(drained, bool):
         raise BadInput(f"{place}.drained", drained, "true or false is allowed")
-    return Share(_count(stored, "change", place), _count(stored, "reached", place), parts, turn, drained)
+    taken = {
+        resource: parse_amount(text, field=f"{place}.taken.{resource}")
+        for resource, text in _texts(stored, "taken", place).items()
+    }
+    return Share(_count(stored, "change", place), _count(stored, "reached", place), parts, turn, drained, taken)
 
 
 def _is_object(stored: object) -> TypeGuard[dict[str, Any]]:

@@ -44,9 +44,9 @@ def refused(*arguments: str) -> str:
     return project_cluster.refused(app, *arguments)
 
 
-def held(seed: str) -> list[str]:
+def held(seed: str, *options: str) -> list[str]:
     """The rows about a seed, without their columns."""
-    return [" ".join(line.split()) for line in called("drain-seed", seed, "--dry-run").stdout.splitlines()[2:]]
+    return [" ".join(line.split()) for line in called("drain-seed", seed, "--dry-run", *options).stdout.splitlines()[2:]]
 
 
 def drained(cluster: ProjectCluster, seed: str = "eu", namespace: str = "kubermatic") -> str | None:
@@ -180,6 +180,47 @@ def test_what_it_used_beyond_its_grant_is_not_given_back(master: ProjectCluster)
 def test_what_nobody_has_counted_is_unknown_and_all_of_it_is_kept(master: ProjectCluster) -> None:
     master.stored("abc")["status"]["seeds"][0] = {"name": "eu", "staleSince": STALE}
     assert held("eu")[0] == "abc cpu 30 cores unknown nothing"
+
+
+@pytest.mark.parametrize(
+    ("share", "options", "row"),
+    [
+        pytest.param(
+            {"target": {"clusters": "3"}, "granted": {"clusters": "3"}, "taken": {"clusters": "2"}},
+            (),
+            "3 2 1",
+            id="some are used",
+        ),
+        pytest.param({"target": {"clusters": "3"}, "granted": {"clusters": "3"}}, (), "3 unknown nothing", id="nobody knows"),
+        pytest.param(
+            {"target": {"clusters": "3"}, "granted": {"clusters": "3"}}, ("--machines-gone",), "3 unknown 3", id="all are gone"
+        ),
+    ],
+)
+def test_what_a_seed_has_of_the_number_of_clusters_is_shown_too(
+    master: ProjectCluster, share: dict[str, object], options: tuple[str, ...], row: str
+) -> None:
+    annotations = master.stored("abc")["metadata"]["annotations"]
+    annotations["ullage.io/cluster-escrow"] = json.dumps({"eu": {"change": 1, **share}})
+    assert held("eu", *options)[2] == f"abc clusters {row}"
+
+
+def test_a_seed_that_has_a_part_of_the_number_of_clusters_alone_is_shown_with_that(master: ProjectCluster) -> None:
+    share = {"change": 1, "target": {"clusters": "3"}, "granted": {"clusters": "3"}, "taken": {"clusters": "0"}}
+    meta = {"annotations": {"ullage.io/cluster-escrow": json.dumps({"asia": share})}}
+    master.seed("asia")
+    master.quota("beta", {}, meta=meta)
+    assert held("asia")[0] == "beta clusters 3 0 3"
+
+
+def test_what_a_seed_has_given_back_before_is_not_given_back_twice(master: ProjectCluster) -> None:
+    """It keeps what was reserved there, which its last figures do not have."""
+    annotations = master.stored("abc")["metadata"]["annotations"]
+    record = json.loads(annotations["ullage.io/escrow"])
+    record["eu"]["drained"] = True
+    annotations["ullage.io/escrow"] = json.dumps(record)
+    assert held("eu")[0] == "abc cpu 30 cores 20 cores 0"
+    assert held("eu", "--machines-gone")[0] == "abc cpu 30 cores 20 cores 30 cores"
 
 
 def test_a_seed_that_has_nothing_may_be_given_up(master: ProjectCluster) -> None:

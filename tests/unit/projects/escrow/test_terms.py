@@ -21,6 +21,7 @@ FULL: dict[str, Any] = {
         "granted": {"cpu": "3"},
         "turn": "2026-11-16T12:00:00.000000Z",
         "drained": True,
+        "taken": {"cpu": "0"},
     },
     "us": {"change": 2},
 }
@@ -39,6 +40,7 @@ def test_it_reads_as_it_was_written() -> None:
                 },
                 BEGIN,
                 drained=True,
+                taken={"cpu": Quantity.of(0)},
             ),
         }
     )
@@ -111,6 +113,9 @@ def test_what_is_granted(stored: object, granted: str | None) -> None:
             id="a text that is no time",
         ),
         pytest.param({"eu": {"drained": "yes"}}, "escrow.eu.drained yes: true or false is allowed", id="a text for a yes"),
+        pytest.param(
+            {"eu": {"taken": {"cpu": "-1"}}}, "escrow.eu.taken.cpu -1: an amount is not negative", id="less than none"
+        ),
         pytest.param(
             {"eu": {"turn": 3}}, "escrow.eu.turn 3: a time like 2026-11-16T21:00:00Z is allowed", id="a number for a time"
         ),

@@ -16,17 +16,19 @@ from ullage.projects.controllers.quota.escrow.rules import (
     Forget,
     is_dead,
     is_draining,
+    last_taken,
     last_usage,
     left_by,
     lifted,
     steps,
     untold,
 )
+from ullage.projects.escrow.divisions import OF_CLUSTERS
 from ullage.projects.escrow.record import record_patch
 from ullage.projects.escrow.seeds import SeedLedger
 from ullage.projects.escrow.steps import Carry, Record
 from ullage.projects.escrow.terms import Escrow, Part, Share
-from ullage.projects.names import ACCOUNT, DRAINED, DRAINING
+from ullage.projects.names import ACCOUNT, DRAINED, DRAINING, MAX_CLUSTERS
 from ullage.quantity import Quantity
 
 CELL = Cell(ACCOUNT, "cpu")
@@ -108,6 +110,27 @@ def test_what_a_drained_seed_may_have_of_a_resource_that_was_limited_later_is_wh
     (step,) = steps(facts(Escrow({"us": drained}), {"us": None}, dead=dead), now=NOW)
     assert isinstance(step, Record)
     assert step.escrow.shares["us"].parts == {"cpu": Part(cpu(3), cpu(3)), "memory": Part(cpu(7), cpu(7))}
+
+
+def test_what_seeds_take_of_the_number_of_clusters_is_kept_in_the_record() -> None:
+    """For nobody else has it when a seed is dead. What machines take is in the status, and moves too often to be kept."""
+    cell = Cell(ACCOUNT, "clusters")
+    counted = SeedLedger(
+        change=1, limits={cell: cpu(4)}, grants={cell: cpu(4)}, taken=Amounts({"clusters": cpu(3)}), unreached=""
+    )
+    record = Escrow({"eu": Share(1, reached=1, parts={"clusters": Part(cpu(4), cpu(4))})})
+
+    def seen(found: Escrow, ledger: SeedLedger | None = counted) -> EscrowFacts:
+        whole = quota(annotations={MAX_CLUSTERS: "4"})
+        return EscrowFacts(quota=whole, record=found, seeds={"eu": ledger}, division=OF_CLUSTERS)
+
+    record = at_rest(record, seen)
+    assert record.shares["eu"].taken == {"clusters": cpu(3)}
+    assert Escrow.parse(record.written()) == record
+    assert last_taken(record, "eu") == Amounts({"clusters": cpu(3)})
+    assert last_taken(record, "us") is None
+    assert steps(seen(record), now=NOW) == (), "it is written where it has changed"
+    assert at_rest(record, lambda found: seen(found, None)) == record, "of one that is not seen it stays"
 
 
 def at_rest(record: Escrow, seen: Callable[[Escrow], EscrowFacts]) -> Escrow:

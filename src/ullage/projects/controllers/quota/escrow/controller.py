@@ -38,6 +38,7 @@ from ullage.projects.controllers.quota.escrow.rules import (
     is_dead,
     is_draining,
     is_gone,
+    last_taken,
     last_usage,
     left_by,
     lifted,
@@ -96,7 +97,7 @@ class QuotaEscrow:
         ]
         found = Controller(self._division.name, sources, self.reconcile, workers=WORKERS, clock=self._clock, metrics=metrics)
         self._seeds.wake_by_reach(found.queue, self._every)
-        self._seeds.wake_by_ledgers(found.queue, self._of_ledger, when=_shows_otherwise)
+        self._seeds.wake_by_ledgers(found.queue, self._of_ledger, when=self._shows_otherwise)
         return found
 
     def _every(self, seed: str) -> Iterable[Key]:
@@ -145,7 +146,7 @@ class QuotaEscrow:
             return None
         project = quota.spec.subject.name
         found = {seed.metadata.name: seed for seed in self._seeds.objects.items()}
-        dead = {name: self._left(seed, quota) for name, seed in found.items() if is_dead(seed)}
+        dead = {name: self._left(seed, quota, record) for name, seed in found.items() if is_dead(seed)}
         return EscrowFacts(
             quota=quota,
             record=record,
@@ -169,10 +170,10 @@ class QuotaEscrow:
             logger.warning("ledger of a seed cannot be read", extra={"seed": seed, "project": project, "error": str(error)})
             return None
 
-    def _left(self, seed: Seed, quota: ResourceQuota) -> Amounts | None:
+    def _left(self, seed: Seed, quota: ResourceQuota, record: Escrow) -> Amounts | None:
         """Of two figures of a dead seed the larger one: its ledger also has what was reserved there."""
         name = seed.metadata.name
-        said = last_usage(quota.status, name) if self._division is OF_MACHINES else None
+        said = last_taken(record, name) if self._division.keeps_taken else last_usage(quota.status, name)
         ledgers = self._seeds.last_ledgers(name)
         ledger = ledgers.get(self._key(quota.spec.subject.name)) if ledgers is not None else None
         if ledger is not None:
@@ -222,6 +223,12 @@ class QuotaEscrow:
         project = self._division.project_in(ledger.metadata.name)
         return (Key("", project),) if project else ()
 
+    def _shows_otherwise(self, old: Ledger | None, new: Ledger | None) -> bool:
+        """Bookings come and go; what counts is what limits there are, what is asked for, and whether they are kept."""
+        if old is None or new is None or _shown(old) != _shown(new):
+            return True
+        return self._division.keeps_taken and _booked(old) != _booked(new)
+
     def _again(self, record: Escrow) -> Requeue | None:
         now = self._clock.now()
         moment = look_again(record, now=now)
@@ -239,13 +246,12 @@ def _matters(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:
     return (one.annotations, one.deletion_timestamp, old.spec) != (other.annotations, other.deletion_timestamp, new.spec)
 
 
-def _shows_otherwise(old: Ledger | None, new: Ledger | None) -> bool:
-    """Bookings come and go; what counts is what limits there are, what is asked for, and whether they are kept."""
-    return old is None or new is None or _shown(old) != _shown(new)
-
-
 def _shown(ledger: Ledger) -> object:
     status = ledger.status
     said = (find_condition(status.conditions, type) for type in (READY, WITHIN_LIMITS))
     conditions = tuple((one.status, one.observed_generation) if one is not None else None for one in said)
     return ledger.spec, status.change, status.observed_generation, status.demand, conditions
+
+
+def _booked(ledger: Ledger) -> object:
+    return ledger.status.sums, ledger.status.pending

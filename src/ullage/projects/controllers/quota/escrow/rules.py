@@ -14,7 +14,7 @@ from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
 from ullage.projects.escrow.divisions import OF_MACHINES, Division
 from ullage.projects.escrow.record import has_record
 from ullage.projects.escrow.seeds import SeedLedger
-from ullage.projects.escrow.steps import Carry, Record, drained, next_steps
+from ullage.projects.escrow.steps import Carry, Record, drained, next_steps, with_taken
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import DRAINED, DRAINING
 from ullage.projects.quota import amounts_of, is_counted
@@ -51,9 +51,11 @@ def steps(facts: EscrowFacts, *, now: datetime) -> Steps:
     meta = facts.quota.metadata
     if is_deleting(meta) and not has_record(meta, facts.division.annotation):
         return ()  # nobody was told anything, or all were told that it is over
-    freed = without_dead(facts)
-    if freed != facts.record:
-        return (Record(freed),)
+    known = without_dead(facts)
+    if facts.division.keeps_taken:
+        known = with_taken(known, facts.seeds)
+    if known != facts.record:
+        return (Record(known),)
     found = next_steps(facts.record, facts.division.wanted(facts.quota), facts.seeds, now=now, draining=facts.draining)
     if found or not is_deleting(meta) or untold(facts.record, facts.seeds):
         return found
@@ -112,6 +114,12 @@ def last_usage(status: ResourceQuotaStatus, seed: str) -> Amounts | None:
         return amounts_of(found, field="status.seeds")
     except BadAmount:
         return None
+
+
+def last_taken(record: Escrow, seed: str) -> Amounts | None:
+    """The same by the record, where that is kept there."""
+    share = record.shares.get(seed)
+    return Amounts(share.taken) if share is not None and share.taken else None
 
 
 def without_dead(facts: EscrowFacts) -> Escrow:
