@@ -37,13 +37,14 @@ class CsiScene(RestoreScene):
         self.api.edit(CLAIMS, "db", NS, merge={"metadata": {"finalizers": [PROTECTION], "annotations": {BIND: "yes"}}})
         self.snapshot(snapshot_handle="shot-1")
         self.fills = True
+        self.serves = True
 
     def prototype_source(self, handle: str) -> Json:
         return {"csiVolumeSnapshotSource": {"driver": self.driver, "snapshotHandle": handle}}
 
     def methods(self, wiring: Wiring) -> Mapping[str, RestoreMethod]:
         made = restore_slice._methods(wiring, RestoreOptions())
-        return {"Recreate": made["Recreate"]}
+        return {"Recreate": made["Recreate"]} if self.serves else {}
 
     def read(self) -> str:
         """What a pod would find; nothing while the claim has no volume."""
@@ -449,6 +450,99 @@ async def test_an_undo_that_is_called_off_keeps_no_later_restore_waiting() -> No
     scene.api.remove(PODS, "db-0", NS)
     await scene.run(lambda: scene.phase("second") == "Complete")
     assert (scene.read(), scene.gone("first")) == (NEW, True)
+
+
+def deleted_once(scene: CsiScene, volume: str, *, after: str) -> None:
+    """An administrator deletes a volume that no claim has, right after something was done."""
+    fuse, done = scene.api.fuse, scene.api.fuse.after
+
+    def comes() -> None:
+        done()
+        if fuse.log[-1] == after and scene.api.body(PERSISTENT_VOLUMES, volume) is not None:
+            scene.others()  # the claim that was to be deleted is gone by then
+            scene.api.remove(PERSISTENT_VOLUMES, volume)
+
+    fuse.after = comes  # type: ignore[method-assign]
+
+
+async def test_an_undo_whose_old_volume_was_deleted_is_refused_and_holds_nothing_up() -> None:
+    scene = CsiScene()
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Complete")
+    scene.api.remove(PERSISTENT_VOLUMES, "pv-1")  # Released, with the policy Retain: an administrator tidies up
+    del scene.data["vol-0"]
+    scene.edit(undo=True)
+    await scene.run(lambda: scene.said("Undoable")[1] == "UndoFailed")
+    assert scene.said("Undoable")[2] == (
+        "the volume with what the claim had before is gone: somebody has deleted it. The claim keeps what it has"
+    )
+    assert (scene.phase(), scene.read()) == ("Complete", NEW)
+    scene.clock.advance(1)
+    scene.ask("second")
+    await scene.run(lambda: scene.phase("second") == "Complete")
+    scene.api.remove(RESTORES, "back", NS)
+    await scene.run(scene.gone)
+    assert scene.read() == NEW
+
+
+async def test_an_undo_whose_old_volume_is_deleted_once_the_claim_is_gone_gives_the_restored_data_back() -> None:
+    scene = CsiScene()
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Complete")
+    deleted_once(scene, "pv-1", after="delete persistentvolumeclaims db")
+    scene.edit(undo=True)
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read(), scene.left()[2]) == ("Complete", NEW, [])
+    assert policies(scene) == {next(one for one in scene.data if one != "vol-0"): "Delete"}
+
+
+async def test_a_restore_whose_new_volume_is_deleted_once_the_claim_is_gone_gives_the_old_data_back() -> None:
+    scene = CsiScene()
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Switching")
+    (new,) = (one["metadata"]["name"] for one in scene.api.bodies(PERSISTENT_VOLUMES) if one["metadata"]["name"] != "pv-1")
+    deleted_once(scene, new, after="delete persistentvolumeclaims db")
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read(), policies(scene)) == ("Failed", OLD, {"vol-0": "Delete"})
+    assert scene.said() == (
+        "False",
+        "NotPossible",
+        "the claim that the new volume was made for was deleted by somebody else, and the volume with it",
+    )
+
+
+async def test_a_restore_whose_old_volume_is_deleted_once_the_claim_is_gone_goes_on() -> None:
+    scene = CsiScene()
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Switching")
+    deleted_once(scene, "pv-1", after="delete persistentvolumeclaims db")
+    await scene.run(lambda: scene.phase() == "Complete")
+    assert scene.read() == NEW
+
+
+@pytest.mark.parametrize("phase", ["Preparing", "Switching", "Complete", "Undoing"])
+async def test_a_restore_of_a_kind_that_is_not_carried_out_here_any_more_can_be_deleted(phase: str) -> None:
+    scene = CsiScene()
+    scene.ask()
+    if phase == "Undoing":
+        await scene.run(lambda: scene.phase() == "Complete")
+        scene.edit(undo=True)
+    await scene.run(lambda: scene.phase() == phase)
+    scene.serves = False
+    scene.api.remove(RESTORES, "back", NS)
+    await scene.run(scene.gone)
+
+
+async def test_a_restore_of_a_kind_that_is_not_carried_out_here_any_more_says_what_to_do() -> None:
+    scene = CsiScene()
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Switching")
+    scene.serves = False
+    await scene.run(lambda: "not carried out" in scene.restore().status.progress)
+    assert scene.restore().status.progress == (
+        "restores by Recreate are not carried out here any more: set the storage up again that they are for, or delete the "
+        "restore, which leaves what it kept where it is"
+    )
 
 
 NAMESPACE_GOES = {"causes": [{"field": "metadata.namespace", "reason": "NamespaceTerminating", "message": "it goes"}]}

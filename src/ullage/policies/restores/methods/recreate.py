@@ -4,7 +4,8 @@ again. For every driver that can make a volume from a snapshot.
     prepare   a claim of another name is filled from the snapshot: its volume is the new one
     switch    both volumes are marked and kept from being deleted; the other claim goes; the new volume is reserved for the
               claim's name; the claim goes, and is made again with the new volume
-    undo      the same with the volumes' parts exchanged
+    undo      the same with the volumes' parts exchanged; a volume that somebody has deleted is not waited for, and the claim
+              has the other one then
     settle    each volume has its own reclaim policy again: the one that no claim has goes by it, unless snapshots would go too
 
 The claim goes with the cluster's own means: while it goes no pod that uses it is scheduled or started, and it does not go
@@ -36,6 +37,7 @@ from ullage.snapshots.backends.base import InProgress
 from ullage.snapshots.model import PROGRESS
 
 BY_RESTORE: Final = "restore in place"
+GONE: Final = {OLD: "the volume with what the claim had before", NEW: "the new volume"}
 TERMINATING: Final = "NamespaceTerminating"  # why an API server makes nothing in a namespace that goes
 
 
@@ -105,7 +107,11 @@ class RecreateMethod:
         return marks.remembered(claim)
 
     async def switch(self, job: RestoreJob, unused: Unused) -> str:
-        temporary = await self._to_be_emptied(job.restore)
+        try:
+            temporary = await self._to_be_emptied(job.restore)
+        except Impossible:
+            await self._give_back(job.restore, OLD, unused)
+            raise
         if temporary is not None:
             await self._keep_both(job, temporary, unused)
         return await self._give(job.restore, give=NEW, keep=OLD, unused=unused)
@@ -120,16 +126,11 @@ class RecreateMethod:
                 return None
             raise
         if found is None and not await self._has_new(restore):
-            raise Impossible("the claim that the new volume was made for was deleted by somebody else")
+            raise Impossible("the claim that the new volume was made for was deleted by somebody else, and the volume with it")
         return found
 
     async def _has_new(self, restore: SnapshotRestore) -> bool:
-        """Whether the new volume is marked: that it is not is believed of nobody but the API."""
-        mark = marks.mark_of(restore)
-        if any(marks.role_of(one, mark) == NEW for one in self._seen(mark)):
-            return True
-        found = await self._client.list(PERSISTENT_VOLUMES)
-        return any(marks.role_of(one, mark) == NEW for one in found.items)
+        return await self._marked(restore, NEW) is not None
 
     async def undo(self, job: RestoreJob, unused: Unused) -> str:
         return await self._give(job.restore, give=OLD, keep=NEW, unused=unused)
@@ -162,19 +163,39 @@ class RecreateMethod:
     async def _give(self, restore: SnapshotRestore, *, give: str, keep: str, unused: Unused) -> str:
         """The claim has the one volume, and the other stays. Each call does what is next; the last gives the claim's uid."""
         wanted, other = await self._marked(restore, give), await self._marked(restore, keep)
+        if wanted is None:
+            await self._give_back(restore, keep, unused)
+            raise Impossible(f"{GONE[give]} is gone: somebody has deleted it. The claim keeps what it has")
+        return await self._bind(restore, wanted, other=other, unused=unused)
+
+    async def _give_back(self, restore: SnapshotRestore, role: str, unused: Unused) -> None:
+        """What the claim was to get is not there. So it keeps what it has; if it was deleted already, it is made again with
+        that: otherwise its volume would be one that no claim has, and would go by its policy."""
+        volume = await self._marked(restore, role)
+        if volume is not None:
+            await self._bind(restore, volume, other=None, unused=unused)
+
+    async def _bind(
+        self, restore: SnapshotRestore, wanted: PersistentVolume, *, other: PersistentVolume | None, unused: Unused
+    ) -> str:
+        """`other` is None where it is gone."""
         claim = await self._client.find(CLAIMS, restore.spec.claim_name, restore.metadata.namespace)
-        if claim is not None and marks.is_bound(claim, wanted):
+        goes = other is None and claim is not None and is_deleting(claim.metadata)  # by us perhaps: it is to be made again
+        if claim is not None and marks.is_bound(claim, wanted) and not goes:
             await self._change(wanted, marks.policy_back(wanted))
             return claim.metadata.uid
-        other = await self._change(other, marks.holding(other))
+        if other is not None:
+            other = await self._change(other, marks.holding(other))
         wanted = await self._change(wanted, marks.holding(wanted))
         await self._reserve(restore, wanted, claim)
         if claim is None:
             await self._make(restore, wanted)
             raise InProgress(f"claim {restore.spec.claim_name} was made again, and is being bound")
-        ref = other.spec.claim_ref
+        ref = other.spec.claim_ref if other is not None else None
         if ref is not None and ref.uid == claim.metadata.uid:
             await self._remove(claim, unused)
+            goes = True
+        if goes:
             raise InProgress(f"claim {restore.spec.claim_name} is being deleted, to be made again")
         raise self._not_bound(claim, wanted)
 
@@ -255,13 +276,15 @@ class RecreateMethod:
         namespace, name, _ = mark.split("/")
         return [one for one in self._volumes.by(BY_RESTORE, str(Key(namespace, name))) if marks.role_of(one, mark)]
 
-    async def _marked(self, restore: SnapshotRestore, role: str) -> PersistentVolume:
+    async def _marked(self, restore: SnapshotRestore, role: str) -> PersistentVolume | None:
+        """The one of the two volumes that has this role. That there is none is believed of nobody but the API."""
         mark = marks.mark_of(restore)
         seen = next((one for one in self._seen(mark) if marks.role_of(one, mark) == role), None)
         found = await self._client.find(PERSISTENT_VOLUMES, seen.metadata.name) if seen is not None else None
-        if found is None or marks.role_of(found, mark) != role:
-            raise NotNow(f"the {role} volume of this restore is not known yet, or is gone")
-        return found
+        if found is not None and marks.role_of(found, mark) == role:
+            return found
+        listed = await self._client.list(PERSISTENT_VOLUMES)
+        return next((one for one in listed.items if marks.role_of(one, mark) == role), None)
 
     async def _change(self, volume: PersistentVolume, change: Json | None) -> PersistentVolume:
         return volume if change is None else await patch_seen(self._client, PERSISTENT_VOLUMES, volume, change)

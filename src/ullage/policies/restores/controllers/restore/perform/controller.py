@@ -112,7 +112,8 @@ class SnapshotRestoreController:
             return None
         job, now = await self._found.job(restore), self._clock.now()
         gone, superseded = self._claim_gone(job), self._is_superseded(restore)
-        match rules.next_step(restore, now=now, claim_gone=gone, superseded=superseded):
+        served = not restore.status.method or restore.status.method in self._methods
+        match rules.next_step(restore, now=now, claim_gone=gone, superseded=superseded, served=served):
             case RestoreStep.ADMIT:
                 return await self._admit(job, now)
             case RestoreStep.PREPARE:
@@ -313,7 +314,10 @@ class SnapshotRestoreController:
     def _method(self, restore: SnapshotRestore) -> RestoreMethod:
         found = self._methods.get(restore.status.method)
         if found is None:
-            raise NotNow(f"restores by {restore.status.method or '(nothing)'} are not carried out here any more")
+            raise NotNow(
+                f"restores by {restore.status.method or '(nothing)'} are not carried out here any more: set the storage up "
+                "again that they are for, or delete the restore, which leaves what it kept where it is"
+            )
         return found
 
     async def _unused(self, restore: SnapshotRestore) -> None:

@@ -32,9 +32,15 @@ class RestoreStep(Enum):
     LET_GO = auto()  # nothing is left to be done
 
 
-def next_step(restore: SnapshotRestore, *, now: datetime, claim_gone: bool, superseded: bool) -> RestoreStep:
-    """`claim_gone`: what it was restored to is not there any more. `superseded`: a later restore of the claim is next."""
+def next_step(
+    restore: SnapshotRestore, *, now: datetime, claim_gone: bool, superseded: bool, served: bool = True
+) -> RestoreStep:
+    """`claim_gone`: what it was restored to is not there any more. `superseded`: a later restore of the claim is next.
+    `served`: its method is there. Where it is not, nobody could ever end what was begun: the restore, and with it its
+    namespace, would stay for ever."""
     status, deleting = restore.status, is_deleting(restore.metadata)
+    if deleting and not served:
+        return RestoreStep.LET_GO
     match status.phase:
         case model.PREPARING:
             return RestoreStep.ABANDON if deleting else RestoreStep.PREPARE
