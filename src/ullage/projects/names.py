@@ -24,7 +24,6 @@ DEFAULT: Final = "default"  # as the proposal has it
 KKP_DEFAULT: Final = "kkp-default-resource-quota"  # as KKP has it
 DEFAULT_MARKS: Final = (DEFAULT, KKP_DEFAULT)
 PROJECT_ID: Final = "project-id"  # on a Cluster: whose it is
-EXTERNAL_CLUSTER: Final = "external-cluster-id"  # on what KKP keeps about a cluster that was imported
 
 # Of our own.
 FINALIZER: Final = "ullage.io/quota-copies"  # on the master's quota, while a seed may have a copy

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ullage.kube.kinds import AGE, Column, Kind, Object, Value
+from ullage.kube.kinds import AGE, Column, Kind, Object, Rule, Value
 from ullage.projects.api.amounts import GROUP, VERSION, ResourceDetails
 
 # --- Project ---------------------------------------------------------------------------------------------------------
@@ -146,6 +146,12 @@ CLUSTERS: Final = Kind(
         Column("Phase", ".status.phase", description="How far it is made, or taken away."),
         Column("Paused", ".spec.pause", type="boolean", description="Whether KKP's controllers leave it alone."),
         AGE,
+    ),
+    # As KKP's webhook has it: with another provider the machines that are there would count for nobody.
+    rules=(
+        Rule(
+            "self == oldSelf", "the provider of a cluster cannot be changed: make another one", path="spec.cloud.providerName"
+        ),
     ),
 )
 

@@ -1,8 +1,8 @@
 """What the seed charges: the Machines of every user cluster, each to the ledger of its cluster's project.
 
 A cluster is followed as long as its object is there, whether or not it is being deleted: its machines run until then. One that
-is given to another project is followed anew, so that everything in it is counted there. Imported clusters, and those that are
-of no project, are not followed.
+is given to another project is followed anew, so that everything in it is counted there. Clusters that somebody else runs, and
+those that are of no project, are not followed.
 
 A Machine takes what its stamp says, if that is signed for it and no less than the record has of it. Any other takes what the
 record holds against it. Until it is in the record as such a one, or has been stamped anew, the ledger says that it is not

@@ -34,7 +34,7 @@ def project_in(ledger: str) -> str:
 
 
 def ledger_of(cluster: Cluster) -> str:
-    """Empty for one that was imported, or is of no project."""
+    """Empty for one that somebody else runs, or is of no project."""
     project = project_of(cluster)
     return ledger_name(project) if is_project_id(project) else ""
 

@@ -15,7 +15,7 @@ from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.quotas import QUOTAS
 from ullage.projects.clusters import project_of
-from ullage.projects.names import EXTERNAL_CLUSTER, PROJECT_ID
+from ullage.projects.names import PROJECT_ID
 from ullage.projects.subjects import QuotaLookup, quota_lookup
 from ullage.projects.webhook.cluster_rules import refusal
 
@@ -68,7 +68,7 @@ def _differs(part: str, other: str) -> str:
 COUNTS_ANEW: Final = " || ".join(
     (
         "request.operation == 'CREATE'",
-        *(_differs(_label(name, "object"), _label(name, "oldObject")) for name in (PROJECT_ID, EXTERNAL_CLUSTER)),
+        _differs(_label(PROJECT_ID, "object"), _label(PROJECT_ID, "oldObject")),
         _differs(_provider("object"), _provider("oldObject")),
     )
 )

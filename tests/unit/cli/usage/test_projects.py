@@ -26,12 +26,12 @@ def master(monkeypatch: pytest.MonkeyPatch) -> ProjectCluster:
 
 @pytest.fixture
 def seed(monkeypatch: pytest.MonkeyPatch) -> ProjectCluster:
-    """One cluster is counted and one not; one is imported; one belongs to a project without a quota, and one to nobody."""
+    """One cluster is counted and one not; one is run by others; one belongs to a project without a quota, and one to nobody."""
     made = answering(ProjectCluster(), monkeypatch)
     made.quota("abc", {"cpu": "50"}, globalUsage={"cpu": "32"}, localUsage={"cpu": "20"})
     made.user_cluster("one", "abc", {"cpu": "3", "memory": "5Gi"}, humanReadableName="First", cloud={"providerName": "aws"})
     made.user_cluster("two", "abc", None)
-    made.user_cluster("theirs", "abc", {"cpu": "9"}, labels={"external-cluster-id": "x"})
+    made.user_cluster("theirs", "abc", {"cpu": "9"}, cloud={"providerName": "eks"})
     made.user_cluster("other", "free", {"cpu": "4"})
     made.user_cluster("nobodys", "", {"cpu": "4"})
     return made

@@ -125,6 +125,20 @@ def test_names_on_the_wire_are_kkp_s_and_zero_is_not_absent() -> None:
     assert msgspec.to_builtins(ResourceQuotaStatus()) == {}
 
 
+# --- clusters --------------------------------------------------------------------------------------------------------
+
+
+def test_the_provider_of_a_cluster_cannot_be_changed() -> None:
+    rules = compile_custom(crd_of(CLUSTERS)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    names = {"apiVersion": "kubermatic.k8c.io/v1", "kind": "Cluster", "metadata": {"name": "c1"}}
+    old, new = (names | {"spec": {"cloud": {"dc": "eu", "providerName": one}}} for one in ("aws", "eks"))
+    (error,) = rules.validate(new, old)
+    assert error.field == "spec.cloud.providerName"
+    assert "the provider of a cluster cannot be changed: make another one" in error.body
+    moved = names | {"spec": {"cloud": {"dc": "us", "providerName": "aws"}}}
+    assert rules.validate(moved, old) == [] == rules.validate(old, names | {"spec": {}})
+
+
 # --- the others ------------------------------------------------------------------------------------------------------
 
 

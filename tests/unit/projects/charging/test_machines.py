@@ -73,6 +73,19 @@ async def test_a_cluster_that_moves_is_taken_out_of_one_ledger_and_counted_in_th
 
 
 @simulated
+async def test_no_label_but_that_of_its_project_takes_a_cluster_out_of_the_quota(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="4")
+    async with scene.served(controllers=True):
+        assert (await scene.create()).code == 200
+        await asyncio.sleep(200)
+        scene.cluster(labels={"external-cluster-id": "x"})
+        await asyncio.sleep(200)
+        assert used(scene) == {"c-1": "2"}
+        assert (await scene.create("l")).code == 403, "what is there leaves room for 2, and this one takes 4"
+
+
+@simulated
 async def test_a_cluster_whose_kubeconfig_is_missing_keeps_its_project_from_being_exact(scene: SeedScene) -> None:
     scene.cluster()
     scene.limits(cpu="20")

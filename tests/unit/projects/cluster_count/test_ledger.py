@@ -19,7 +19,7 @@ from ullage.quantity import Quantity
         pytest.param(cluster("c", of=""), "", id="of no project"),
         pytest.param(cluster("c", of="No Id"), "", id="of none that can be"),
         pytest.param(cluster("c", provider="gke"), "", id="somebody else runs it"),
-        pytest.param(cluster("c", labels={"external-cluster-id": "x"}), "", id="imported"),
+        pytest.param(cluster("c", labels={"external-cluster-id": "x"}), "clusters-abc", id="whatever other labels it has"),
     ],
 )
 def test_a_cluster_counts_in(given: Cluster, ledger: str) -> None:

@@ -204,12 +204,12 @@ async def test_one_that_is_moved_into_a_project_is_new_there(found: Scene) -> No
 
 
 @scene
-async def test_imported_clusters_are_neither_counted_nor_refused(found: Scene) -> None:
+async def test_clusters_that_others_run_are_neither_counted_nor_refused(found: Scene) -> None:
     found.quota("0")
     await found.settled()
-    assert (await found.create("a", labels={"external-cluster-id": "x"})).allowed
-    assert (await found.create("b", provider="eks")).allowed
-    assert not (await found.create("c")).allowed
+    assert (await found.create("a", provider="eks")).allowed
+    assert not (await found.create("b")).allowed
+    assert not (await found.create("c", labels={"external-cluster-id": "x"})).allowed, "a label says nothing of who runs it"
 
 
 @scene
@@ -279,8 +279,8 @@ LABELLED = {"metadata": {"labels": {"project-id": "abc"}}, "spec": {"cloud": {"p
         pytest.param(
             LABELLED,
             {**LABELLED, "metadata": {"labels": {"project-id": "abc", "external-cluster-id": "x"}}},
-            True,
-            id="no longer imported",
+            False,
+            id="of other labels that decide nothing",
         ),
         pytest.param({**LABELLED, "status": {"phase": "Running"}}, LABELLED, False, id="how it does"),
     ],

@@ -72,7 +72,7 @@ def test_where_nobody_can_look_the_figures_stay() -> None:
         pytest.param(cluster("c", of=""), False, id="of no project"),
         pytest.param(cluster("c", of="No Id"), False, id="of none that can be"),
         pytest.param(cluster("c", provider="eks"), False, id="somebody else runs it"),
-        pytest.param(cluster("c", labels={"external-cluster-id": "x"}), False, id="imported"),
+        pytest.param(cluster("c", labels={"external-cluster-id": "x"}), True, id="whatever other labels it has"),
     ],
 )
 def test_which_clusters_are_charged(given: Cluster, charged: bool) -> None:

@@ -34,8 +34,8 @@ NOBODY = details()
         ),
         pytest.param(
             [cluster("a", usage("2")), cluster("b", usage("8"), labels={"external-cluster-id": "b"})],
-            usage("2"),
-            id="imported clusters do not count",
+            usage("10"),
+            id="no label but that of its project keeps a cluster from being counted",
         ),
         pytest.param([cluster("a", usage("2"), provider="gke")], usage("0"), id="nor those that somebody else runs"),
         pytest.param([cluster("a", details(cpu="2"))], usage("2"), id="what a count does not name is none"),

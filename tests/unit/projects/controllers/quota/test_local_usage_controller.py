@@ -69,7 +69,7 @@ async def test_a_copy_says_what_the_clusters_of_its_project_use(found: Scene) ->
     found.cluster("a", usage("1", "1Gi", "0"))
     found.cluster("b", usage("2", "2Gi", "5Gi"))
     found.cluster("other", usage("9"), of="xyz")
-    found.cluster("imported", usage("9"), labels={"external-cluster-id": "x"})
+    found.cluster("elsewhere", usage("9"), provider="eks")
     found.quota()
     found.quota("xyz")
     found.quota("none")

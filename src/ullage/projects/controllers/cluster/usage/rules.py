@@ -30,7 +30,8 @@ class ClusterUsage:
 
 
 def is_charged(cluster: Cluster) -> bool:
-    """Whether its machines count for a project: only such clusters are followed, and those that were imported are not."""
+    """Whether its machines count for a project: only such clusters are followed, and those that somebody else runs
+    are not."""
     return is_project_id(project_of(cluster))
 
 

@@ -1,7 +1,7 @@
 """What the clusters of a project use on one seed. Pure.
 
 A cluster that is being deleted counts until its object is gone, since its machines may be there until then; a paused one
-counts, too. Clusters that were imported do not count. One that nobody has counted yet, or whose figures cannot be read, is
+counts, too. Clusters that somebody else runs do not count. One that nobody has counted yet, or whose figures cannot be read, is
 named and not taken for empty.
 """
 
