@@ -6,6 +6,7 @@ was looked at, and a snapshot that a claim is being filled from does not go befo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from typing import Any, Final
@@ -35,6 +36,7 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (
 _PLACE: Final = "counts: place of a snapshot"
 _GOING: Final = "going"  # as a place in a namespace: those that are being deleted
 MOST_LOOKED: Final = 500  # snapshots of one namespace, or of one claim, that are looked at: the oldest
+GOES_WITHIN: Final = 300.0  # seconds for which one that is being deleted is taken to be about to go (`choice.STUCK` says so)
 TRIED_FOR: Final = 86400.0  # seconds after which one that still reports a problem has failed, although that might pass
 _HANDLE: Final = "counts: handle of a record"
 _SOURCE: Final = "counts: snapshot of a claim"
@@ -51,6 +53,7 @@ class Candidates:
         self._takes: dict[str, Callable[[Any], Takings]] = {}
         self._snapshots: dict[str, Cache[Any]] = {}
         self._records: dict[str, Cache[Any]] = {}
+        self._going_since: dict[str, float] = {}  # by uid: when we saw that it is being deleted, on the monotonic clock
         self.claims = wiring.cache(CLAIMS)
         self.claims.index(_SOURCE, snapshot_keys)
         registry = registry_of(wiring)
@@ -58,6 +61,7 @@ class Candidates:
             self._takes[one.name] = registry.registered(one.snapshots).evaluator_of("").takes
             self._snapshots[one.name] = wiring.cache(one.snapshots)
             self._snapshots[one.name].index(_PLACE, _places(one))
+            self._snapshots[one.name].handle(self._see)
             self._records[one.name] = wiring.cache(one.records)
             self._records[one.name].index(_HANDLE, _handles(one))
 
@@ -66,7 +70,8 @@ class Candidates:
         namespace where anything else is, and all that go. `look` stands in for `oldest`."""
         places = {f"{namespace}/{cell.account}" if claim_of(cell) else namespace for cell in cells}
         places.add(f"{namespace}/{_GOING}")
-        return list({one.key: one for place in sorted(places) for one in (look or self.oldest)(place)}.values())
+        found = {one.key: one for place in sorted(places) for one in (look or self.oldest)(place)}
+        return choice.spared(list(found.values()))
 
     def oldest(self, place: str) -> list[Candidate]:
         """The oldest snapshots in a namespace, or of one account of it. No more than so many: a tenant may have tens of
@@ -93,6 +98,9 @@ class Candidates:
             takes, record, kept = NOTHING, None, choice.UNREADABLE
         if record is not None and record.policy == "Retain":
             takes = Takings({cell: takes[cell] for cell in takes if is_count(cell)})  # the bytes stay with the record
+        going = is_deleting(meta)
+        if going and self._clock.monotonic() - self._going_since.get(meta.uid, math.inf) >= GOES_WITHIN:
+            going, kept = False, choice.HELD_UP if kept in (choice.IN_USE, choice.HELD, choice.OWNED) else choice.STUCK
         return Candidate(
             key=key_of(dialect.snapshots.name, namespace=meta.namespace, name=meta.name),
             name=meta.name,
@@ -100,14 +108,22 @@ class Candidates:
             version=meta.resource_version,
             created=meta.creation_timestamp,
             takes=takes,
-            going=is_deleting(meta),
+            going=going,
             kept=kept,
         )
 
+    def _see(self, old: Any, new: Any) -> None:
+        """By our own clock: were that of the API server another, all that is deleted would be made up for once more."""
+        if new is None:
+            self._going_since.pop(old.metadata.uid, None)
+        elif is_deleting(new.metadata):
+            self._going_since.setdefault(new.metadata.uid, self._clock.monotonic())
+
     def _kept(self, dialect: Dialect[Any, Any], obj: Any, snapshot: Snapshot, record: Record | None) -> str:
-        """Why it is not deleted. What a person may change about it comes first."""
+        """Why it is not deleted; of one that is being deleted, why it does not go. What a person may change about it comes
+        first."""
         meta, state = snapshot.meta, snapshot.state
-        if meta.annotations.get(PROTECTED) == "true":
+        if meta.annotations.get(PROTECTED) == "true" and not is_deleting(meta):
             return choice.PROTECTED
         group: str = getattr(obj.status, "volume_group_snapshot_name", "")  # one of the two APIs knows groups
         if meta.owner_references or group:

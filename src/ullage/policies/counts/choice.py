@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ullage.ledger.amounts import Cell, Takings, Waiter, limit_on, total
@@ -26,6 +26,10 @@ UNFINISHED: Final = "not finished yet"
 IMPORTED: Final = "imported by an administrator"
 SHARED: Final = "the same data as another one"
 UNREADABLE: Final = "not readable"
+HELD_UP: Final = "being deleted, and held by claims that are filled from it or by finalizers"
+STUCK: Final = "being deleted, and not gone after 5 minutes"
+SPARED: Final = "left alone, since others that were deleted do not go"
+MOST_STUCK: Final = 1  # that do not go, in a namespace, while others are deleted all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class Candidate:
     version: str  # its resourceVersion: of what was looked at
     created: str  # its creationTimestamp
     takes: Takings  # what is free once it has gone
-    going: bool = False
+    going: bool = False  # it makes room already; one that is deleted and does not go is one that is kept
     kept: str = ""  # why it is not deleted; empty: it may be
 
     @property
@@ -57,6 +61,14 @@ class Choice:
     @property
     def helps(self) -> bool:
         return not self.short
+
+
+def spared(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """As they are, and where several do not go, without any that may. Their storage system may be away: then no other would go
+    either, and one after the other would be lost for somebody who gets nothing by it."""
+    if sum(one.kept == STUCK for one in candidates) <= MOST_STUCK:
+        return list(candidates)
+    return [replace(one, kept=SPARED) if not one.going and one.kept in ("", UNFINISHED) else one for one in candidates]
 
 
 def choose(lack: Lack, candidates: Sequence[Candidate]) -> Choice:

@@ -47,6 +47,7 @@ class CountServer(Server):
         super().__init__()
         self.deleted: list[str] = []
         self.goes = GOES
+        self.stays: set[str] = set()  # names of what never goes, once it is deleted
         self.answers = 0.0  # seconds from a deletion to its answer
         self.gone: Callable[[Kind[Any], Key], None] = self.drop
 
@@ -78,7 +79,7 @@ class CountServer(Server):
         async def go() -> None:
             await asyncio.sleep(self.goes)
             live = self.get(kind, key)
-            if live is not None and live.metadata.uid == uid:
+            if live is not None and live.metadata.uid == uid and key.name not in self.stays:
                 self.gone(kind, key)
 
         task = asyncio.ensure_future(go())

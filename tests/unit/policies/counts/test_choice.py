@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from ullage.ledger.amounts import Cell, Takings, Waiter, total
 from ullage.ledger.book import Book, Observed
-from ullage.policies.counts.choice import Candidate, choose, choose_for, lacking, why_kept
+from ullage.policies.counts.choice import (
+    HELD_UP,
+    SPARED,
+    STUCK,
+    UNFINISHED,
+    Candidate,
+    choose,
+    choose_for,
+    lacking,
+    spared,
+    why_kept,
+)
 from ullage.quantity import ZERO, Quantity
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,6 +72,14 @@ def test_one_that_another_has_made_superfluous_stays() -> None:
     """The first is taken for one account, the second for both: then the first was not needed."""
     there = [one("1", a=1), one("2", a=1, b=1)]
     assert names(choose(lack(a=1, b=1), there).delete) == ["2"]
+
+
+def test_where_several_do_not_go_the_others_are_left_alone() -> None:
+    rest = [one("3", a=1), one("4", a=1, kept=UNFINISHED), one("5", a=1, kept="x"), one("6", a=1, going=True)]
+    held = [one("1", a=1, kept=HELD_UP), one("2", a=1, kept=HELD_UP), one("0", a=1, kept=STUCK)]
+    assert spared([*held, *rest]) == [*held, *rest], "one may be stuck for a reason of its own"
+    stuck = [one("0", a=1, kept=STUCK), one("1", a=1, kept=STUCK)]
+    assert [each.kept for each in spared([*stuck, *rest])] == [STUCK, STUCK, SPARED, SPARED, "x", ""]
 
 
 def test_why_so_little_may_go_is_counted() -> None:

@@ -12,6 +12,7 @@ from tests.unit.kube.virtual_time import START
 from tests.unit.policies.counts.scene import CountScene, counted
 from tests.unit.space.scene import TEAM, import_of, made, record_of, unsplit
 from ullage.kube.builtin.core import CLAIMS
+from ullage.kube.cache.indexer import Key
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import READ_BY, Dialect
@@ -87,9 +88,18 @@ async def test_other_namespaces_lose_nothing(scene: CountScene) -> None:
 
 def restoring(scene: CountScene) -> None:
     scene.snapshot("a")
-    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "a"}
-    body = {"metadata": {"name": "restored", "namespace": TEAM, "uid": "r"}, "spec": {"dataSource": source}}
+    filled_from(scene, "a")
+
+
+def filled_from(scene: CountScene, snapshot: str) -> None:
+    """A claim that has no volume yet, and is to have the data of a snapshot."""
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": snapshot}
+    body = {"metadata": {"name": f"of-{snapshot}", "namespace": TEAM, "uid": f"r-{snapshot}"}, "spec": {"dataSource": source}}
     scene.server.put(CLAIMS, made(CLAIMS, body))
+
+
+def held_by_finalizer(scene: CountScene, snapshot: str) -> None:
+    scene.change(GA.snapshots, snapshot, metadata={"finalizers": ["example.com/reading"]})
 
 
 def grouped(scene: CountScene) -> None:
@@ -458,3 +468,76 @@ async def test_where_the_others_are_being_taken_right_now_it_is_asked_for_patien
         scene.change(GA.snapshots, "young", status={"readyToUse": True})
         assert (await scene.insist("new")).allowed
     assert scene.server.deleted == ["young"]
+
+
+# --- what does not go ------------------------------------------------------------------------------------------------
+
+HOLDS = pytest.mark.parametrize(
+    "hold",
+    [
+        pytest.param(filled_from, id="a claim that nobody consumes is to be filled from it"),
+        pytest.param(held_by_finalizer, id="somebody's finalizer"),
+        pytest.param(lambda scene, snapshot: None, id="nobody knows what"),
+    ],
+)
+
+
+def at_most(scene: CountScene, number: int) -> Any:
+    def check() -> None:
+        assert len(scene.server.all(GA.snapshots)) <= number
+
+    return scene.never(check)
+
+
+@HOLDS
+@counted
+async def test_one_that_is_deleted_and_does_not_go_makes_room_for_five_minutes_only(scene: CountScene, hold: Any) -> None:
+    full(scene, "a", "b", "c")
+    hold(scene, "b")
+    scene.server.stays = {"b"}
+    async with scene.served(leader=True):
+        with at_most(scene, 3):
+            await scene.server.delete(GA.snapshots, "b", TEAM)
+            await asyncio.sleep(1)
+            waits = await scene.insist("new", tries=280)
+            assert (waits.code, scene.server.deleted) == (429, ["b"])
+            assert "b is being deleted already. Try again" in waits.message
+            assert (await scene.insist("new", tries=60)).allowed
+            await asyncio.sleep(60)
+    assert scene.server.deleted == ["b", "a"]
+    assert scene.names() == {"b", "c", "new"}
+
+
+@counted
+async def test_what_does_not_go_for_a_reason_of_its_own_keeps_no_others(scene: CountScene) -> None:
+    full(scene, "a", "b", "c", "d")
+    scene.server.stays = {"a", "b", "c"}
+    filled_from(scene, "a")
+    for name in ("b", "c"):
+        held_by_finalizer(scene, name)
+        scene.change(GA.snapshots, name, metadata={"annotations": {"ullage.io/protected": "true", "ullage.io/takes": "{}"}})
+    async with scene.served(leader=True):
+        for name in ("a", "b", "c"):
+            await scene.server.delete(GA.snapshots, name, TEAM)
+        await asyncio.sleep(301)
+        assert (await scene.insist("new")).allowed
+        refused = await scene.create("newer", "disk")
+        assert refused.code == 429, "the new one may go for it"
+    assert scene.server.deleted == ["a", "b", "c", "d"]
+
+
+@counted
+async def test_where_two_do_not_go_no_more_are_deleted_in_vain(scene: CountScene) -> None:
+    """Their storage system may be away: then nothing else would go either, and all of them would be lost in an hour."""
+    full(scene, "a", "b", "c", "d")
+    scene.server.stays = {"a", "b", "c", "d"}
+    async with scene.served(leader=True):
+        last = await scene.insist("new", tries=3600)
+        await asyncio.sleep(600)
+        assert scene.server.deleted == ["a", "b"]
+        assert last.code == 403
+        assert "of those that are there, 2 are being deleted, and not gone after 5 minutes, 2 are left alone" in last.message
+        assert "2 are left alone, since others that were deleted do not go. Next: see what there is" in last.message
+        scene.server.gone(GA.snapshots, Key(TEAM, "a"))
+        await asyncio.sleep(1)
+        assert (await scene.insist("new")).allowed, "it is back"
