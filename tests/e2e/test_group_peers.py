@@ -32,6 +32,7 @@ GROUPS = "/apis/groupsnapshot.storage.k8s.io/v1beta2"
 GROUP_CONTENTS = f"{GROUPS}/volumegroupsnapshotcontents"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 BOUND = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"  # on members: they put it there at a later look
+RETAINING = "retaining"  # a class
 FEATURE = "--feature-gates=CSIVolumeGroupSnapshot=true"
 
 pytestmark = [
@@ -64,9 +65,10 @@ def api(plane: ControlPlane) -> Api:
 
 def bring_all_classes(api: Api) -> None:
     bring_classes(api)
-    meta = {"name": CLASS}
-    body = {"apiVersion": "groupsnapshot.storage.k8s.io/v1beta2", "kind": "VolumeGroupSnapshotClass", "metadata": meta}
-    api.create(f"{GROUPS}/volumegroupsnapshotclasses", {**body, "driver": NAME, "deletionPolicy": "Delete"})
+    body = {"apiVersion": "groupsnapshot.storage.k8s.io/v1beta2", "kind": "VolumeGroupSnapshotClass", "driver": NAME}
+    for name, policy in ((CLASS, "Delete"), (RETAINING, "Retain")):
+        made = {**body, "metadata": {"name": name}, "deletionPolicy": policy}
+        api.create(f"{GROUPS}/volumegroupsnapshotclasses", made)
 
 
 @pytest.fixture
@@ -99,15 +101,22 @@ class GroupShop:
         self.groups = f"{GROUPS}/namespaces/{namespace}/volumegroupsnapshots"
         self.snapshots = f"{GROUP}/namespaces/{namespace}/volumesnapshots"
 
-    def ask(self, name: str = "one") -> None:
+    def ask(self, name: str = "one", *, class_name: str = CLASS) -> None:
         body = {"apiVersion": "groupsnapshot.storage.k8s.io/v1beta2", "kind": "VolumeGroupSnapshot", "metadata": {"name": name}}
         source = {"selector": {"matchLabels": {"app": "db"}}}
-        self.api.create(self.groups, {**body, "spec": {"volumeGroupSnapshotClassName": CLASS, "source": source}})
+        self.api.create(self.groups, {**body, "spec": {"volumeGroupSnapshotClassName": class_name, "source": source}})
 
     def all(self, path: str) -> list[Json]:
         """A kube-apiserver sends whoever comes right after a kind was defined away for a moment (429)."""
         eventually(lambda: "items" in self.api.get(path).obj, lambda: f"{path}: {self.api.get(path).obj}")
         return list(self.api.get(path).obj["items"])
+
+    def contents(self) -> list[Json]:
+        return [one for one in self.all(CONTENTS) if one["spec"]["volumeSnapshotRef"]["namespace"] == self.namespace]
+
+    def member(self, claim: str) -> Json:
+        (found,) = (one for one in self.all(self.snapshots) if one["spec"]["source"].get("persistentVolumeClaimName") == claim)
+        return found
 
     def ready(self, name: str) -> bool:
         found = self.all(self.groups) + self.all(self.snapshots)
@@ -124,11 +133,10 @@ class GroupShop:
         """Groups, members, both sorts of contents, and the driver's own."""
 
         def left() -> list[Json]:
-            mine = [one for one in self.all(CONTENTS) if one["spec"]["volumeSnapshotRef"]["namespace"] == self.namespace]
             whole = [
                 one for one in self.all(GROUP_CONTENTS) if one["spec"]["volumeGroupSnapshotRef"]["namespace"] == self.namespace
             ]
-            return [*self.all(self.groups), *self.all(self.snapshots), *mine, *whole]
+            return [*self.all(self.groups), *self.all(self.snapshots), *self.contents(), *whole]
 
         eventually(lambda: not left(), lambda: f"all are gone: {left()}")
         assert self.driver.snapshots() == []
@@ -216,26 +224,37 @@ def test_what_they_make_and_what_we_make_is_the_same_and_each_deletes_the_others
     shop.must_be_gone()
 
 
-def test_where_a_driver_knows_no_groups_one_that_fails_at_the_cut_leaves_none(api: Api, plane: ControlPlane) -> None:
+@pytest.mark.parametrize("class_name", [CLASS, RETAINING])
+def test_where_a_driver_knows_no_groups_one_that_fails_after_others_were_cut_leaves_none(
+    api: Api, plane: ControlPlane, class_name: str
+) -> None:
     with running_driver("--without=GROUP_CONTROLLER_SERVICE") as driver:
-        shop, snapshotters = GroupShop(api, driver, "groups-apart"), Snapshotters(plane.kubeconfig, driver)
+        shop, snapshotters = GroupShop(api, driver, f"groups-apart-{class_name}"), Snapshotters(plane.kubeconfig, driver)
         try:
-            # Until the group has failed: a single failure may be over before anybody has seen it.
-            driver.set(Fault("CreateSnapshot", "INVALID_ARGUMENT"))
+            # The driver cuts nothing until it is known what one of the three is called, and then all but that one.
+            driver.set(Fault("CreateSnapshot", "UNAVAILABLE"))
             snapshotters.start_ours()
-            shop.ask()
+            shop.ask(class_name=class_name)
+            eventually(lambda: driver.calls("CreateSnapshot") != [], lambda: "the driver is asked")
+            last = shop.member("data-1")["metadata"]["uid"]
+            driver.set(Fault("CreateSnapshot", "UNAVAILABLE", match=last))
+            eventually(lambda: len(driver.snapshots()) == 2, lambda: f"two are cut: {driver.snapshots()}")
+            driver.set(Fault("CreateSnapshot", "INVALID_ARGUMENT", match=last))
             eventually(
                 lambda: "None of its snapshots is kept" in str(shop.all(shop.groups)), lambda: str(shop.all(shop.groups))
             )
-            driver.set()
             eventually(lambda: shop.all(shop.snapshots) == [], lambda: f"none is left: {shop.all(shop.snapshots)}")
             eventually(lambda: driver.snapshots() == [], lambda: "the driver has none")
+            driver.set()
             shop.drop()
             shop.must_be_gone()
-            shop.ask()
+            shop.ask(class_name=class_name)
             shop.must_be_ready()
-            shop.drop()
-            shop.must_be_gone()
+            kept = {one["spec"]["deletionPolicy"] for one in shop.contents()}
+            assert kept == {"Delete" if class_name == CLASS else "Retain"}
+            if class_name == CLASS:
+                shop.drop()
+                shop.must_be_gone()
         finally:
             print(snapshotters.log())
             snapshotters.end()

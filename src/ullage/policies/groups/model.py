@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from ullage.kube.kinds import Meta
 from ullage.policies.groups.api.contents import VolumeGroupSnapshotContent
@@ -76,6 +77,20 @@ def is_bound(group: VolumeGroupSnapshot, content: VolumeGroupSnapshotContent) ->
     """Whether the content is this very group's."""
     ref, meta = content.spec.volume_group_snapshot_ref, group.metadata
     return (ref.namespace, ref.name, ref.uid) == (meta.namespace, meta.name, meta.uid)
+
+
+def is_incomplete(content: VolumeGroupSnapshotContent) -> bool:
+    """Whether it was planned here, and its group was not complete. What there is of it is no data yet: all goes, or all of it
+    will be there, whatever its policy says."""
+    notes = content.metadata.annotations
+    if MEMBERS not in notes or content.spec.source.volume_handles is UNSET:
+        return False  # another's, or made by hand
+    return phase_of(content.metadata) in (CUTTING, FAILED) or not handle_of(content)
+
+
+def keeps_data(content: VolumeGroupSnapshotContent) -> bool:
+    """Whether the data stays when its group goes."""
+    return content.spec.deletion_policy == "Retain" and not is_incomplete(content)
 
 
 def handle_of(content: VolumeGroupSnapshotContent) -> str:

@@ -64,6 +64,7 @@ class GroupDriver:
         self.names: dict[str, tuple[str, str]] = {}  # handle → name and volume
         self.group_names: dict[str, tuple[str, tuple[str, ...]]] = {}  # handle → name and members
         self.sizes: dict[str, int] = {}  # by volume: what a snapshot would take now
+        self.moments: dict[str, datetime] = {}  # by volume: when it is cut, where that is not CUT_AT
         self.cuts: list[str] = []  # the volumes, as they were cut
         self.asked: list[tuple[str, ...]] = []  # the volumes of each call for a group
         self.refuses: Callable[[str], None] = lambda volume: None  # may raise: nothing is made
@@ -88,7 +89,8 @@ class GroupDriver:
 
     def _snapshot(self, handle: str) -> BackendSnapshot:
         _, volume = self.names[handle]
-        return BackendSnapshot(handle=handle, volume=volume, cut=CUT_AT, ready=self.ready, restore_size=4096)
+        cut = self.moments.get(volume, CUT_AT)
+        return BackendSnapshot(handle=handle, volume=volume, cut=cut, ready=self.ready, restore_size=4096)
 
     async def undo(self, creation: Creation) -> None:
         with contextlib.suppress(Impossible):
@@ -241,6 +243,12 @@ class GroupCluster:
         """Nothing is left, in the API or in the storage system."""
         left = [self.api.bodies(kind) for kind in (GROUPS, GROUP_CONTENTS, SNAPSHOTS, CONTENTS)]
         return not any(left) and not self.driver.names and not self.driver.group_names and self.free()
+
+    def retained(self) -> bool:
+        """The group is gone, and all its data is there, with what tells of it."""
+        policies = [one["spec"]["deletionPolicy"] for one in self.records()]
+        held = self.gone() and self.content() is not None and self.free()
+        return held and policies == ["Retain"] * len(self.claims) and len(self.driver.names) == len(self.claims)
 
     def empty(self) -> bool:
         """The group has failed, and nothing of it is kept but itself and why."""

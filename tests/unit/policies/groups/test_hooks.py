@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.policies.groups.cluster import TEAM, GroupCluster
+from ullage.errors import Impossible, NotNow
 from ullage.kube.identities import CONTROLLER, account
 from ullage.kube.kinds import Kind
 from ullage.kube.review import NULL, GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
@@ -22,17 +23,21 @@ GIVEN = {HOOKS: '{"pre":{"command":["sync"]}}'}
 
 
 class Hooks:
-    """Remembers what it is asked for."""
+    """Remembers what it is asked for, and whether anything is frozen. A process that dies leaves that as it is."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[str, ...], HookSpec | None]] = []
+        self.frozen = False
+        self.thawed = 0
 
     async def prepare(self, holder: HookHolder, claims: Iterable[str], spec: HookSpec | None = None) -> HookAnswer:
         self.asked.append((holder.name, tuple(claims), spec))
+        self.frozen = True
         return HooksReady()
 
     async def leave(self, holder: HookHolder) -> None:
-        return None
+        self.thawed += self.frozen
+        self.frozen = False
 
 
 class Access:
@@ -110,3 +115,70 @@ def test_hooks_that_make_no_sense_fail_the_group_and_nothing_is_cut() -> None:
         assert cluster.driver.cuts == []
 
     in_virtual_time(main())
+
+
+roads = pytest.mark.parametrize("by_driver", [False, True], ids=["one by one", "in one call"])
+
+
+@roads
+def test_what_is_frozen_is_thawed_when_all_are_cut_and_not_when_all_are_stored(by_driver: bool) -> None:
+    async def main() -> None:
+        hooks = Hooks()
+        cluster = GroupCluster(hooks=hooks)
+        cluster.driver.groups, cluster.driver.ready = by_driver, False
+        cluster.ask()
+        await cluster.live(lambda: hooks.thawed == 1)
+        assert len(cluster.driver.cuts) == 3
+        assert not cluster.ready(), "nothing is stored yet"
+        cluster.driver.ready = True
+        await cluster.live(cluster.ready)
+        assert not hooks.frozen
+
+    in_virtual_time(main())
+
+
+def pool_is_gone(volume: str) -> None:
+    if volume == "vol-data-1":
+        raise Impossible("the pool is gone")
+
+
+@roads
+@pytest.mark.parametrize("fails", [False, True], ids=["it is taken", "one fails"])
+def test_what_is_frozen_is_thawed_whenever_the_process_dies(by_driver: bool, fails: bool) -> None:
+    async def main(moment: int) -> bool:
+        hooks = Hooks()
+        cluster = GroupCluster(hooks=hooks, claims=("data-0", "data-1"))
+        cluster.driver.groups = by_driver
+        if fails:
+            cluster.driver.refuses, cluster.driver.refuses_group = pool_is_gone, lambda: pool_is_gone("vol-data-1")
+        cluster.api.fuse.blows_at = moment
+        cluster.ask()
+        await cluster.live(lambda: (cluster.empty() if fails else cluster.ready()) and not hooks.frozen)
+        assert hooks.asked
+        return cluster.api.fuse.passed < moment
+
+    moment = 1
+    while not in_virtual_time(main(moment)):
+        moment += 4
+    assert moment > 20, "there were effects to die at"
+
+
+@roads
+def test_what_is_frozen_is_thawed_when_the_group_is_deleted(by_driver: bool) -> None:
+    async def main() -> None:
+        hooks = Hooks()
+        cluster = GroupCluster(hooks=hooks)
+        cluster.driver.groups = by_driver
+        cluster.driver.refuses = cluster.driver.refuses_group = away
+        cluster.ask()
+        await cluster.live(lambda: hooks.frozen)
+        cluster.delete()
+        await cluster.live(lambda: not hooks.frozen)
+        cluster.driver.refuses, cluster.driver.refuses_group = lambda volume: None, lambda: None
+        await cluster.live(cluster.clean)
+
+    in_virtual_time(main())
+
+
+def away(volume: str = "") -> None:
+    raise NotNow("UNAVAILABLE: nobody is there")

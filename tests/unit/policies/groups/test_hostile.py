@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.unit.kube.virtual_time import in_virtual_time
-from tests.unit.policies.groups.cluster import TEAM, GroupCluster
+from tests.unit.policies.groups.cluster import CUT_AT, TEAM, GroupCluster
 from tests.unit.snapshots.memory_api import Json
 from ullage.kube.kinds import Meta
 from ullage.policies.groups.api.contents import GroupMemberInfo, VolumeGroupSnapshotContent
@@ -79,7 +79,7 @@ def test_the_handle_of_a_member_that_is_cut_alone_is_never_written_over(record: 
         ),
         info=msgspec.convert(info, GroupMemberInfo),
     )
-    step = next_step(msgspec.convert(content, VolumeGroupSnapshotContent), [member])
+    step = next_step(msgspec.convert(content, VolumeGroupSnapshotContent), [member], now=CUT_AT)
     assert (step.failure is not None and step.failure.reason == "CutAlone") is fails
     assert bool(step.handles) is not fails
 
@@ -157,5 +157,34 @@ def test_however_many_groups_wait_the_claims_of_a_namespace_are_gone_through_now
         cluster.claim("data-7", labels={"app": "wanted"})
         cluster.ask("wanted", selector={"matchLabels": {"app": "wanted"}})
         await cluster.live(lambda: cluster.ready("wanted"))
+
+    in_virtual_time(main())
+
+
+@pytest.mark.parametrize(
+    ("selector", "says"),
+    [
+        pytest.param({"matchLabels": {f"k{n}": "v" for n in range(32)}}, "no claim of the namespace", id="32 labels are read"),
+        pytest.param(
+            {"matchLabels": {f"k{n}": "v" for n in range(33)}}, "33 labels and expressions with 0 values", id="one more"
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": f"k{n}", "operator": "DoesNotExist"} for n in range(30_000)]},
+            "30000 labels and expressions with 0 values",
+            id="very many expressions",
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "app", "operator": "In", "values": [f"v{n}" for n in range(257)]}]},
+            "1 labels and expressions with 257 values",
+            id="very many values",
+        ),
+    ],
+)
+def test_a_selector_is_held_against_claims_only_where_that_costs_little(selector: dict[str, Any], says: str) -> None:
+    async def main() -> None:
+        cluster = made()
+        cluster.ask(selector=selector)
+        await cluster.live(lambda: says in cluster.error())
+        assert cluster.members() == {}
 
     in_virtual_time(main())

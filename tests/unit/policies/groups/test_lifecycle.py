@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.unit.kube.virtual_time import in_virtual_time
-from tests.unit.policies.groups.cluster import DRIVER, MIB, TEAM, GroupCluster, StampingApi
+from tests.unit.policies.groups.cluster import CUT_AT, DRIVER, MIB, TEAM, GroupCluster, StampingApi
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin import core
 from ullage.kube.errors import TooManyRequests
@@ -19,6 +20,7 @@ from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
 from ullage.snapshots.model import GROUP_HANDLE, IN_GROUP
 
 roads = pytest.mark.parametrize("by_driver", [False, True], ids=["one by one", "in one call"])
+policies = pytest.mark.parametrize("policy", ["Delete", "Retain"])
 
 
 def made(*, by_driver: bool = False, **rest: Any) -> GroupCluster:
@@ -90,9 +92,10 @@ def test_members_are_what_the_peer_makes_in_the_newest_version_that_is_served(by
     in_virtual_time(main())
 
 
-def test_with_retain_the_data_stays_and_so_does_what_tells_of_it() -> None:
+@roads
+def test_with_retain_the_data_stays_and_so_does_what_tells_of_it(by_driver: bool) -> None:
     async def main() -> None:
-        cluster = made(by_driver=True, policy="Retain")
+        cluster = made(by_driver=by_driver, policy="Retain")
         cluster.ask()
         await cluster.live(cluster.ready)
         cluster.delete()
@@ -100,7 +103,7 @@ def test_with_retain_the_data_stays_and_so_does_what_tells_of_it() -> None:
         await cluster.stay()
         assert len(cluster.driver.names) == 3
         assert cluster.content() is not None
-        assert len(cluster.records()) == 3
+        assert [one["spec"]["deletionPolicy"] for one in cluster.records()] == ["Retain"] * 3
 
     in_virtual_time(main())
 
@@ -214,13 +217,14 @@ def test_a_process_may_die_before_and_after_every_effect(by_driver: bool) -> Non
 
 
 @roads
-def test_a_process_may_die_at_any_moment_of_a_failure(by_driver: bool) -> None:
+@policies
+def test_a_process_may_die_at_any_moment_of_a_failure(by_driver: bool, policy: str) -> None:
     def refuse(volume: str) -> None:
         if volume == "vol-data-1":
             raise Impossible("the pool is gone")
 
     async def main(moment: int) -> bool:
-        cluster = made(by_driver=by_driver, claims=("data-0", "data-1"))
+        cluster = made(by_driver=by_driver, claims=("data-0", "data-1"), policy=policy)
         cluster.api.fuse.blows_at = moment
         cluster.driver.refuses = refuse
         cluster.driver.refuses_group = lambda: refuse("vol-data-1")
@@ -238,9 +242,12 @@ def test_a_process_may_die_at_any_moment_of_a_failure(by_driver: bool) -> None:
 
 
 @roads
-def test_a_deletion_may_come_at_any_moment(by_driver: bool) -> None:
+@policies
+def test_a_deletion_may_come_at_any_moment(by_driver: bool, policy: str) -> None:
+    """Nothing is left then; or all of it, where it is to be retained and was complete."""
+
     async def main(moment: int) -> bool:
-        cluster = made(by_driver=by_driver, claims=("data-0", "data-1"))
+        cluster = made(by_driver=by_driver, claims=("data-0", "data-1"), policy=policy)
         fuse, before = cluster.api.fuse, cluster.api.fuse.before
 
         def delete_at(what: str) -> None:
@@ -253,7 +260,7 @@ def test_a_deletion_may_come_at_any_moment(by_driver: bool) -> None:
         await cluster.live(lambda: cluster.group() is None or cluster.ready())
         if len(fuse.log) < moment:
             return True
-        await cluster.live(cluster.clean)
+        await cluster.live(lambda: cluster.clean() or (policy == "Retain" and cluster.retained()))
         return False
 
     moment = 1
@@ -289,9 +296,10 @@ def test_nothing_is_cut_before_all_are_ready() -> None:
 
 
 @roads
-def test_where_one_fails_none_is_left_and_the_group_says_why(by_driver: bool) -> None:
+@policies
+def test_where_one_fails_none_is_left_and_the_group_says_why(by_driver: bool, policy: str) -> None:
     async def main() -> None:
-        cluster = made(by_driver=by_driver)
+        cluster = made(by_driver=by_driver, policy=policy)
 
         def refuse(volume: str) -> None:
             if volume == "vol-data-1":
@@ -310,6 +318,42 @@ def test_where_one_fails_none_is_left_and_the_group_says_why(by_driver: bool) ->
         cluster.driver.refuses_group = lambda: None
         await cluster.stay(600)
         assert cluster.empty(), "it is not tried again"
+
+    in_virtual_time(main())
+
+
+def test_one_that_cannot_be_cut_for_an_hour_after_the_others_fails_the_group() -> None:
+    async def main() -> None:
+        cluster = made()
+        began = cluster.clock.now()
+        cluster.driver.moments = dict.fromkeys(["vol-data-0", "vol-data-2"], began)
+
+        def away(volume: str) -> None:
+            if volume == "vol-data-1":
+                raise NotNow("UNAVAILABLE: its node is away")
+
+        cluster.driver.refuses = away
+        cluster.ask()
+        await cluster.live(cluster.empty, seconds=8000)
+        assert cluster.clock.now() - began > timedelta(minutes=59)
+        assert cluster.error() == (
+            "CutApart: claim data-1: others were cut an hour ago, and it still cannot be: UNAVAILABLE: its node is away. None "
+            "of its snapshots is kept; delete this group, and create another"
+        )
+
+    in_virtual_time(main())
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(60, False), (61, True)])
+def test_members_of_moments_that_are_far_apart_are_told_of(seconds: int, told: bool) -> None:
+    async def main() -> None:
+        cluster = made()
+        cluster.driver.moments = {"vol-data-1": CUT_AT + timedelta(seconds=seconds)}
+        cluster.ask()
+        await cluster.live(cluster.ready)
+        assert ("GroupSnapshotCutApart" in cluster.told.reasons) is told
+        if told:
+            assert "cut one after the other, within 61 s" in str(cluster.told.events)
 
     in_virtual_time(main())
 
@@ -387,9 +431,10 @@ def test_a_group_whose_answer_was_lost_is_not_left_behind() -> None:
     in_virtual_time(main())
 
 
-def test_what_the_driver_has_cut_goes_when_a_member_is_deleted_before_all_are_stored() -> None:
+@policies
+def test_what_the_driver_has_cut_goes_when_a_member_is_deleted_before_all_are_stored(policy: str) -> None:
     async def main() -> None:
-        cluster = made(by_driver=True)
+        cluster = made(by_driver=True, policy=policy)
         cluster.driver.ready = False
         cluster.ask()
         await cluster.live(lambda: len(cluster.driver.group_names) == 1 and "volumeSnapshotInfoList" in str(cluster.content()))

@@ -31,7 +31,7 @@ class GroupSelector(Value):
     match_labels: Mapping[str, str] = {}
     """Labels that a claim must have, with these values."""
     match_expressions: Annotated[tuple[GroupSelectorTerm, ...], ATOMIC] = ()
-    """Further requirements on the labels of a claim."""
+    """Further requirements on the labels of a claim. With the labels 32 at most, with 256 values."""
 
 
 class GroupSource(Value):

@@ -22,6 +22,7 @@ from ullage.policies.groups.model import (
     FAILED,
     handle_of,
     is_bound,
+    keeps_data,
     phase_of,
 )
 from ullage.snapshots.api.common import write_nanoseconds, write_time
@@ -62,7 +63,7 @@ def _going(facts: ContentFacts) -> GroupCall:
         return GroupCall.REST
     if group is not None and is_bound(group, content) and not is_deleting(group.metadata):
         return GroupCall.REST  # it does not go before its group
-    if content.spec.deletion_policy == "Retain":
+    if keeps_data(content):
         return GroupCall.RELEASE
     if content.metadata.annotations.get(CUT_BY) == BY_MEMBERS:
         return GroupCall.REST  # each member's own record has its data deleted; whoever does that lets this go

@@ -31,7 +31,7 @@ from ullage.policies.groups.controllers.group.remove.rules import (
     is_called_for,
     plan_removal,
 )
-from ullage.policies.groups.dropping import drop_member
+from ullage.policies.groups.dropping import drop_member, keep_data
 from ullage.policies.groups.lookup import GroupLookup
 from ullage.policies.groups.model import (
     BEING_DELETED,
@@ -139,6 +139,8 @@ class GroupRemover:
         if content is not None and plan.alone and await self._used_elsewhere(content):
             self._recorder.record(GROUPS, group, IN_USE_EVENT, note=SHARED)
             return Requeue(RETRY_SECONDS)
+        for one in plan.keep:
+            await keep_data(self._client, one.status.bound_volume_snapshot_content_name)
         for one in plan.drop:
             await drop_member(self._client, one.metadata.name, one.metadata.namespace, group=group.metadata.uid)
         if content is not None and plan.delete_content:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import UNSET
-
 from ullage.kube.objects import is_deleting
 from ullage.policies.groups.api.contents import VolumeGroupSnapshotContent
 from ullage.policies.groups.api.groups import VolumeGroupSnapshot
@@ -15,11 +13,9 @@ from ullage.policies.groups.model import (
     BEING_DELETED,
     BY_MEMBERS,
     CUT_BY,
-    CUTTING,
-    FAILED,
-    MEMBERS,
     handle_of,
-    phase_of,
+    is_incomplete,
+    keeps_data,
 )
 from ullage.snapshots.api.ga.types import VolumeSnapshot
 
@@ -44,6 +40,7 @@ class Removal:
     busy: str = ""  # nothing, and why
     note_content: bool = False  # say on the content that its group is going
     mark: tuple[VolumeSnapshot, ...] = ()  # delete them; their finalizer keeps them, and nobody is given them any more
+    keep: tuple[VolumeSnapshot, ...] = ()  # write on their records that the data stays
     alone: bool = False  # go on only where no other namespace uses what the driver has
     drop: tuple[VolumeSnapshot, ...] = ()
     delete_content: bool = False
@@ -58,8 +55,8 @@ def plan_removal(facts: RemovalFacts) -> Removal:
     if content is None:
         return Removal(drop=facts.members, let_group_go=True)
     note = BEING_DELETED not in content.metadata.annotations
-    if content.spec.deletion_policy == "Retain":
-        return Removal(note_content=note, drop=facts.members, let_group_go=True)
+    if keeps_data(content):
+        return Removal(note_content=note, keep=facts.members, drop=facts.members, let_group_go=True)
     delete = not is_deleting(content.metadata)
     if is_called_for(content) and facts.orphans:
         names = _shown(facts.orphans)
@@ -88,9 +85,5 @@ def is_called_for(content: VolumeGroupSnapshotContent) -> bool:
 def is_abandoned(content: VolumeGroupSnapshotContent, group: VolumeGroupSnapshot | None) -> bool:
     """Whether the group that a content was made for is gone before it was complete: somebody took its finalizer off. What the
     driver has of it, or is about to make, nobody would pay for. What was complete is data, and stays."""
-    ref, notes = content.spec.volume_group_snapshot_ref, content.metadata.annotations
-    if MEMBERS not in notes or not ref.uid or content.spec.source.volume_handles is UNSET:
-        return False  # another's, or made by hand
-    if content.spec.deletion_policy != "Delete" or (group is not None and group.metadata.uid == ref.uid):
-        return False
-    return phase_of(content.metadata) in (CUTTING, FAILED) or not handle_of(content)
+    uid = content.spec.volume_group_snapshot_ref.uid
+    return bool(uid) and not (group is not None and group.metadata.uid == uid) and is_incomplete(content)

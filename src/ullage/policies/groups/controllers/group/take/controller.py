@@ -35,8 +35,19 @@ from ullage.policies.groups.controllers.group.take.members import GroupMember
 from ullage.policies.groups.controllers.group.take.pace import PlanPace
 from ullage.policies.groups.controllers.group.take.planning import GroupPlan, new_content
 from ullage.policies.groups.controllers.group.take.writes import DELAYED, GroupWriter
+from ullage.policies.groups.dropping import keep_data
 from ullage.policies.groups.lookup import GroupLookup
-from ullage.policies.groups.model import CUTTING, FAILED, GROUP_FINALIZER, MEMBERS, PHASE, RETRY_SECONDS, is_bound, phase_of
+from ullage.policies.groups.model import (
+    CUTTING,
+    FAILED,
+    GROUP_FINALIZER,
+    MEMBERS,
+    PHASE,
+    RETRY_SECONDS,
+    is_bound,
+    keeps_data,
+    phase_of,
+)
 from ullage.snapshots.freshness import Freshness
 from ullage.snapshots.model import NO_ROOM, Problem
 from ullage.snapshots.settings import Settings
@@ -44,6 +55,7 @@ from ullage.snapshots.settings import Settings
 STARTED_EVENT: Final = Reason("GroupSnapshotStarted")
 CUT_EVENT: Final = Reason("GroupSnapshotCut")
 READY_EVENT: Final = Reason("GroupSnapshotReady")
+APART_EVENT: Final = Reason("GroupSnapshotCutApart", type="Warning")
 FAILED_EVENT: Final = Reason("GroupSnapshotFailed", type="Warning")
 DELAY_SECONDS: Final = 2.0  # between two requests for a member that is not admitted yet
 HOOKS_SECONDS: Final = 1.0  # between two looks at hooks that run
@@ -154,7 +166,7 @@ class GroupController:
             await self._writer.status(group, statuses.standing(group.status, members, self._clock.now()))
             await self._hooks.leave(holder_of(GROUPS, group))
             return None
-        step = rules.next_step(content, members)
+        step = rules.next_step(content, members, now=self._clock.now())
         if step.failure is not None:
             return await self._fail(group, content, step.failure)
         if phase_of(content.metadata) == FAILED:
@@ -238,10 +250,15 @@ class GroupController:
             await self._writer.give_name(group.metadata, one)
         if not rules.is_by_driver(content):
             content = await self._writer.content_status(content, statuses.content_of_members(content, members))
-        await self._writer.annotate(content, {PHASE: None})
+        content = await self._writer.annotate(content, {PHASE: None})
+        if keeps_data(content):  # from now on: whoever deletes the group before all of them say so writes it himself
+            for one in members:
+                await keep_data(self._client, one.record.meta.name if one.record is not None else "")
         await self._writer.status(group, statuses.completed(group.status, content, self._clock.now()))
         self._fresh.forget(group.metadata.uid)
         self._recorder.record(GROUPS, group, READY_EVENT, note=f"{len(members)} volumes can be restored.")
+        if apart := rules.apart_text(members):
+            self._recorder.record(GROUPS, group, APART_EVENT, note=apart)
         return None
 
     # --- failing ---

@@ -7,7 +7,6 @@ owner, never carries the word that lets a snapshot be cut, since Ullage alone wr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from ullage.errors import BadInput
 from ullage.kube.kinds import Kind, Meta
@@ -23,12 +22,11 @@ from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, drive
 from ullage.snapshots.gate import Estimate, Gate
 from ullage.snapshots.model import (
     CUT,
-    DRIVER_RETRYING,
     HOLD,
     IN_GROUP,
     LOST,
     NODE,
-    NOT_ASKED,
+    PASSING,
     SOURCE,
     Problem,
     Record,
@@ -37,9 +35,6 @@ from ullage.snapshots.model import (
     labels_for,
 )
 from ullage.snapshots.source_volume import ClaimContext, find_source_volume, source_stamps
-
-# Problems that may pass by themselves. All others are final: a group does not wait for somebody to edit a class.
-PASSING: Final = frozenset({"", DRIVER_RETRYING, NOT_ASKED, "ClaimNotBound", "VolumeNotFound"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +109,7 @@ class GroupMember:
         if self.record is not None and (wrong := misbound(self.record, GA.read_snapshot(self.snapshot))):
             return wrong
         found = self.problem
+        # All that do not pass by themselves are final: a group does not wait for somebody to edit a class.
         return None if found is None or found.reason in PASSING else found
 
 
@@ -137,7 +133,7 @@ def new_member(group: VolumeGroupSnapshot, member: GroupMember, *, owner: Kind[V
 def new_record(
     content: VolumeGroupSnapshotContent, member: GroupMember, context: ClaimContext, *, default: SnapshotClass | None
 ) -> Json | Problem:
-    """The record of a member, for which nothing was begun. It has the group's policy. Where the driver is asked for each
+    """The record of a member, for which nothing was begun. Where the driver is asked for each
     member, its `default` class of snapshots has the parameters; otherwise the Secret is that of the group."""
     if member.snapshot is None:
         return Problem("SnapshotMissing", f"VolumeSnapshot {member.name} is gone")
@@ -166,7 +162,7 @@ def new_record(
         volume=source.volume.handle,
         volume_name=source.volume_name,
         volume_mode=source.mode,
-        policy=content.spec.deletion_policy,
+        policy="Delete",  # until the group is complete
         class_name=default.name if default is not None and not by_driver else "",
         node=source.volume.node,
         secret=secret,

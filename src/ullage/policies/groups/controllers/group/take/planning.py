@@ -37,6 +37,10 @@ from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_sour
 
 _SHOWN: Final = 5  # names in a message
 
+# Of a selector: each claim of the namespace is held against all of them, in a process that other tenants wait for.
+MOST_TERMS: Final = 32
+MOST_VALUES: Final = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
@@ -53,6 +57,14 @@ def selector_of(group: VolumeGroupSnapshot) -> LabelSelector | Problem:
     found = group.spec.source.selector
     if isinstance(found, UnsetType):
         return Problem("NoSource", "spec.source: neither a selector nor a content is named")
+    terms = len(found.match_labels) + len(found.match_expressions)
+    values = sum(len(one.values) for one in found.match_expressions)
+    if terms > MOST_TERMS or values > MOST_VALUES:
+        return Problem(
+            "SelectorTooLarge",
+            f"spec.source.selector: it has {terms} labels and expressions with {values} values; "
+            f"{MOST_TERMS} with {MOST_VALUES} values are the most. Give the claims a label of their own",
+        )
     try:
         return LabelSelector.of(msgspec.to_builtins(found))
     except SelectorError as error:

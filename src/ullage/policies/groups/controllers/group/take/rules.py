@@ -12,15 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from ullage.policies.groups.api.contents import VolumeGroupSnapshotContent
-from ullage.policies.groups.controllers.group.take.members import PASSING, GroupMember
+from ullage.policies.groups.controllers.group.take.members import GroupMember
 from ullage.policies.groups.model import BEING_CREATED, BY_DRIVER, CUT_BY, CUTTING, FAILED, phase_of
 from ullage.snapshots.api.ga.errors import problem_of
-from ullage.snapshots.model import Problem
+from ullage.snapshots.model import PASSING, Problem
 
 _SHOWN: Final = 5  # claims in a message
+
+# For how long, after the first member was cut, another is tried whose driver says that it cannot be now. One that is merely
+# slow, such as the copy of a large directory, is waited for.
+LATE: Final = timedelta(hours=1)
+APART: Final = timedelta(minutes=1)  # moments of members that are further apart are told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +44,12 @@ class GroupStep:
     problem: Problem | None = None  # that may pass
 
 
-def next_step(content: VolumeGroupSnapshotContent, members: Sequence[GroupMember]) -> GroupStep:
+def next_step(content: VolumeGroupSnapshotContent, members: Sequence[GroupMember], *, now: datetime) -> GroupStep:
     """Of a group that is to stay, and is not complete."""
     phase = phase_of(content.metadata)
     if phase == FAILED:
         return _undone(content, members)
-    if failure := _failure(content, members, cutting=phase == CUTTING):
+    if failure := _failure(content, members, cutting=phase == CUTTING) or _late(members, now):
         return GroupStep(failure=failure)
     if CUT_BY not in content.metadata.annotations:
         return GroupStep(problem=problem_of(content.status.error))  # whoever can ask the driver says who cuts
@@ -113,6 +119,31 @@ def _failure(content: VolumeGroupSnapshotContent, members: Sequence[GroupMember]
     member, problem = found[0]
     more = f"; {len(found) - 1} more of its {len(members)} members failed, too" if len(found) > 1 else ""
     return Problem(problem.reason, f"claim {member.claim}: {problem.message}{more}")
+
+
+def _late(members: Sequence[GroupMember], now: datetime) -> Problem | None:
+    """A member that is cut hours after the others is of another moment."""
+    first = min(_moments(members), default=now)
+    late = [one for one in members if not one.cut and one.problem is not None]
+    if not late or now - first <= LATE:
+        return None
+    why = late[0].problem.message if late[0].problem is not None else ""
+    return Problem("CutApart", f"claim {late[0].claim}: others were cut an hour ago, and it still cannot be: {why}")
+
+
+def _moments(members: Sequence[GroupMember]) -> list[datetime]:
+    return [one.record.state.cut for one in members if one.record is not None and one.record.state.cut is not None]
+
+
+def apart_text(members: Sequence[GroupMember]) -> str:
+    """Of a group that is complete: that its members are of different moments, where that may matter. Empty: they are not."""
+    moments = _moments(members)
+    if not moments or (apart := max(moments) - min(moments)) <= APART:
+        return ""
+    return (
+        f"Its volumes were cut one after the other, within {apart.total_seconds():.0f} s. They are of one moment only if "
+        "nothing was written meanwhile: see that hooks stop the application for as long."
+    )
 
 
 def _gone(member: GroupMember, content: VolumeGroupSnapshotContent, *, cutting: bool) -> Problem | None:
