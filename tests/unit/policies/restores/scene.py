@@ -62,6 +62,7 @@ class RestoreScene:
     def __init__(self) -> None:
         self.api, self.told, self.clock = UniqueApi(), Told(), FakeClock()
         self.deaths = 0
+        self.at_death: Callable[[], None] = lambda: None  # what the next process finds, that this one did not
         self.number = 0
 
     # --- what is there ---
@@ -199,6 +200,7 @@ class RestoreScene:
                 return
             except Crash:
                 self.deaths += 1
+                self.at_death()
         raise AssertionError(f"it goes round for ever: {[one.get('status') for one in self.api.bodies(RESTORES)]}")
 
     async def _rounds(

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.policies.restores.scene import NS, PROTOTYPE_DIALECT, RestoreScene
-from tests.unit.snapshots.memory_api import Json
+from tests.unit.snapshots.memory_api import Crash, Json
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.errors import Forbidden
 from ullage.kube.slices import Wiring
+from ullage.policies.restores import pods
 from ullage.policies.restores.api import RESTORES
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.policies.restores.methods.swap import SwapMethod
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.backends.base import Creation, Restoration, VolumeHandle
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings
+from ullage.snapshots.backends.hostpath.in_place import swaps
 from ullage.snapshots.backends.hostpath.in_place.backend import HostPathInPlace
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import HOSTPATH
@@ -39,12 +46,13 @@ class FusedSwaps:
 
     async def swap(self, name: str, volume: VolumeHandle) -> None:
         self._scene.api.fuse.before("swap")
-        assert not self._scene.api.bodies(PODS), "a pod uses the claim"
+        assert not self._scene.api.bodies(PODS) or await self._inner.is_swapped(name, volume), "a pod uses the claim"
         await self._inner.swap(name, volume)
         self._scene.api.fuse.after()
 
     async def swap_back(self, name: str, volume: VolumeHandle) -> None:
         self._scene.api.fuse.before("swap back")
+        assert not self._scene.api.bodies(PODS) or not await self._inner.is_swapped(name, volume), "a pod uses the claim"
         await self._inner.swap_back(name, volume)
         self._scene.api.fuse.after()
 
@@ -93,9 +101,40 @@ class HostPathScene(RestoreScene):
         area = self.top / "volumes" / ".in-place"
         return [one for one in os.listdir(area) if one not in (".locks", ".restored")] if area.exists() else []
 
+    def remounted(self) -> None:
+        """What was written down has a device number that the file system has no more: same inodes."""
+        for journal in self.top.glob("volumes/.in-place/.journal-*"):
+            found = json.loads(journal.read_bytes())
+            found["old"][0], found["new"][0] = found["old"][0] + 7, found["new"][0] + 7
+            journal.write_text(json.dumps(found))
+        for mark in self.top.glob("volumes/**/.restored/*"):
+            known = json.loads(mark.read_bytes())
+            mark.write_text(json.dumps(known | {"device": known["device"] + 7}))
+
+    @contextlib.contextmanager
+    def unmounted(self) -> Iterator[None]:
+        """Its file system is not there: what is seen of it is an empty directory."""
+        root, away = self.top / "volumes", self.top / "away"
+        root.rename(away)
+        root.mkdir()
+        yield
+        root.rmdir()
+        away.rename(root)
+
+    def dies_after(self, what: str) -> None:
+        """The process, once, as soon as this has been done."""
+        fuse, after = self.api.fuse, self.api.fuse.after
+
+        def dies() -> None:
+            after()
+            if fuse.log[-1] == what and not self.deaths:
+                raise Crash
+
+        fuse.after = dies  # type: ignore[method-assign]
+
     def methods(self, wiring: Wiring) -> Mapping[str, RestoreMethod]:
-        swaps = HostPathInPlace(self.settings, clock=self.clock)
-        return {"Swap": SwapMethod(FusedSwaps(self, swaps))}
+        real = HostPathInPlace(self.settings, clock=self.clock)
+        return {"Swap": SwapMethod(FusedSwaps(self, real))}
 
 
 @pytest.fixture(autouse=True)
@@ -138,27 +177,196 @@ async def test_it_is_undone_and_the_copy_goes(scene: HostPathScene) -> None:
     assert scene.restore().status.undo_until == ""
 
 
-async def test_a_process_may_die_before_and_after_every_effect(tmp_path: Path) -> None:
-    """What is left is the old data or the new at every moment, and in the end it is restored, undone, and nothing is kept."""
+def _pod_waits(scene: HostPathScene) -> None:
+    scene.pod(phase="Pending")
+
+
+def _both(scene: HostPathScene) -> None:
+    scene.remounted()
+    _pod_waits(scene)
+
+
+AFTER_A_KILL: Mapping[str, Callable[[HostPathScene], None]] = {
+    "all is as it was": lambda scene: None,
+    "a pod waits": _pod_waits,
+    "the file system has another device number": HostPathScene.remounted,
+    "a pod waits and the file system has another device number": _both,
+}
+
+
+@pytest.mark.parametrize("found", AFTER_A_KILL)
+async def test_a_process_may_die_before_and_after_every_effect(found: str, tmp_path: Path) -> None:
+    """What is left is the old data or the new at every moment. A restore that has failed has changed nothing, also when the
+    next process comes too late to begin; one that has not is undone in the end, and nothing is kept."""
     moment = 0
     while True:
         moment += 1
         scene = await HostPathScene(tmp_path / str(moment)).taken()
         scene.api.fuse.blows_at = moment
+        scene.at_death = partial(AFTER_A_KILL[found], scene)
         scene.ask()
-
-        def whole(scene: HostPathScene = scene) -> bool:
-            assert scene.read() in (OLD, NEW)
-            return scene.phase() == "Complete"
-
-        await scene.run(whole)
-        assert scene.read() == NEW
+        await scene.run(partial(_rests, scene))
+        scene.clock.advance(601)
+        await scene.run(lambda scene=scene: scene.phase() == "Complete" or scene.settled())  # type: ignore[misc]
+        came = (scene.phase(), scene.read())
+        assert came in (("Complete", NEW), ("Failed", OLD)), f"moment {moment}"
         scene.edit(undo=True)
+        await scene.run(lambda scene=scene: scene.settled() or scene.said("Undoable")[1] == "ClaimInUse")  # type: ignore[misc]
+        if scene.api.bodies(PODS):
+            scene.api.remove(PODS, "db-0", NS)
         await scene.run(scene.settled)
-        assert (scene.read(), scene.kept(), scene.phase()) == (OLD, [], "Undone"), f"moment {moment}"
+        ended = "Undone" if came[0] == "Complete" else "Failed"
+        assert (scene.read(), scene.kept(), scene.phase()) == (OLD, [], ended), f"moment {moment}"
         if not scene.deaths:
             break
     assert moment > 20
+
+
+def _rests(scene: HostPathScene) -> bool:
+    assert scene.read() in (OLD, NEW)
+    return scene.phase() in ("Complete", "Failed") or scene.said()[1] == "ClaimInUse"
+
+
+async def test_a_swap_that_was_done_is_complete_although_a_pod_has_come_and_the_time_to_begin_is_over(
+    scene: HostPathScene,
+) -> None:
+    def late() -> None:
+        _both(scene)
+        scene.clock.advance(601)
+
+    scene.at_death = late
+    scene.dies_after("swap")
+    scene.ask()
+    await scene.run(lambda: scene.phase() in ("Complete", "Failed"))
+    assert (scene.deaths, scene.phase(), scene.read()) == (1, "Complete", NEW)
+    scene.api.remove(PODS, "db-0", NS)
+    scene.edit(undo=True)
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read()) == ("Undone", OLD)
+
+
+async def test_an_undo_after_a_reboot_gives_the_old_data_back(scene: HostPathScene) -> None:
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Complete")
+    scene.remounted()
+    scene.edit(undo=True)
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read(), scene.kept()) == ("Undone", OLD, [])
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["wanted", "being deleted"])
+async def test_nothing_is_given_up_while_the_file_system_is_not_mounted(scene: HostPathScene, *, deleted: bool) -> None:
+    """Nobody can tell whether the directories have changed places: what is kept may be all there is of the old data."""
+    scene.dies_after("swap")
+    scene.ask()
+    async with contextlib.AsyncExitStack() as stack:
+
+        def unmounted() -> None:
+            _pod_waits(scene)
+            stack.enter_context(scene.unmounted())
+
+        scene.at_death = unmounted
+        with pytest.raises(AssertionError, match="for ever"):
+            await scene.run(lambda: scene.phase() in ("Complete", "Failed"), rounds=8)
+        if deleted:
+            scene.api.remove(RESTORES, "back", NS)
+        scene.clock.advance(601)
+        with pytest.raises(AssertionError, match="for ever"):
+            await scene.run(lambda: scene.settled() or scene.phase() in ("Complete", "Failed"), rounds=8)
+        assert (scene.phase(), scene.restore().status.progress) == (
+            "Switching",
+            f"{scene.top}/volumes/.in-place: No such file or directory; it has to be there, or its file system mounted",
+        )
+    assert (scene.read(), len(scene.kept())) == (NEW, 2)
+    if not deleted:
+        await scene.run(lambda: scene.phase() == "Complete")
+        scene.api.remove(PODS, "db-0", NS)
+        scene.edit(undo=True)
+        await scene.run(scene.settled)
+        assert (scene.phase(), scene.read()) == ("Undone", OLD)
+
+
+async def test_an_error_after_the_swap_takes_nothing_back_and_gives_nothing_up(
+    scene: HostPathScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directories have changed places, and then something is forbidden."""
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    scene.ask()
+    with monkeypatch.context() as patch:
+        patch.setattr(swaps, "sync", forbidden)
+        with pytest.raises(AssertionError, match="for ever"):
+            await scene.run(lambda: scene.phase() in ("Complete", "Failed"), rounds=8)
+        assert (scene.phase(), scene.read()) == ("Switching", NEW)
+        assert scene.restore().status.progress == f"{scene.volume}: Operation not permitted"
+    await scene.run(lambda: scene.phase() == "Complete")
+    scene.edit(undo=True)
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read()) == ("Undone", OLD)
+
+
+async def test_a_directory_that_somebody_put_there_after_the_swap_does_not_cost_the_old_data(scene: HostPathScene) -> None:
+    def replaced() -> None:
+        scene.volume.rename(scene.top / "aside")
+        scene.volume.mkdir()
+
+    scene.dies_after("swap")
+    scene.at_death = replaced
+    scene.ask()
+    with pytest.raises(AssertionError, match="for ever"):
+        await scene.run(lambda: scene.phase() in ("Complete", "Failed"), rounds=8)
+    kept = scene.top / "volumes" / ".in-place" / "restore-uid-back-1"
+    assert (scene.phase(), {one.name: one.read_bytes() for one in kept.iterdir()}) == ("Switching", OLD)
+    assert scene.restore().status.progress == (
+        f"volume {scene.volume}: its directory, or the one that was to take its place ({kept}), was replaced by somebody else; "
+        "neither is touched"
+    )
+
+
+async def test_what_the_api_refuses_while_it_switches_is_tried_again(
+    scene: HostPathScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing about the claim, so it is no reason to give up."""
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Switching")
+    with monkeypatch.context() as patch:
+
+        async def refused(*_: object) -> None:
+            raise Forbidden("pods is forbidden", code=403)
+
+        patch.setattr(pods, "users_of", refused)
+        with pytest.raises(AssertionError, match="for ever"):
+            await scene.run(lambda: scene.phase() != "Switching", rounds=8)
+        assert (scene.restore().status.progress, scene.read()) == ("pods is forbidden", OLD)
+    await scene.run(lambda: scene.phase() == "Complete")
+    assert scene.read() == NEW
+
+
+async def test_a_claim_that_is_gone_while_it_switches_ends_it(scene: HostPathScene) -> None:
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Switching")
+    scene.api.remove(CLAIMS, "db", NS)
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.kept(), scene.said()[2]) == (
+        "Failed",
+        [],
+        "claim db is gone, or another one has its name by now",
+    )
+
+
+async def test_a_volume_that_is_not_seen_for_a_moment_ends_nothing(scene: HostPathScene) -> None:
+    scene.dies_after("swap")
+    body = scene.api.body(PERSISTENT_VOLUMES, "pv-1") or {}
+    scene.at_death = lambda: scene.api.remove(PERSISTENT_VOLUMES, "pv-1")
+    scene.ask()
+    with pytest.raises(AssertionError, match="for ever"):
+        await scene.run(lambda: scene.phase() in ("Complete", "Failed"), rounds=8)
+    said = "claim db has no PersistentVolume that is its own; it must have the one that it had"
+    assert (scene.phase(), scene.restore().status.progress) == ("Switching", said)
+    scene.api.put(PERSISTENT_VOLUMES, body)
+    await scene.run(lambda: scene.phase() == "Complete")
 
 
 async def test_nothing_is_done_while_a_pod_uses_the_claim(scene: HostPathScene) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ullage.errors import Impossible
+from ullage.errors import Impossible, NotNow
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.reader import Listing
 from ullage.kube.kinds import Kind
@@ -76,6 +76,9 @@ class SwapMethod:
 
 def _volume(job: RestoreJob) -> VolumeHandle:
     """As the PersistentVolume has it, each time anew: nothing that is written in a status leads to a directory."""
-    if not job.has_its_claim or job.source is None:
-        raise Impossible(f"claim {job.restore.spec.claim_name} is gone, or another one has its name by now")
+    name = job.restore.spec.claim_name
+    if not job.has_its_claim:
+        raise Impossible(f"claim {name} is gone, or another one has its name by now")
+    if job.source is None:  # its directory may have changed all the same
+        raise NotNow(f"claim {name} has no PersistentVolume that is its own; it must have the one that it had")
     return job.source.volume

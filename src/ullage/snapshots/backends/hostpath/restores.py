@@ -32,11 +32,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a restored volume."""
 
     snapshot: str  # the handle
-    device: int
+    device: int  # as it was then: the file system may have another one since, so it is not compared
     inode: int
 
-    def is_of(self, found: os.stat_result) -> bool:
-        return (self.device, self.inode) == (found.st_dev, found.st_ino)
+    def is_of(self, directory: int, *, root: int) -> bool:
+        """Whether it is about this directory, which must be on the file system of its root: the mark is there too."""
+        found = os.fstat(directory)
+        return self.inode == found.st_ino and found.st_dev == os.fstat(root).st_dev
 
 
 class Restores:
@@ -78,7 +80,7 @@ class Restores:
         self.store.clear(root, name)
         mark = read_mark(root, name)
         with self.store.entry(root, name) as directory:
-            if directory is not None and (mark is None or not mark.is_of(os.fstat(directory))):
+            if directory is not None and (mark is None or not mark.is_of(directory, root=root)):
                 raise Impossible(f"volume {self.store.path(name)}: was not made from a snapshot here, and is left alone")
         self.store.retire(root, name)
         for mark_file in (name, f".{name}"):
@@ -91,7 +93,7 @@ class Restores:
                 return False
             mark = read_mark(root, restoration.name)
             path = self.store.path(restoration.name)
-            if mark is None or not mark.is_of(os.fstat(directory)):
+            if mark is None or not mark.is_of(directory, root=root):
                 raise Impossible(f"volume {path}: is there already, and was not made from a snapshot here")
             if mark.snapshot != restoration.snapshot:
                 raise Impossible(

@@ -23,13 +23,15 @@ class InPlaceBackend(Protocol):
         """Makes a copy of the snapshot beside the volume, under the name of the restoration. InProgress: ask again."""
 
     async def swap(self, name: str, volume: VolumeHandle) -> None:
-        """The volume is the copy from now on; what it was before is kept."""
+        """The volume is the copy from now on; what it was before is kept. Impossible: it is what it was, and that is known;
+        whatever else is in the way is Uncertain or NotNow, and what is kept must stay."""
 
     async def swap_back(self, name: str, volume: VolumeHandle) -> None:
-        """The volume is what it was before; the copy, with what was written to it, is kept."""
+        """The volume is what it was before; the copy, with what was written to it, is kept. Impossible: what it was is not
+        there any more, and that is known."""
 
     async def is_swapped(self, name: str, volume: VolumeHandle) -> bool:
-        """Whether the volume is the copy now."""
+        """Whether the volume is the copy now. Never a guess: Uncertain or NotNow where nothing tells."""
 
     async def discard(self, name: str) -> None:
         """Removes what is kept under this name. The volume stays what it is."""

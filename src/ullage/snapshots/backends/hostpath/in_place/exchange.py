@@ -16,14 +16,20 @@ import ctypes
 import errno
 import os
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ullage.snapshots.backends.hostpath.paths import DIRECTORY, closing
 
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE
 _UNABLE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
-Number = tuple[int, int]  # device and inode: which directory it is
+
+class Number(NamedTuple):
+    """Which directory it is. The device is that of the day on which it was written down: the same file system may have another
+    one at its next mount. So two are told apart by their inodes, among directories that are on one file system now."""
+
+    device: int
+    inode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +39,19 @@ class Place:
     directory: int
     name: str
 
-    def number(self) -> Number | None:
-        """Of the directory that is there; None where there is none, or something else."""
+    def inode(self) -> int | None:
+        """Of the directory that is there; None where there is none, or something else. What is mounted there is something else:
+        its inodes are those of another file system."""
         try:
             with closing(os.open(self.name, DIRECTORY, dir_fd=self.directory)) as found:
-                state = os.fstat(found)
+                state, around = os.fstat(found), os.fstat(self.directory)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:  # a symbolic link
                 return None
             raise
-        return state.st_dev, state.st_ino
+        return state.st_ino if state.st_dev == around.st_dev else None
 
 
 def exchange(volume: Place, entry: Place, *, moving: Place) -> None:
@@ -53,20 +60,23 @@ def exchange(volume: Place, entry: Place, *, moving: Place) -> None:
         move(volume, moving)
         move(entry, volume)
         move(moving, entry)
+
+
+def sync(volume: Place, entry: Place) -> None:
+    """What is where is on the disk afterwards, whoever put it there."""
     os.fsync(volume.directory)
     os.fsync(entry.directory)
 
 
 def mend(volume: Place, entry: Place, *, moving: Place) -> None:
     """Ends what a process that was killed had begun."""
-    if moving.number() is None:
+    if moving.inode() is None:
         return
-    if volume.number() is None:
+    if volume.inode() is None:
         move(moving, volume)
-    elif entry.number() is None:
+    elif entry.inode() is None:
         move(moving, entry)
-    os.fsync(volume.directory)
-    os.fsync(entry.directory)
+    sync(volume, entry)
 
 
 def move(old: Place, new: Place) -> None:

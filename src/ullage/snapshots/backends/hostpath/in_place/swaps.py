@@ -6,6 +6,10 @@
 
 ROOT is the volume root that the volume is in: what a dot is in front of is no volume there. Whatever is at the volume's path at
 any moment is one whole directory, the old one or the new; the other one is in `.in-place` until it is discarded.
+
+After a swap that other one is all there is of what the volume was. So whoever asks for a swap is told that it is Impossible
+only where both directories were looked at and the volume is known to be the old one. Whatever else is in the way (no file
+system mounted, no right to look, a directory that somebody else put there) is Uncertain: an earlier call may have come through.
 """
 
 from __future__ import annotations
@@ -13,38 +17,36 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from ullage.clock import Clock
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.snapshots.backends.base import Restoration, VolumeHandle
 from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath.errors import printable
-from ullage.snapshots.backends.hostpath.in_place.exchange import Number, Place, exchange, mend
-from ullage.snapshots.backends.hostpath.paths import HostPathSettings, VolumePath, check_name, is_name, opened, volume_path
+from ullage.snapshots.backends.hostpath.in_place.exchange import Number, Place, exchange, mend, sync
+from ullage.snapshots.backends.hostpath.in_place.journal import DRAFT, JOURNAL, Journal, read_journal, write_journal
+from ullage.snapshots.backends.hostpath.paths import (
+    HostPathSettings,
+    VolumePath,
+    check_name,
+    is_name,
+    opened,
+    volume_path,
+)
 from ullage.snapshots.backends.hostpath.restores import Mark, Restores, read_mark, write_mark
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 AREA: Final = ".in-place"
-JOURNAL: Final = ".journal-"
 MOVING: Final = ".moving-"
-DRAFT: Final = ".draft-"
+_MOUNTED: Final = frozenset({errno.EBUSY, errno.EXDEV})
+_NEVER: Final = _MOUNTED | errors.FORBIDDEN  # trying again does not help
 _PREFIX: Final = re.compile(r"\.(?:journal|moving|draft|staging|deleting|scratch|notes)-")
-
-
-class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    """Which volume a copy is for, and which directory is which."""
-
-    parts: tuple[str, ...]  # of the volume's path, below its root
-    old: Number
-    new: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,13 @@ class _Area:
     entry: Place
     moving: Place
     journal: Journal
+    path: Path  # of the entry
+
+    def are(self, *, volume: Number, entry: Number) -> bool:
+        return (self.volume.inode(), self.entry.inode()) == (volume.inode, entry.inode)
+
+    def is_swapped(self) -> bool | None:
+        return self.journal.is_swapped(volume=self.volume.inode(), beside=self.entry.inode())
 
 
 class Swaps:
@@ -76,30 +85,40 @@ class Swaps:
         old = self._checked(path)
         area = _made(path.root)
         restores = self._restores(area)
-        if (journal := _read(area, restoration.name)) is not None and journal.parts == path.parts:
+        if (journal := read_journal(area, restoration.name)) is not None and journal.parts == path.parts:
             return
         restores.restore(restoration, stop)
         with restores.store.opened() as root, restores.store.locked(root, restoration.name, stop=stop):
-            new = Place(root, restoration.name).number()
+            new = Place(root, restoration.name).inode()
             if new is None:
                 raise Uncertain(f"{area / restoration.name}: the copy is not there any more; ask again")
-            _write(area, restoration.name, Journal(parts=path.parts, old=old, new=new))
+            with _translated(area / (JOURNAL + restoration.name)):
+                write_journal(area, restoration.name, Journal(parts=path.parts, old=old, new=Number(old.device, new)))
 
     def swap(self, name: str, volume: VolumeHandle, stop: Stop) -> None:
-        """The volume is the copy from now on."""
-        self._arrange(name, volume, stop, wanted=lambda journal: journal.new)
+        """The volume is the copy from now on. Impossible: it is what it was, and that is known."""
+        check_name(name)
+        with _uncertain():
+            obstacle = self._swap(name, volume, stop)
+        if obstacle:
+            raise Impossible(obstacle)
 
     def swap_back(self, name: str, volume: VolumeHandle, stop: Stop) -> None:
-        """The volume is what it was before."""
-        self._arrange(name, volume, stop, wanted=lambda journal: journal.old)
+        """The volume is what it was before. Impossible: that is not there any more, and that is known."""
+        check_name(name)
+        with _uncertain():
+            obstacle = self._swap_back(name, volume, stop)
+        if obstacle:
+            raise Impossible(obstacle)
 
     def is_swapped(self, name: str, volume: VolumeHandle, stop: Stop) -> bool:
-        path = volume_path(volume.handle, self._settings.volumes)
-        area = path.root / AREA
-        if _read(area, check_name(name)) is None:
-            return False
-        with self._opened(area, name, stop) as found:
-            return found.volume.number() == found.journal.new
+        """Uncertain where nothing tells."""
+        check_name(name)
+        with _uncertain(), self._beside(name, volume, stop) as found:
+            swapped = found.is_swapped()
+            if swapped is None:
+                raise Uncertain(_replaced(volume, found.path))
+            return swapped
 
     def discard(self, name: str, stop: Stop) -> None:
         """Removes what is beside a volume under this name, never what is the volume. What is not there is removed already."""
@@ -108,7 +127,7 @@ class Swaps:
             area = root / AREA
             if not area.is_dir():
                 continue
-            if _read(area, name) is not None:
+            if read_journal(area, name) is not None:
                 with suppress(Impossible), self._opened(area, name, stop):  # its parent is gone: there is nothing to mend
                     pass
             self._remove(area, name, stop)
@@ -125,37 +144,80 @@ class Swaps:
 
     # --- within ---
 
-    def _arrange(self, name: str, volume: VolumeHandle, stop: Stop, *, wanted: Callable[[Journal], Number]) -> None:
+    def _swap(self, name: str, volume: VolumeHandle, stop: Stop) -> str:
+        """Why it cannot be, where the volume is known to be what it was; empty: it is the copy."""
+        with self._beside(name, volume, stop) as found:
+            if found.volume.inode() != found.journal.new.inode:
+                if not found.are(volume=found.journal.old, entry=found.journal.new):
+                    replaced = _replaced(volume, found.path)
+                    if found.is_swapped() is None:
+                        raise Uncertain(replaced)
+                    return replaced
+                if obstacle := self._exchange(found, volume):
+                    return obstacle
+            self._finish(found, volume, is_now=found.journal.new)
+        return ""
+
+    def _swap_back(self, name: str, volume: VolumeHandle, stop: Stop) -> str:
+        """Why it cannot be, where what the volume was is known to be gone; empty: it is that."""
+        with self._beside(name, volume, stop) as found:
+            if found.volume.inode() != found.journal.old.inode:
+                if found.entry.inode() != found.journal.old.inode:
+                    return f"volume {printable(volume.handle)}: what it was before is not in {found.path} any more"
+                if found.volume.inode() != found.journal.new.inode:
+                    raise Uncertain(_replaced(volume, found.path))
+                exchange(found.volume, found.entry, moving=found.moving)
+            self._finish(found, volume, is_now=found.journal.old)
+        return ""
+
+    def _exchange(self, found: _Area, volume: VolumeHandle) -> str:
+        """Why the directories cannot change places, where none has; empty: they have."""
+        try:
+            exchange(found.volume, found.entry, moving=found.moving)
+        except OSError as error:
+            mend(found.volume, found.entry, moving=found.moving)
+            if error.errno in _NEVER and found.are(volume=found.journal.old, entry=found.journal.new):
+                return _obstacle(error, volume.handle)
+            raise
+        return ""
+
+    def _finish(self, found: _Area, volume: VolumeHandle, *, is_now: Number) -> None:
+        """Also where an earlier call has changed them: it may have been killed before this."""
+        sync(found.volume, found.entry)
+        self._write_mark(volume_path(volume.handle, self._settings.volumes), found.journal, is_now=is_now)
+
+    @contextmanager
+    def _beside(self, name: str, volume: VolumeHandle, stop: Stop) -> Iterator[_Area]:
+        """What belongs to a name that was made ready for this volume."""
         path = volume_path(volume.handle, self._settings.volumes)
-        area = path.root / AREA
-        if _read(area, check_name(name)) is None:
-            raise Impossible(f"volume {printable(volume.handle)}: no copy of a snapshot was made for {name}")
-        with self._opened(area, name, stop) as found:
+        with self._opened(path.root / AREA, name, stop) as found:
             if found.journal.parts != path.parts:
                 raise Impossible(f"volume {printable(volume.handle)}: the copy {name} is for another volume")
-            is_now, beside = found.volume.number(), found.entry.number()
-            if is_now != wanted(found.journal):
-                if {is_now, beside} != {found.journal.old, found.journal.new}:
-                    raise Impossible(
-                        f"volume {printable(volume.handle)}: its directory, or the one that was to take its place, was "
-                        "replaced by somebody else; neither is touched"
-                    )
-                exchange(found.volume, found.entry, moving=found.moving)
-            self._write_mark(path, found.journal, is_now=wanted(found.journal))
+            if found.moving.inode() is not None:  # a kubelet makes directories that it misses
+                raise Impossible(
+                    f"{path.root / AREA / (MOVING + name)} was on its way, and something else is at {printable(path.path)} by "
+                    "now; move that away"
+                )
+            yield found
 
     @contextmanager
     def _opened(self, area: Path, name: str, stop: Stop) -> Iterator[_Area]:
         """What is there, mended."""
         restores = self._restores(area)
         with restores.store.opened() as root, restores.store.locked(root, name, stop=stop):
-            journal = _read(area, name)
+            journal = read_journal(area, name)
             if journal is None:
-                raise Uncertain(f"{area / name}: the journal is gone; ask again")
+                raise Uncertain(
+                    f"{area / (JOURNAL + name)}: is not there, though a copy was made; the file system of {area.parent} has to "
+                    "be mounted"
+                )
             parent = VolumePath(area.parent, journal.parts[:-1])
             with opened(parent) as above, _translated(parent.path / journal.parts[-1]):
+                if os.fstat(above).st_dev != os.fstat(root).st_dev:  # inodes of two file systems tell nothing
+                    raise Impossible(f"{printable(parent.path)} and {area} are not on one file system any more")
                 places = Place(above, journal.parts[-1]), Place(root, name), Place(root, MOVING + name)
                 mend(places[0], places[1], moving=places[2])
-                yield _Area(*places, journal)
+                yield _Area(*places, journal, area / name)
 
     def _remove(self, area: Path, name: str, stop: Stop) -> None:
         restores = self._restores(area)
@@ -180,7 +242,7 @@ class Swaps:
                 f"volume {printable(path.path)} is a file system of its own: it cannot change places with a copy in "
                 f"{path.root / AREA}; restore the snapshot to a new claim instead"
             )
-        return found.st_dev, found.st_ino
+        return Number(found.st_dev, found.st_ino)
 
     def _restores(self, area: Path) -> Restores:
         """Makes copies in the area, as it makes volumes elsewhere."""
@@ -192,8 +254,17 @@ class Swaps:
             return
         with opened(VolumePath(path.root, path.parts[:-1])) as above:
             mark = read_mark(above, path.parts[-1])
-            if mark is not None and (mark.device, mark.inode) in (journal.old, journal.new):
-                write_mark(above, path.parts[-1], Mark(snapshot=mark.snapshot, device=is_now[0], inode=is_now[1]))
+            if mark is not None and mark.inode in (journal.old.inode, journal.new.inode):
+                write_mark(above, path.parts[-1], Mark(snapshot=mark.snapshot, device=is_now.device, inode=is_now.inode))
+
+
+@contextmanager
+def _uncertain() -> Iterator[None]:
+    """What keeps us from looking says nothing about what an earlier call has done."""
+    try:
+        yield
+    except Impossible as error:
+        raise Uncertain(str(error)) from error
 
 
 @contextmanager
@@ -201,11 +272,20 @@ def _translated(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.EBUSY, errno.EXDEV):
-            raise Impossible(f"{printable(path)}: is mounted, or has something mounted in it; it cannot be moved") from error
-        if error.errno in errors.FORBIDDEN:
-            raise Impossible(f"{printable(path)}: {error.strerror}") from error
-        raise NotNow(f"{printable(path)}: {error.strerror}") from error
+        raise (Impossible if error.errno in _NEVER else NotNow)(_obstacle(error, path)) from error
+
+
+def _obstacle(error: OSError, path: str | Path) -> str:
+    if error.errno in _MOUNTED:
+        return f"{printable(path)}: is mounted, or has something mounted in it; it cannot be moved"
+    return f"{printable(path)}: {error.strerror}"
+
+
+def _replaced(volume: VolumeHandle, entry: Path) -> str:
+    return (
+        f"volume {printable(volume.handle)}: its directory, or the one that was to take its place ({entry}), was replaced by "
+        "somebody else; neither is touched"
+    )
 
 
 def _made(root: Path) -> Path:
@@ -217,26 +297,3 @@ def _made(root: Path) -> Path:
     if area.is_symlink():
         raise Impossible(f"{area}: is a symbolic link, which is not followed")
     return area
-
-
-def _read(area: Path, name: str) -> Journal | None:
-    try:
-        with os.fdopen(os.open(area / (JOURNAL + name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Journal)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
-
-
-def _write(area: Path, name: str, journal: Journal) -> None:
-    """Under another name first: it is whole, or not there."""
-    path, draft = area / (JOURNAL + name), area / (DRAFT + name)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(journal))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-    with suppress(OSError):
-        directory = os.open(area, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        os.fsync(directory)
-        os.close(directory)

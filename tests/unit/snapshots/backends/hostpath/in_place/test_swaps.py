@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from ullage.errors import Impossible
+from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.snapshots.backends.base import Creation, Restoration, VolumeHandle
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings
 from ullage.snapshots.backends.hostpath.in_place import exchange, swaps
@@ -48,6 +51,16 @@ class Disk:
     @property
     def restoration(self) -> Restoration:
         return Restoration(name=NAME, snapshot=self.snapshot, size=1 << 20)
+
+    def remounted(self) -> None:
+        """What was written down has a device number that the file system has no more: same inodes."""
+        for journal in self.root.glob(".in-place/.journal-*"):
+            found = json.loads(journal.read_bytes())
+            found["old"][0], found["new"][0] = found["old"][0] + 7, found["new"][0] + 7
+            journal.write_text(json.dumps(found))
+        for mark in self.root.glob("**/.restored/*"):
+            known = json.loads(mark.read_bytes())
+            mark.write_text(json.dumps(known | {"device": known["device"] + 7}))
 
     def kept(self) -> list[str]:
         return [one for one in os.listdir(self.root / ".in-place") if one not in (".locks", ".restored")]
@@ -129,7 +142,7 @@ def effects(monkeypatch: pytest.MonkeyPatch, blows_at: int) -> Iterator[int]:
     for name in ("rename", "rmdir"):
         watched(name)
     watched("_exchanged", exchange)
-    watched("_write", swaps)
+    watched("write_journal", swaps)
     while True:
         yield passed
 
@@ -145,8 +158,9 @@ def run_until_killed(work: Swaps, case: Disk) -> int:
 
 
 @pytest.mark.usefixtures("how")
+@pytest.mark.parametrize("reboots", [False, True], ids=["the process alone", "with the machine, and another device number"])
 async def test_killed_at_any_moment_the_volume_is_the_old_directory_or_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reboots: bool
 ) -> None:
     """Each time all steps are gone through again by the next process, from the one that was interrupted."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # nobody pulls the plug here, and there are many cases
@@ -161,6 +175,8 @@ async def test_killed_at_any_moment_the_volume_is_the_old_directory_or_the_new(
             number = run_until_killed(work, case)
             moments = max(moments, next(counted))
         assert not case.volume.exists() or read(case.volume) in (OLD, NEW), f"a mix at moment {moment}"
+        if reboots:
+            case.remounted()
         for step in STEPS[number:]:
             step(work, case)
             assert read(case.volume) in (OLD, NEW)
@@ -182,6 +198,131 @@ async def test_a_directory_that_somebody_put_in_its_place_is_not_touched(disk: D
     with pytest.raises(Impossible, match="replaced by somebody else"):
         await disk.backend.swap(NAME, disk.handle)
     assert (read(disk.volume), read(disk.root / "team" / "aside")) == ({}, OLD)
+
+
+@pytest.mark.parametrize("what", ["is_swapped", "swap", "swap_back"])
+@pytest.mark.parametrize("beside", ["kept", "gone"])
+async def test_nothing_is_concluded_from_a_directory_that_somebody_put_there_after_the_swap(
+    disk: Disk, what: str, beside: str
+) -> None:
+    """Whoever is told that it is impossible takes what is kept away: here that is all there is of the old data."""
+    await disk.backend.prepare(disk.restoration, disk.handle)
+    await disk.backend.swap(NAME, disk.handle)
+    disk.volume.rename(disk.root / "team" / "aside")
+    disk.volume.mkdir()
+    if beside == "gone":
+        (disk.root / ".in-place" / NAME).rename(disk.root / "team" / "old")
+    lost = (what, beside) == ("swap_back", "gone")
+    problem = "replaced by somebody else; neither is touched"
+    if lost:
+        problem = f"what it was before is not in {disk.root}/.in-place/{NAME} any more"
+    with pytest.raises(Impossible if lost else Uncertain, match=re.escape(problem)):
+        await getattr(disk.backend, what)(NAME, disk.handle)
+    assert read(disk.root / "team" / "old" if beside == "gone" else disk.root / ".in-place" / NAME) == OLD
+
+
+async def test_a_directory_that_a_kubelet_makes_between_two_renames_does_not_take_the_place_of_the_old_data(
+    disk: Disk,
+) -> None:
+    """Killed after the first of three, the volume's path is empty, and a volume of type DirectoryOrCreate is made anew."""
+    await disk.backend.prepare(disk.restoration, disk.handle)
+    moving = disk.root / ".in-place" / f".moving-{NAME}"
+    disk.volume.rename(moving)
+    disk.volume.mkdir()
+    for call in (disk.backend.is_swapped, disk.backend.swap, disk.backend.swap_back):
+        with pytest.raises(Uncertain, match=f"{moving} was on its way, and something else is at {disk.volume}"):
+            await call(NAME, disk.handle)
+    assert read(moving) == OLD
+    disk.volume.rmdir()
+    await disk.backend.swap(NAME, disk.handle)
+    assert (read(disk.volume), read(disk.root / ".in-place" / NAME)) == (NEW, OLD)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "problem"),
+    [
+        pytest.param(lambda path: path.unlink(), "is not there, though a copy was made", id="that is gone"),
+        pytest.param(lambda path: path.write_text("{"), "cannot be read", id="that is damaged"),
+        pytest.param(lambda path: (path.unlink(), path.mkdir()), "cannot be read", id="that is something else"),
+    ],
+)
+@pytest.mark.parametrize("what", ["is_swapped", "swap", "swap_back"])
+async def test_nothing_is_concluded_from_a_journal(
+    disk: Disk, what: str, breaks: Callable[[Path], object], problem: str
+) -> None:
+    await disk.backend.prepare(disk.restoration, disk.handle)
+    await disk.backend.swap(NAME, disk.handle)
+    breaks(disk.root / ".in-place" / f".journal-{NAME}")
+    with pytest.raises((Uncertain, NotNow), match=problem):
+        await getattr(disk.backend, what)(NAME, disk.handle)
+    assert (read(disk.volume), read(disk.root / ".in-place" / NAME)) == (NEW, OLD)
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        pytest.param(errno.EBUSY, "is mounted, or has something mounted in it", id="a mount"),
+        pytest.param(errno.EPERM, "Operation not permitted", id="a right"),
+    ],
+)
+async def test_what_keeps_the_directories_from_changing_places_is_told_and_nothing_has_changed(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, code: int, problem: str
+) -> None:
+    def fails(*_: object) -> bool:
+        raise OSError(code, os.strerror(code))
+
+    await disk.backend.prepare(disk.restoration, disk.handle)
+    with monkeypatch.context() as patch:
+        patch.setattr(exchange, "_exchanged", fails)
+        with pytest.raises(Impossible, match=problem):
+            await disk.backend.swap(NAME, disk.handle)
+        assert (read(disk.volume), await disk.backend.is_swapped(NAME, disk.handle)) == (OLD, False)
+    await disk.backend.swap(NAME, disk.handle)
+    with monkeypatch.context() as patch:
+        patch.setattr(exchange, "_exchanged", fails)
+        with pytest.raises(Uncertain, match=problem):  # what it was is there: it may be given back yet
+            await disk.backend.swap_back(NAME, disk.handle)
+    assert read(disk.root / ".in-place" / NAME) == OLD
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3], ids=["first", "second", "third"])
+async def test_of_three_renames_one_may_fail(disk: Disk, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    """What it leaves is one of the two whole arrangements, and only of the old one it is said that it is impossible."""
+    moved, move = 0, exchange.move
+
+    def moves(old: exchange.Place, new: exchange.Place) -> None:
+        nonlocal moved
+        moved += 1
+        if moved == failing:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        move(old, new)
+
+    await disk.backend.prepare(disk.restoration, disk.handle)
+    with monkeypatch.context() as patch:
+        patch.setattr(exchange, "_exchanged", lambda one, other: False)
+        patch.setattr(exchange, "move", moves)
+        with pytest.raises(Impossible if failing < 3 else Uncertain, match="Permission denied"):
+            await disk.backend.swap(NAME, disk.handle)
+    swapped = failing == 3
+    assert (read(disk.volume), await disk.backend.is_swapped(NAME, disk.handle)) == (NEW if swapped else OLD, swapped)
+
+
+async def test_what_the_disk_does_not_have_yet_is_brought_there_by_the_next_call(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed right after the directories have changed places, or told that the disk failed."""
+    await disk.backend.prepare(disk.restoration, disk.handle)
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        for _ in range(2):
+            with pytest.raises(NotNow, match="Input/output error"):
+                await disk.backend.swap(NAME, disk.handle)
+    await disk.backend.swap(NAME, disk.handle)
+    assert read(disk.volume) == NEW
 
 
 async def test_a_link_is_not_followed(disk: Disk, tmp_path: Path) -> None:
@@ -235,17 +376,19 @@ async def test_nothing_is_kept_in_place_of_a_volume(disk: Disk) -> None:
 
 
 async def test_a_volume_that_was_made_from_a_snapshot_can_still_be_deleted(disk: Disk) -> None:
-    """It is told by its directory's number, which is another one after the swap."""
+    """It is told by its directory's number, which is another one after the swap; its file system may have another one too."""
     backend = HostPathBackend(disk.settings)
     made = await backend.restore(Restoration(name="pvc-1", snapshot=disk.snapshot, size=1 << 20))
     volume = VolumeHandle(handle=made.handle)
     write(Path(made.handle), OLD)
     await disk.backend.prepare(disk.restoration, volume)
-    await disk.backend.swap(NAME, volume)
-    await disk.backend.swap_back(NAME, volume)
-    await disk.backend.swap(NAME, volume)
+    for step in (disk.backend.swap, disk.backend.swap_back, disk.backend.swap):
+        disk.remounted()
+        await step(NAME, volume)
     await disk.backend.discard(NAME)
     assert read(Path(made.handle)) == NEW
+    disk.remounted()
+    assert (await backend.restore(Restoration(name="pvc-1", snapshot=disk.snapshot, size=1 << 20))).handle == made.handle
     await backend.discard(made.handle)
     assert "pvc-1" not in os.listdir(disk.root)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines.handles import DRIVER as LONGHORN
-from ullage.errors import NotNow, Retryable, Terminal
+from ullage.errors import Impossible, NotNow, Retryable, Terminal
 from ullage.kube.builtin.core import PersistentVolumeClaim
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
@@ -227,13 +227,16 @@ class SnapshotRestoreController:
         restore = job.restore
         try:
             uid = await self._method(restore).switch(job, lambda: self._unused(restore))
-        except ClaimInUse as used:  # nothing has changed: it waits as before
+        except ClaimInUse as used:  # the method knows that nothing has changed: it waits as before
             await self._write(restore, rules.waiting(restore, Problem("ClaimInUse", str(used)), now=now, phase=model.PREPARING))
             return Requeue(LOOK_AGAIN)
         except InProgress as progress:
             return await self._progress(restore, progress)
-        except Terminal as error:
+        except Impossible as error:  # here too. Nothing else ends it: what is kept may be all there is of the old data
             return await self._fail(restore, Problem("NotPossible", str(error)), now)
+        except Terminal as error:
+            await self._write(restore, replace(restore.status, progress=str(error)))
+            raise NotNow(str(error)) from error  # it is tried again
         except Retryable as error:
             await self._tell(restore, error)
             raise
