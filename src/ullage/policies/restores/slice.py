@@ -39,7 +39,7 @@ WRITES: Final = (
     Write(RESTORES, ("get", "patch"), ("", "status")),
     Write(CLAIMS, ("get", "create", "patch", "delete")),
     Write(PERSISTENT_VOLUMES, ("get", "patch")),
-    *(Write(dialect.snapshots, ("patch",)) for dialect in DIALECTS),
+    *(Write(dialect.snapshots, ("get", "patch")) for dialect in DIALECTS),
 )
 
 REVERT_WRITES: Final = (
@@ -97,7 +97,12 @@ def make_controllers(wiring: Wiring, options: RestoreOptions) -> list[Controller
 def _methods(wiring: Wiring, options: RestoreOptions) -> Mapping[str, RestoreMethod]:
     revert = options.revert(wiring)
     has_snapshots = _in_longhorn(wiring) if revert is None else lambda volume: False  # engines of ours hold such volumes
-    recreate = RecreateMethod(wiring.client, wiring.cache(PERSISTENT_VOLUMES), has_snapshots=has_snapshots)
+    recreate = RecreateMethod(
+        wiring.client,
+        wiring.cache(PERSISTENT_VOLUMES),
+        snapshots={dialect.snapshots.group: dialect.snapshots for dialect in DIALECTS},
+        has_snapshots=has_snapshots,
+    )
     found: dict[str, RestoreMethod] = {model.RECREATE: recreate}
     if revert is not None:
         found[model.REVERT] = revert

@@ -12,6 +12,7 @@ from tests.unit.snapshots.memory_api import Json
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden
+from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
 from ullage.policies.restores import slice as restore_slice
 from ullage.policies.restores.api import RESTORES
@@ -543,6 +544,65 @@ async def test_a_restore_of_a_kind_that_is_not_carried_out_here_any_more_says_wh
         "restores by Recreate are not carried out here any more: set the storage up again that they are for, or delete the "
         "restore, which leaves what it kept where it is"
     )
+
+
+@pytest.mark.parametrize("dialect", [GA, PROTOTYPE_DIALECT], ids=["ga", "prototype"])
+async def test_a_snapshot_that_is_made_again_under_its_name_is_another_one_and_the_restore_fails(
+    dialect: Dialect[Any, Any],
+) -> None:
+    """Its claim is another one, or none is known: whoever fills a claim goes by the name alone."""
+    scene = CsiScene(dialect)
+    scene.fills = False
+    scene.ask()
+    await scene.run(lambda: len(scene.api.bodies(CLAIMS)) == 2)
+    scene.api.remove(dialect.snapshots, "snap", NS)
+    scene.snapshot(snapshot_handle="theirs", claim="other")
+    scene.api.edit(dialect.snapshots, "snap", NS, merge={"metadata": {"uid": "uid-another"}})
+    scene.fills = True
+    await scene.run(lambda: scene.settled() and len(scene.data) == 1)
+    assert (scene.phase(), scene.read(), scene.left()) == ("Failed", OLD, (1, 1, []))
+    assert scene.said() == (
+        "False", "NotPossible",
+        "VolumeSnapshot team/snap is gone or being deleted, or another one has its name by now; the claim is as it was",
+    )  # fmt: skip
+
+
+async def test_a_snapshot_that_is_made_again_while_the_new_volume_is_filled_fails_the_restore() -> None:
+    """It was still there when the look began, and the new volume was there when it was looked for."""
+    scene = CsiScene()
+    scene.fills = False
+    scene.ask()
+    await scene.run(lambda: len(scene.api.bodies(CLAIMS)) == 2)
+    (temporary,) = (one["metadata"]["name"] for one in scene.api.bodies(CLAIMS) if one["metadata"]["name"] != "db")
+    find = scene.api.find
+
+    async def late(kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        if name == temporary and not scene.fills:
+            scene.api.edit(GA.snapshots, "snap", NS, merge={"metadata": {"uid": "uid-another"}})
+            scene.fills = True
+            scene.others()
+            scene.others()
+        return await find(kind, name, namespace)
+
+    scene.api.find = late  # type: ignore[method-assign]
+    await scene.run(lambda: scene.phase() in ("Failed", "Complete"))
+    assert (scene.phase(), scene.read()) == ("Failed", OLD)
+
+
+@pytest.mark.parametrize(
+    "filled", [False, True], ids=["before the new volume is there", "when it is there, and pods are waited for"]
+)
+async def test_a_snapshot_that_is_deleted_before_anything_changed_fails_the_restore(filled: bool) -> None:
+    scene = CsiScene()
+    scene.api.edit(GA.snapshots, "snap", NS, merge={"metadata": {"finalizers": ["held"]}})
+    scene.fills = filled
+    scene.ask()
+    await scene.run(lambda: len(scene.api.bodies(CLAIMS)) == 2)
+    scene.pod()
+    await scene.run(lambda: scene.said()[1] == "ClaimInUse" if filled else True)
+    scene.api.remove(GA.snapshots, "snap", NS)
+    await scene.run(lambda: scene.settled() and len(scene.data) == 1)
+    assert (scene.phase(), scene.read(), scene.left()) == ("Failed", OLD, (1, 1, []))
 
 
 NAMESPACE_GOES = {"causes": [{"field": "metadata.namespace", "reason": "NamespaceTerminating", "message": "it goes"}]}

@@ -14,9 +14,9 @@ while one does. Whoever makes a claim of the name in that moment, as a StatefulS
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
@@ -25,6 +25,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json, is_deleting
 from ullage.policies.restores import model
 from ullage.policies.restores.api import EarlierClaim, SnapshotRestore
@@ -53,9 +54,11 @@ class RecreateMethod:
         client: RecreateClient,
         volumes: Cache[PersistentVolume],
         *,
+        snapshots: Mapping[str, Kind[Any]],
         has_snapshots: Callable[[PersistentVolume], bool] = lambda volume: False,
     ) -> None:
-        """`has_snapshots`: whether a volume has snapshots that would go with it."""
+        """`snapshots`: the kinds, by API group. `has_snapshots`: whether a volume has snapshots that would go with it."""
+        self._snapshots = snapshots
         self._has_snapshots = has_snapshots
         self._client = client
         self._volumes = volumes
@@ -64,7 +67,11 @@ class RecreateMethod:
     # --- the new volume ---
 
     async def prepare(self, job: RestoreJob) -> None:
+        """Whoever fills the new claim goes by the snapshot's name alone. So it is looked at once more when the volume is there:
+        if the one that was asked for is there still, no other one had its name before."""
         restore = job.restore
+        if job.snapshot is None or job.record is None or is_deleting(job.snapshot.meta):
+            raise _snapshot_gone(restore)
         temporary = await self._temporary(restore)
         if temporary is None:
             await self._ask_for_volume(job)
@@ -72,6 +79,10 @@ class RecreateMethod:
         if await self._volume_of(temporary) is None or temporary.status.phase != "Bound":
             told = temporary.metadata.annotations.get(PROGRESS, "")
             raise InProgress(f"the new volume is made, for claim {temporary.metadata.name}{f': {told}' if told else ''}")
+        source = restore.spec.source
+        snapshot = await self._client.find(self._snapshots[source.api_group], source.name, restore.metadata.namespace)
+        if snapshot is None or snapshot.metadata.uid != restore.status.snapshot_uid:
+            raise _snapshot_gone(restore)
 
     async def _ask_for_volume(self, job: RestoreJob) -> None:
         claim = await self._client.find(WHOLE_CLAIMS, job.restore.spec.claim_name, job.restore.metadata.namespace)
@@ -293,3 +304,8 @@ class RecreateMethod:
         meta = claim.metadata
         with suppress(NotFound, Conflict):
             await self._client.delete(CLAIMS, meta.name, meta.namespace, uid=meta.uid)
+
+
+def _snapshot_gone(restore: SnapshotRestore) -> Impossible:
+    where = f"VolumeSnapshot {restore.metadata.namespace}/{restore.spec.source.name}"
+    return Impossible(f"{where} is gone or being deleted, or another one has its name by now; the claim is as it was")
