@@ -12,7 +12,7 @@ import msgspec
 
 from ullage.cli.common.listing import Table, shown
 from ullage.cli.common.options import OutputFormat
-from ullage.cli.common.session import Missing, Session, readable
+from ullage.cli.common.session import Missing, NotInstalled, Session, readable
 from ullage.cli.common.text import plain
 from ullage.cli.common.waiting import CopyLines, Failed, ProgressOutput, until
 from ullage.cli.snapshot.found import Found
@@ -114,22 +114,53 @@ async def create(client: Client, wanted: SnapshotRestore, *, dry_run: bool) -> S
 
 
 async def undoable(session: Session, snapshot: str) -> SnapshotRestore:
-    """The latest restore of a snapshot that can be undone."""
-    found = await session.client.list(RESTORES, session.namespace)
-    of_it = sorted((one for one in found.items if one.spec.source.name == snapshot), key=model.order)
+    """The latest restore of a snapshot that can be undone: of the one that --in-place would take, as long as that is there. A
+    name alone may stand for snapshots of several claims, of both APIs or one after the other: then nothing is chosen."""
+    now = await _snapshot_there(session, snapshot)
+    groups = {one.snapshots.group for one in (session.among if now is None else (now.dialect,))}
+    listed = await session.client.list(RESTORES, session.namespace)
+    of_name = [one for one in listed.items if one.spec.source.name == snapshot and one.spec.source.api_group in groups]
+    of_it = sorted((one for one in of_name if now is None or one.spec.claim_name == now.snapshot.claim), key=model.order)
+    kept, others = _kept(of_it), _kept(of_name)
+    if not kept and others and now is not None:
+        whose = f"snapshot {snapshot} is of {f'claim {now.snapshot.claim}' if now.snapshot.claim else 'no claim that is known'}"
+        raise _unclear(session, f"{whose}; restores from an earlier one of this name can be undone", others)
+    if len({one.spec.claim_name for one in kept}) > 1:
+        gone = f"snapshot {snapshot} is gone, and restores of several claims from a snapshot of this name can be undone"
+        raise _unclear(session, gone, kept)
     if not of_it:
         raise Missing(
             f"no restore in place of snapshot {snapshot} in namespace {session.namespace}: kubectl get snapshotrestores"
         )
-    kept = [one for one in of_it if is_true(one.status.conditions, model.UNDOABLE) and not is_deleting(one.metadata)]
     if not kept:
-        last = of_it[-1]
-        if last.status.phase == model.UNDONE:
-            raise Failed(f"restore {last.metadata.name} of snapshot {snapshot} was undone already: there is nothing to undo")
-        said = find_condition(last.status.conditions, model.UNDOABLE)
-        why = f": {plain(said.message)}" if said else f": its phase is {last.status.phase or 'not known yet'}"
-        raise Failed(f"restore {last.metadata.name} of snapshot {snapshot} cannot be undone{why}")
+        raise _not_kept(snapshot, of_it[-1])
     return kept[-1]
+
+
+async def _snapshot_there(session: Session, name: str) -> Found | None:
+    """None: it is gone, or may not be read. What was restored from it can be undone all the same."""
+    try:
+        return await find(session, name)
+    except (Missing, NotInstalled, Forbidden):
+        return None
+
+
+def _kept(restores: Sequence[SnapshotRestore]) -> list[SnapshotRestore]:
+    return [one for one in restores if is_true(one.status.conditions, model.UNDOABLE) and not is_deleting(one.metadata)]
+
+
+def _unclear(session: Session, why: str, restores: Sequence[SnapshotRestore]) -> Failed:
+    named = ", ".join(f"{one.metadata.name} (claim {one.spec.claim_name})" for one in sorted(restores, key=model.order))
+    command = f"kubectl patch snapshotrestore RESTORE -n {session.namespace} --type merge -p"
+    return Failed(f"""{why}: {named}. Nothing was changed. Next: say which: {command} '{{"spec":{{"undo":true}}}}'""")
+
+
+def _not_kept(snapshot: str, last: SnapshotRestore) -> Failed:
+    if last.status.phase == model.UNDONE:
+        return Failed(f"restore {last.metadata.name} of snapshot {snapshot} was undone already: there is nothing to undo")
+    said = find_condition(last.status.conditions, model.UNDOABLE)
+    why = f": {plain(said.message)}" if said else f": its phase is {last.status.phase or 'not known yet'}"
+    return Failed(f"restore {last.metadata.name} of snapshot {snapshot} cannot be undone{why}")
 
 
 async def undo(client: Client, restore: SnapshotRestore, *, dry_run: bool) -> SnapshotRestore:

@@ -16,8 +16,16 @@ from ullage.kube.builtin.core import PODS
 from ullage.policies.restores.api import RESTORES
 
 
-def restored(cluster: Cluster, name: str = "nightly", *, created: str = "2026-05-01T11:50:00Z", **status: Any) -> None:
-    spec = {"claimName": "data", "source": {"name": "nightly"}}
+def restored(
+    cluster: Cluster,
+    name: str = "nightly",
+    *,
+    created: str = "2026-05-01T11:50:00Z",
+    claim: str = "data",
+    dialect: Any = GA,
+    **status: Any,
+) -> None:
+    spec = {"claimName": claim, "source": {"name": "nightly", "apiGroup": dialect.snapshots.group}}
     cluster.put(RESTORES, {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec, "status": status})
 
 
@@ -97,6 +105,48 @@ async def test_the_latest_restore_that_can_be_undone_is() -> None:
     assert asked == ["Claim data gets back what it had before 2026-05-01T11:52:00Z. What was written since is lost.\nGo on?"]
     found = await in_place.undoable(cluster.session(), "nightly")
     assert found.metadata.name == "nightly-2"
+
+
+async def test_an_undo_is_of_the_snapshot_that_the_same_command_would_restore() -> None:
+    cluster = Cluster()
+    cluster.snapshot("nightly", "data")
+    cluster.snapshot("nightly", "logs", dialect=PROTOTYPE)
+    restored(cluster, "nightly", **undoable(holds=True))
+    restored(cluster, "of-logs", created="2026-05-01T11:51:00Z", claim="logs", dialect=PROTOTYPE, **undoable(holds=True))
+    assert (await in_place.undoable(cluster.session(), "nightly")).metadata.name == "nightly"
+    assert (await in_place.undoable(cluster.session(dialect="prototype"), "nightly")).metadata.name == "of-logs"
+    restored(cluster, "nightly", **undoable(holds=False, message="it is not kept any longer"))
+    with pytest.raises(Failed, match="restore nightly of snapshot nightly cannot be undone: it is not kept any longer"):
+        await in_place.undoable(cluster.session(), "nightly")
+
+
+async def test_an_undo_of_a_snapshot_that_is_gone_is_refused_where_it_may_mean_several_claims() -> None:
+    cluster = Cluster()
+    restored(cluster, "nightly", **undoable(holds=True))
+    restored(cluster, "of-logs", created="2026-05-01T11:51:00Z", claim="logs", dialect=PROTOTYPE, **undoable(holds=True))
+    with pytest.raises(Failed) as refused:
+        await in_place.undoable(cluster.session(), "nightly")
+    assert str(refused.value) == (
+        "snapshot nightly is gone, and restores of several claims from a snapshot of this name can be undone: nightly (claim "
+        "data), of-logs (claim logs). Nothing was changed. Next: say which: kubectl patch snapshotrestore RESTORE -n shop "
+        """--type merge -p '{"spec":{"undo":true}}'"""
+    )
+    assert (await in_place.undoable(cluster.session(dialect="ga"), "nightly")).metadata.name == "nightly"
+
+
+async def test_an_undo_of_a_snapshot_that_is_of_another_claim_by_now_is_refused() -> None:
+    cluster = Cluster()
+    restored(cluster, "nightly", **undoable(holds=True))
+    cluster.snapshot("nightly", "logs")
+    with pytest.raises(Failed) as refused:
+        await in_place.undoable(cluster.session(), "nightly")
+    assert str(refused.value) == (
+        "snapshot nightly is of claim logs; restores from an earlier one of this name can be undone: nightly (claim data). "
+        "Nothing was changed. Next: say which: kubectl patch snapshotrestore RESTORE -n shop --type merge -p "
+        """'{"spec":{"undo":true}}'"""
+    )
+    cluster.hidden.add(GA.snapshots.name)  # who may not read snapshots goes by the restores alone
+    assert (await in_place.undoable(cluster.session(), "nightly")).metadata.name == "nightly"
 
 
 async def test_an_undo_says_who_uses_the_claim(capsys: pytest.CaptureFixture[str]) -> None:
