@@ -125,7 +125,7 @@ class MachineWebhook:
         terms, allowed = self._terms, None
         if terms.settings.surge == REPLACE and (book := terms.registry.look(ledger)) is not None:
             over = over_with(room_in(book), size)
-            allowed = self._allowance(review, ledger, size, owners) if over else None
+            allowed = self._allowance(review, book, size, owners) if over else None
             if allowed is not None and within(allowed, over):
                 return await self._surge(review, ledger, allowed)
         return await terms.charged.decide(review, tell=self._tell(review, ledger, size, owners))
@@ -144,15 +144,14 @@ class MachineWebhook:
             return decided
         return Decision.again("other machines that replace some came at the same time, and together they are too many")
 
-    def _allowance(self, review: Review, ledger: str, size: Amounts, owners: Owners) -> SurgeAllowance | None:
-        terms, book = self._terms, self._terms.registry.look(ledger)
-        if book is None:
-            return None
+    def _allowance(self, review: Review, book: Book, size: Amounts, owners: Owners) -> SurgeAllowance | None:
+        terms = self._terms
         return terms.surges.allowance(review.cluster, owners, setting=terms.settings.surge, size=size, room=room_in(book))
 
     def _tell(self, review: Review, ledger: str, size: Amounts, owners: Owners) -> Callable[[Refusal], str]:
         def tell(refusal: Refusal) -> str:
-            allowed, book = self._allowance(review, ledger, size, owners), self._terms.registry.look(ledger)
+            book = self._terms.registry.look(ledger)
+            allowed = self._allowance(review, book, size, owners) if book is not None else None
             replaces = allowed is not None and allowed.replaces and owners.deployment is not None
             project = self._terms.clusters.project(review.cluster)
             step = rolling_step(owners.deployment.metadata.name) if replaces and owners.deployment else room_step(project)

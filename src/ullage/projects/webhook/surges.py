@@ -32,6 +32,7 @@ from ullage.projects.machines.reading import (
 )
 from ullage.projects.machines.signatures import Valid, verify
 from ullage.projects.machines.surge import (
+    DeploymentFacts,
     OwnedMachine,
     SetFacts,
     SurgeAllowance,
@@ -62,7 +63,8 @@ class Surges:
         self._clusters = clusters
         self._keys = keys
         self._machines: _Looked[OwnedMachine | None] = _Looked()
-        self._sets: _Looked[SetFacts] = _Looked()
+        self._sets: _Looked[SetFacts | BadSpec] = _Looked()
+        self._deployments: _Looked[DeploymentFacts | BadSpec] = _Looked()
         clusters.handle(_indexed)
 
     def owners(self, cluster: str, machine: Machine) -> Owners:
@@ -95,7 +97,7 @@ class Surges:
             return None
         try:
             return allowance(
-                deployment_facts(owners.deployment, owners.deployment.spec.template),
+                self._deployment(cluster, owners.deployment),
                 [self._set(cluster, one) for one in sets],
                 [owned for one in machines if (owned := self._owned(cluster, one)) is not None],
                 setting=setting,
@@ -128,7 +130,7 @@ class Surges:
             return None
         try:
             return surplus(
-                deployment_facts(deployment, deployment.spec.template),
+                self._deployment(cluster, deployment),
                 [self._set(cluster, one) for one in sets],
                 [owned for one in machines if (owned := self._owned(cluster, one)) is not None],
             )
@@ -137,7 +139,12 @@ class Surges:
 
     def _set(self, cluster: str, one: SetTemplate) -> SetFacts:
         """Raises BadSpec."""
-        return self._sets.get(cluster, one.metadata, lambda: set_facts(one, one.spec.template))
+        return _good(self._sets.get(cluster, one.metadata, lambda: _tried(lambda: set_facts(one, one.spec.template))))
+
+    def _deployment(self, cluster: str, one: DeploymentTemplate) -> DeploymentFacts:
+        """Raises BadSpec."""
+        found = self._deployments.get(cluster, one.metadata, lambda: _tried(lambda: deployment_facts(one, one.spec.template)))
+        return _good(found)
 
     def _owned(self, cluster: str, machine: Machine) -> OwnedMachine | None:
         keys = self._keys.current
@@ -164,6 +171,20 @@ class _Looked(Generic[T]):
                 self._found.clear()
             known = self._found[key] = state, look()
         return known[1]
+
+
+def _tried(read: Callable[[], T]) -> T | BadSpec:
+    """What cannot be read is remembered as well: to find that out may take as long."""
+    try:
+        return read()
+    except BadSpec as error:
+        return error
+
+
+def _good(found: T | BadSpec) -> T:
+    if isinstance(found, BadSpec):
+        raise found.with_traceback(None)  # else it would grow by each time that it is raised
+    return found
 
 
 def shared_surges(wiring: Wiring) -> Surges:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -14,12 +15,16 @@ from tests.unit.ledger.counted import counted
 from tests.unit.ledger.simulated import ACCOUNT, BY_TEAM, CUPS, LEDGER, Cup, CupSpec, Server, ledger, takes, team_of
 from tests.unit.ledger.slices import PLATES, review, running, slice_of, wired
 from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
 from ullage.kube.identities import OWN
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.slices import Part
-from ullage.ledger.api import LEDGERS
+from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
+from ullage.ledger.book import Book
+from ullage.ledger.charging import registry as registry_module
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.charging.stamps import read_stamp, write_stamp
+from ullage.ledger.codec import book_of
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.ledger.slice import LEDGER as LEDGER_SLICE
@@ -233,6 +238,39 @@ async def test_a_slice_sees_the_book_and_what_its_objects_take(server: Server) -
         assert (explained.ledger, explained.takes) == (LEDGER, takes(4))
         assert [(one.name, one.resource) for one in explained.accounts] == [ACCOUNT]
         assert str(explained) == "cups size: takes 4, used 0, reserved 2, limit 3, free 1"
+
+
+def test_a_book_is_read_once_for_each_state_of_its_ledger_and_kept_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counting(found: Ledger, *, now: datetime) -> Book:
+        read.append(found.metadata.resource_version)
+        return book_of(found, now=now)
+
+    monkeypatch.setattr(registry_module, "book_of", counting)
+
+    async def run() -> None:
+        server = Server()
+        server.put(LEDGERS, ledger(3))
+        wiring = wired(server)
+        (hook,) = wiring.hooks((BRIEF, slice_of(CUPS)))
+        registry = registry_of(wiring)
+        async with running(wiring):
+            await asyncio.sleep(1)
+            books = [registry.look(LEDGER) for _ in range(5)]
+            assert len(read) == 1
+            assert all(book is books[0] for book in books)
+            assert (await hook.answer(review(CUPS, "a", 2))).allowed
+            await asyncio.sleep(1)
+            read.clear()
+            after = [registry.look(LEDGER) for _ in range(5)]
+            assert [book and book.reserved for book in after] == [takes(2)] * 5
+            assert len(read) == 1
+            server.drop(LEDGERS, Key(NAMESPACE, LEDGER))
+            await asyncio.sleep(1)
+            assert (registry.look(LEDGER), registry._books) == (None, {})
+
+    in_virtual_time(run())
 
 
 @pytest.mark.parametrize(

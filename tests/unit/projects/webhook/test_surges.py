@@ -12,10 +12,11 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Meta
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
+from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import MachineFacts
-from ullage.projects.machines.reading import set_facts
+from ullage.projects.machines.reading import deployment_facts, set_facts
 from ullage.projects.machines.signatures import SigningKeys, Verdict, verify
-from ullage.projects.machines.surge import SetFacts
+from ullage.projects.machines.surge import DeploymentFacts, SetFacts
 from ullage.projects.settings import Settings
 from ullage.projects.webhook import surges
 
@@ -171,7 +172,7 @@ async def test_a_deployment_of_more_machines_than_are_looked_at_gets_no_allowanc
 
 
 @simulated
-async def test_machines_and_sets_are_looked_at_once_in_each_state_however_many_are_refused(
+async def test_machines_sets_and_deployments_are_looked_at_once_in_each_state_however_many_are_refused(
     scene: SeedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
@@ -184,8 +185,13 @@ async def test_machines_and_sets_are_looked_at_once_in_each_state_however_many_a
         looked.append(one.metadata.name)
         return set_facts(one, template)
 
+    def read_deployment(one: Any, template: Any) -> DeploymentFacts:
+        looked.append(one.metadata.name)
+        return deployment_facts(one, template)
+
     monkeypatch.setattr(surges, "verify", verified)
     monkeypatch.setattr(surges, "set_facts", read)
+    monkeypatch.setattr(surges, "deployment_facts", read_deployment)
     scene.cluster()
     scene.limits(cpu="4")
     rolling(scene)
@@ -194,7 +200,7 @@ async def test_machines_and_sets_are_looked_at_once_in_each_state_however_many_a
         for _ in range(3):
             assert (await scene.create(owner="s-2")).code == 403
         names = [one["metadata"]["name"] for one in scene.bodies()]
-        assert sorted(looked) == sorted(["web-1", "web-2", *names])
+        assert sorted(looked) == sorted(["web", "web-1", "web-2", *names])
         looked.clear()
         body = scene.body(names[0])
         body["metadata"]["annotations"].pop("ullage.io/takes-signature")
@@ -202,6 +208,27 @@ async def test_machines_and_sets_are_looked_at_once_in_each_state_however_many_a
         await scene.seen()
         assert (await scene.create(owner="s-2")).code == 403
         assert looked == [names[0]], "only what has changed"
+
+
+@simulated
+async def test_a_template_that_cannot_be_read_is_not_read_for_each_that_is_refused(
+    scene: SeedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def read(one: Any, template: Any) -> SetFacts:
+        looked.append(one.metadata.name)
+        raise BadSpec("spec.providerSpec", "…", "it has more than 5000 fields and elements")
+
+    monkeypatch.setattr(surges, "set_facts", read)
+    scene.cluster()
+    scene.limits(cpu="4")
+    rolling(scene)
+    async with scene.served():
+        await filled(scene)
+        for _ in range(3):
+            assert (await scene.create(owner="s-2")).code == 403
+        assert len(looked) == 1, "the first that cannot be read is enough"
 
 
 def test_what_was_looked_at_is_forgotten_before_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
