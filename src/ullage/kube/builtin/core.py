@@ -166,6 +166,7 @@ class Container(Value):
 
 class ClaimVolumeSource(Value):
     claim_name: str = ""
+    read_only: bool = False
 
 
 class EphemeralVolumeSource(Value):

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.policies.cut_hooks.api import HookSpec
 from ullage.snapshots.model import Problem
 
 T = TypeVar("T", bound=Object)
+
+# Why a cut is not made, as a snapshot says it.
+HOOK_FAILED: Final = "HookFailed"
+HOOK_TIMED_OUT: Final = "HookTimedOut"
 
 
 class HookHolder(Value):

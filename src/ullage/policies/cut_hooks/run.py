@@ -19,11 +19,14 @@ GROUP: Final = "ullage.io"
 VERSION: Final = "v1alpha1"
 RUN_FINALIZER: Final = "ullage.io/hook-run"  # a run that somebody deletes has its post command run first
 MOST_HOLDERS: Final = 200
+POD_GONE: Final = "PodGone"  # a reason: the pod is gone, or is being deleted
+OVERDUE: Final = "TimedOut"  # a reason: the time was over before all holders were cut
 
 _TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
 _MOST: Final = msgspec.Meta(extra_json_schema={"maxItems": MOST_HOLDERS})
 
 Phase = Literal["", "Pre", "Held", "Failed", "Post", "Done"]
+Delivery = Literal["", "Ended", "GivenUp", "Unknown", "Refused"]
 
 
 class HookRunSpec(Value):
@@ -41,6 +44,9 @@ class HookRunSpec(Value):
     """Run after it."""
     max_freeze_seconds: int
     """The longest time between the two, in seconds."""
+    claim: str = ""
+    """Of the preset: the claim whose file system is frozen. A freeze outlives its pod: it is thawed in another one that mounts
+    the claim, then. Empty: commands of the pod's own, of which there is nothing left when it is gone."""
     holders: Annotated[tuple[HookHolder, ...], ATOMIC, _MOST] = ()
     """For whom it is: snapshots and groups of them that are not cut yet. When none is left, the post command runs."""
 
@@ -53,7 +59,15 @@ class HookOutcome(Value):
     ended_at: Annotated[str, _TIME] = ""
     """When it had ended, or was given up."""
     attempts: int = 0
-    """How often it was run."""
+    """How often it was tried."""
+    answered: int = 0
+    """How many of the attempts are known to have run in the pod. Others could not be delivered, or nobody knows how they ended:
+    they are no reason to give up."""
+    delivery: Delivery = ""
+    """What is known of the last attempt. Ended: it has said its exit code. GivenUp: it ran, and printed more than is read.
+    Unknown: it may have run. Refused: nothing ran."""
+    pod: str = ""
+    """The pod of another name or uid that it is run in, because its own is gone. Empty: its own."""
     succeeded: bool = False
     """Whether it ended with exit code 0."""
     message: str = ""
@@ -72,8 +86,11 @@ class HookRunStatus(Value):
     """How the post command did."""
     until: Annotated[str, _TIME] = ""
     """When the post command runs whatever has been cut by then."""
+    gone_since: Annotated[str, _TIME] = ""
+    """Since when the pod is gone in which something may have to be undone: another one is looked for."""
     reason: str = ""
-    """Why nothing is to be cut, or why it ended: `HookFailed`, `Interrupted`, `TimedOut`, `PodGone`, `Finished`."""
+    """Why nothing is to be cut, or why it ended: `HookFailed`, `Interrupted`, `TimedOut`, `PodGone` (or it is being deleted),
+    `Finished`."""
 
 
 class HookRun(Object):

@@ -23,18 +23,24 @@ from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.objects import Json, is_deleting
 from ullage.policies.cut_hooks.api import HookSpec
-from ullage.policies.cut_hooks.interface import HookAnswer, HookHolder, HooksFailed, HooksReady, HooksWaiting
+from ullage.policies.cut_hooks.interface import (
+    HOOK_FAILED,
+    HOOK_TIMED_OUT,
+    HookAnswer,
+    HookHolder,
+    HooksFailed,
+    HooksReady,
+    HooksWaiting,
+)
 from ullage.policies.cut_hooks.resolution import WantedRun, wanted_runs
-from ullage.policies.cut_hooks.run import HOOK_RUNS, MOST_HOLDERS, RUN_FINALIZER, HookRun
+from ullage.policies.cut_hooks.run import HOOK_RUNS, MOST_HOLDERS, OVERDUE, RUN_FINALIZER, HookRun
 from ullage.snapshots.model import Problem
 from ullage.times import read_time, timestamp
 
 BY_HOLDER: Final = "holder of a hook run"
 BY_POD: Final = "pod of a hook run"
+BY_FROZEN: Final = "claim that a hook run freezes"
 BY_CLAIM: Final = "claim of a pod with hooks"
-HOOK_FAILED: Final = "HookFailed"
-TIMED_OUT: Final = "HookTimedOut"
-OVERDUE: Final = "TimedOut"  # of a run: its time was over before all that held it were cut
 MARGIN: Final = timedelta(seconds=2)  # whoever is told to be cut has at least so long
 OPEN: Final = ("", "Pre", "Held")
 
@@ -65,6 +71,7 @@ class HookRuns:
         with contextlib.suppress(ValueError):  # others share the caches: the first one sets the indexes
             runs.index(BY_HOLDER, lambda run: [one.uid for one in run.spec.holders])
             runs.index(BY_POD, lambda run: (run.spec.pod_uid,))
+            runs.index(BY_FROZEN, lambda run: (str(Key(run.spec.namespace, run.spec.claim)),) if run.spec.claim else ())
         with contextlib.suppress(ValueError):
             pods.index(BY_CLAIM, lambda pod: () if pod.is_over else (str(key) for key in pod.claims))
 
@@ -72,17 +79,27 @@ class HookRuns:
         found = {pod.metadata.uid: pod for claim in claims for pod in self.pods.by(BY_CLAIM, str(Key(namespace, claim)))}
         return list(found.values())
 
+    def in_pod(self, pod: WatchedPod) -> list[HookRun]:
+        return self.runs.by(BY_POD, pod.metadata.uid)
+
+    def freezing(self, *claims: Key) -> list[HookRun]:
+        """Runs of the preset, of these claims."""
+        return [run for claim in claims for run in self.runs.by(BY_FROZEN, str(claim))]
+
     def of_holder(self, holder: HookHolder) -> list[HookRun]:
         return self.runs.by(BY_HOLDER, holder.uid)
 
     async def prepare(self, holder: HookHolder, claims: Iterable[str], spec: HookSpec | None = None) -> HookAnswer:
         named = frozenset(claims)
-        wanted = wanted_runs(self.pods_of(holder.namespace, named), named, spec)
+        freezing = self.freezing(*(Key(holder.namespace, claim) for claim in named))
+        under_way = {run.metadata.name for run in freezing if run.status.phase in OPEN and not is_deleting(run.metadata)}
+        wanted = wanted_runs(self.pods_of(holder.namespace, named), named, spec, under_way=under_way)
         if isinstance(wanted, Problem):
             return HooksFailed(wanted)
         late = next((one for one in self.of_holder(holder) if one.status.reason == OVERDUE), None)
         if late is not None and len(wanted) > 1:  # what cannot be done in time is not tried over and over: pods would be frozen
-            return HooksFailed(Problem(TIMED_OUT, _too_long(late, len(wanted))))
+            return HooksFailed(Problem(HOOK_TIMED_OUT, _too_long(late, len(wanted))))
+        await self._leave_others(holder, {one.name for one in wanted})
         ready: list[HookRun] = []
         for one in wanted:
             found = await self._joined(one, holder)
@@ -95,6 +112,13 @@ class HookRuns:
         for run in self.of_holder(holder):
             with contextlib.suppress(NotFound):
                 await self.drop(run, {holder.uid})
+
+    async def _leave_others(self, holder: HookHolder, wanted: set[str]) -> None:
+        """Runs of pods that are going, or declare something else by now: nobody waits for a cut under them any more."""
+        for run in self.of_holder(holder):
+            if run.metadata.name not in wanted:
+                with contextlib.suppress(NotFound, Conflict):  # it is tried again with the next look
+                    await self.drop(run, {holder.uid})
 
     async def drop(self, run: HookRun, uids: set[str]) -> HookRun:
         """The run without these holders."""
@@ -138,7 +162,8 @@ class HookRuns:
             return HooksFailed(Problem(HOOK_FAILED, f"{where}: the pre command failed: {run.status.pre.message}"))
         if inside and run.status.phase not in OPEN:
             await self.drop(run, {holder.uid})
-        return HooksWaiting(f"an earlier run of hooks in pod {run.spec.pod} has not ended yet")
+        said = f": the post command failed: {run.status.post.message}" if run.status.post.message else ""
+        return HooksWaiting(f"an earlier run of hooks in pod {run.spec.pod} has not ended yet{said}")
 
     def _has_time(self, run: HookRun) -> bool:
         until = read_time(run.status.until)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.errors import BadInput
+from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
@@ -45,6 +46,7 @@ def cut_hooks() -> Slice:
                 Write(HOOK_RUNS, ("delete",)),
                 Write(HOOK_RUNS, ("patch",), ("status",)),
                 Write(PODS, ("get",)),
+                Write(CLAIMS, ("get",)),  # one that may have been left frozen
                 Write(PODS, ("get", "create"), ("exec",)),  # a WebSocket is asked for with GET, and judged as both
                 *(Write(dialect.snapshots, ("get", "patch")) for dialect in DIALECTS),
             ),

@@ -18,7 +18,7 @@ from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
-from ullage.kube.client.websockets.remote_command import ExecLost, ExecOutcome, ExecRequest
+from ullage.kube.client.websockets.remote_command import ExecLost, ExecOutcome, ExecRequest, ExecTimedOut
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.policies.cut_hooks.controllers.run.perform.controller import HookRunController
@@ -43,23 +43,35 @@ class Scene:
     api: MemoryApi = field(default_factory=MemoryApi)
     told: Told = field(default_factory=Told)
     ran: list[str] = field(default_factory=list)  # `pre db`, `post db`, `cut s`, in their order
-    frozen: set[str] = field(default_factory=set)  # pods
-    answers: dict[str, int | str] = field(default_factory=dict)  # by command: exit code, or `hang`, `lost`
+    frozen: set[str] = field(default_factory=set)  # pods; for the preset: claims, since a file system is what is frozen
+    answers: dict[str, int | str] = field(default_factory=dict)  # by command: exit code, or `hang`, `lost`, `late`
+    away: dict[str, tuple[float, Exception]] = field(default_factory=dict)  # by command: for how long, and what is answered
     cuts: bool = True  # whether snapshots that are told to be cut are
     crashed: bool = False
     measures: bool = True
 
     def __post_init__(self) -> None:
+        self.tries: dict[str, int] = {}  # of those that somebody is away for
+        self._since: dict[str, float] = {}
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
 
     # --- what is there ---
 
-    def pod(self, name: str = "db", *, claims: tuple[str, ...] = ("data",), annotations: Json | None = None) -> None:
+    def pod(
+        self,
+        name: str = "db",
+        *,
+        uid: str = "",
+        claims: tuple[str, ...] = ("data",),
+        annotations: Json | None = None,
+        mount: Json | None = None,
+    ) -> None:
         hooks = {f"{PRE}/command": '["freeze"]', f"{POST}/command": '["thaw"]'} if annotations is None else annotations
-        mounts = [{"name": claim, "mountPath": f"/{claim}"} for claim in claims]
+        mounts = [{"name": claim, "mountPath": f"/{claim}", **(mount or {})} for claim in claims]
         volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+        meta = {"name": name, "namespace": NAMESPACE, "uid": uid or f"uid-{name}", "creationTimestamp": at(self)}
         body = {
-            "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "annotations": hooks},
+            "metadata": {**meta, "annotations": hooks},
             "spec": {"containers": [{"name": "main", "volumeMounts": mounts}], "volumes": volumes},
             "status": {"phase": "Running"},
         }
@@ -122,9 +134,13 @@ class Scene:
             self.api.fuse.before(f"exec {what}")
             if self.api.body(PODS, request.pod, NAMESPACE) is None:
                 raise NotFound("pods not found", code=404)
+            self._reached(what)
             answer = self.answers.get(request.command[0], 0)
-            self.ran.append(f"{what} {request.pod}")
-            (self.frozen.add if what == "pre" else self.frozen.discard)(request.pod)
+            if what == "fsfreeze":
+                answer = self._file_system(request) or answer
+            else:
+                self.ran.append(f"{what} {request.pod}")
+                (self.frozen.add if what == "pre" else self.frozen.discard)(request.pod)
             self.api.fuse.after()
         except Crash:
             self.crashed = True
@@ -133,7 +149,26 @@ class Scene:
             await asyncio.Event().wait()
         if answer == "lost":
             raise ExecLost("the connection ended")
+        if answer == "late":
+            raise ExecTimedOut("it has not ended in 30 s")
         return ExecOutcome(int(answer), b"", b"no such file" if answer else b"")
+
+    def _reached(self, what: str) -> None:
+        """Raises what is answered while nobody is there who would run it, from the first try on."""
+        if what in self.away:
+            seconds, error = self.away[what]
+            self.tries[what] = self.tries.get(what, 0) + 1
+            if self.clock.monotonic() < self._since.setdefault(what, self.clock.monotonic()) + seconds:
+                raise error
+
+    def _file_system(self, request: ExecRequest) -> int:
+        """One for each claim, whoever mounts it: it can be frozen once, and thawed only while it is frozen."""
+        verb, claim = request.command[1].removeprefix("--"), request.command[2].removeprefix("/")
+        fits = (claim in self.frozen) == (verb == "unfreeze")
+        if fits:
+            (self.frozen.add if verb == "freeze" else self.frozen.discard)(claim)
+        self.ran.append(f"{verb} {claim} in {request.pod}")
+        return 0 if fits else 1
 
     # --- processes of ours ---
 

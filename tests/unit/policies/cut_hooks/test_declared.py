@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import UNSET
 
 from ullage.errors import BadInput
+from ullage.kube.builtin.watched_pods import WatchedPod
 from ullage.kube.identities import CONTROLLER, account
 from ullage.kube.kinds import Meta
 from ullage.kube.review import NULL, GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
 from ullage.policies.cut_hooks.api import HOOKS, HookCommand, HookSpec, decode_hooks, encode_hooks
 from ullage.policies.cut_hooks.pod_annotations import pod_hooks
-from ullage.policies.cut_hooks.resolution import excludes
+from ullage.policies.cut_hooks.resolution import excludes, wanted_runs
 from ullage.policies.cut_hooks.run import HookRunSpec
 from ullage.policies.cut_hooks.webhook.hooks import SnapshotHooks
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.gate import CutRefused, gate_of, refused
-from ullage.snapshots.model import CUT, HOOKED
+from ullage.snapshots.model import CUT, HOOKED, Problem
 
 PRE, POST, ANY = "pre.hook.snapshot.ullage.io", "post.hook.snapshot.ullage.io", "hook.snapshot.ullage.io"
 
@@ -77,17 +77,68 @@ def test_a_spec_comes_back_as_it_went() -> None:
             decode_hooks(text)
 
 
-def test_two_runs_of_a_pod_meet_only_where_they_freeze_different_mounts() -> None:
-    def run(*command: str, pod: str = "u") -> HookRunSpec:
-        pre = HookCommand(command=command) if command else UNSET
-        return HookRunSpec(namespace="n", pod="p", pod_uid=pod, pre=pre, max_freeze_seconds=1)
+def test_presets_meet_in_a_file_system_and_other_commands_in_a_pod() -> None:
+    def run(*, claim: str = "", pod: str = "u", namespace: str = "n") -> HookRunSpec:
+        return HookRunSpec(namespace=namespace, pod="p", pod_uid=pod, max_freeze_seconds=1, claim=claim)
 
-    freeze = ("fsfreeze", "--freeze")
-    assert not excludes(run(*freeze, "/a"), run(*freeze, "/b"))
-    assert excludes(run(*freeze, "/a"), run(*freeze, "/a"))
-    assert excludes(run(*freeze, "/a"), run("sync"))
-    assert excludes(run("sync"), run())
-    assert not excludes(run("sync"), run("sync", pod="v"))
+    assert not excludes(run(claim="a"), run(claim="b"))
+    assert excludes(run(claim="a"), run(claim="a"))
+    assert excludes(run(claim="a"), run(claim="a", pod="v"))
+    assert not excludes(run(claim="a"), run(claim="a", pod="v", namespace="m"))
+    assert excludes(run(claim="a"), run())
+    assert excludes(run(), run())
+    assert not excludes(run(), run(pod="v"))
+
+
+# --- who freezes -------------------------------------------------------------------------------------------------------
+
+
+def mounting(name: str, claim: str = "data", *, source: dict[str, Any] | None = None, **mount: Any) -> WatchedPod:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim, **(source or {})}}
+    container = {"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/d", **mount}]}
+    spec = {"containers": [container], "volumes": [volume]}
+    meta = {"name": name, "namespace": "team", "uid": f"uid-{name}"}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": "Running"}}, WatchedPod)
+
+
+FREEZE = HookSpec(preset="fsfreeze")
+
+
+@pytest.mark.parametrize(
+    ("pods", "chosen"),
+    [
+        pytest.param([mounting("a"), mounting("b")], ["a"], id="one of two that write: the file system is one"),
+        pytest.param([mounting("b"), mounting("a")], ["a"], id="whichever is known first"),
+        pytest.param([mounting("a", readOnly=True), mounting("b")], ["b"], id="not the one that reads"),
+        pytest.param(
+            [mounting("a", source={"readOnly": True}), mounting("b")], ["b"], id="not the one whose volume is read only"
+        ),
+        pytest.param([mounting("a", subPath="pgdata")], ["a"], id="one that mounts a part of it"),
+        pytest.param([mounting("a", subPath="pgdata"), mounting("b")], ["b"], id="better one that mounts all of it"),
+        pytest.param([mounting("a"), mounting("b", "logs")], ["a", "b"], id="one for each of two claims"),
+    ],
+)
+def test_who_freezes_the_file_system_of_a_claim(pods: list[WatchedPod], chosen: list[str]) -> None:
+    runs = wanted_runs(pods, frozenset({"data", "logs"}), FREEZE)
+    assert isinstance(runs, list), runs
+    assert sorted(one.spec.pod for one in runs) == chosen
+
+
+def test_one_who_has_begun_goes_on_though_another_would_be_first() -> None:
+    claims = frozenset({"data"})
+    begun = wanted_runs([mounting("b")], claims, FREEZE)
+    assert isinstance(begun, list)
+    pods = [mounting("a"), mounting("b")]
+    assert wanted_runs(pods, claims, FREEZE, under_way={one.name for one in begun}) == begun
+
+
+def test_where_nobody_writes_nobody_can_freeze_and_that_is_said() -> None:
+    found = wanted_runs([mounting("a", readOnly=True), mounting("b", readOnly=True)], frozenset({"data"}), FREEZE)
+    assert found == Problem(
+        "HookInvalid",
+        "claim data: preset fsfreeze: no pod that is to freeze it mounts it for writing (a, b); "
+        "have one that does declare hook.snapshot.ullage.io/preset, or leave the preset out",
+    )
 
 
 # --- the gate ---------------------------------------------------------------------------------------------------------

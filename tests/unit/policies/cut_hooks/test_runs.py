@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.policies.cut_hooks.scene import NAMESPACE, POST, PRE, Scene
+from tests.unit.policies.cut_hooks.scene import NAMESPACE, POST, PRE, HookProcess, Scene, at
+from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.builtin.watched_pods import PODS
-from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRequest
+from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRefused, ExecRequest
+from ullage.kube.errors import Forbidden, NotFound, TooManyRequests, Unavailable
+from ullage.policies.cut_hooks.api import HookCommand
+from ullage.policies.cut_hooks.controllers.run.perform.rules import (
+    CommandResult,
+    RunFacts,
+    RunStep,
+    after_post,
+    next_run_step,
+)
 from ullage.policies.cut_hooks.controllers.snapshot.cut.controller import LATE_NOTE
+from ullage.policies.cut_hooks.interface import HookHolder
 from ullage.policies.cut_hooks.pod_annotations import MAX_FREEZE
 from ullage.policies.cut_hooks.resolution import MOST_RUNS
+from ullage.policies.cut_hooks.run import HookOutcome, HookRun, HookRunSpec, HookRunStatus, Phase
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import ESTIMATE
+from ullage.times import timestamp
 
 
 async def test_the_cut_is_between_the_two() -> None:
@@ -85,6 +101,266 @@ async def test_a_post_command_that_fails_is_tried_again_and_given_up() -> None:
     assert scene.ran == ["pre db", "cut s", *["post db"] * 8]
     assert scene.told.reasons.count("PostHookFailed") == 8
     assert scene.runs() == []
+
+
+# --- what could not be delivered --------------------------------------------------------------------------------------
+
+AWAY = ExecRefused("error dialing backend", reason="Unavailable")
+
+
+async def for_minutes(scene: Scene, minutes: float, *, step: float = 0.2) -> None:
+    """A process that looks again and again, as often as events and timers would have it."""
+    async with scene.process() as process:
+        for _ in range(int(minutes * 60 / step)):
+            await process.look()
+            scene.clock.advance(step)
+
+
+@pytest.mark.parametrize(
+    ("pre", "seconds", "error"),
+    [
+        pytest.param("lost", 5.0, AWAY, id="the connection broke with the pre command, and nobody answers for 5 s"),
+        pytest.param("late", 5.0, AWAY, id="the pre command took too long, and nobody answers for 5 s"),
+        pytest.param(3, 60.0, AWAY, id="the pre command failed, and nobody answers for a minute"),
+        pytest.param(0, 300.0, AWAY, id="the node cannot be reached for five minutes"),
+        pytest.param(0, 300.0, TooManyRequests("later", code=429), id="the API server asks for patience"),
+        pytest.param(0, 300.0, Forbidden("no", code=403), id="somebody takes our rights for five minutes"),
+        pytest.param(0, 30.0, NotFound("pod does not exist", code=404), id="a kubelet that has just started knows no pods"),
+        pytest.param(0, 300.0, RuntimeError("Session is closed"), id="an error that nobody has thought of"),
+    ],
+)
+async def test_a_post_command_that_cannot_be_delivered_is_tried_until_it_is(
+    pre: int | str, seconds: float, error: Exception
+) -> None:
+    scene = Scene(answers={"freeze": pre}, away={"post": (seconds, error)})
+    scene.pod()
+    scene.snapshot()
+    await for_minutes(scene, seconds / 60 + 1.2)
+    assert scene.ran[0] == "pre db"
+    assert "post db" in scene.ran, scene.tries
+    assert scene.frozen == set()
+    assert scene.tries["post"] <= 8 + seconds / 60  # later and later, and then once a minute
+    note = next(note for _, reason, note in scene.told.events if reason == "PostHookFailed")
+    assert note.endswith("; it is tried again for as long as the pod is there"), note
+
+
+async def test_a_post_command_that_cannot_be_delivered_is_given_up_with_its_pod() -> None:
+    scene = Scene(away={"post": (1e9, AWAY)})
+    scene.pod()
+    scene.snapshot()
+    async with scene.process() as process:
+        while "cut s" not in scene.ran:
+            await process.look()
+            scene.clock.advance(0.3)
+        for _ in range(60):
+            await process.look()
+            scene.clock.advance(10)
+        assert [one["status"]["phase"] for one in scene.runs()] == ["Post"]
+        scene.api.remove(PODS, "db", NAMESPACE)
+        await process.live(30.0)
+    assert scene.runs() == []
+
+
+async def test_what_was_refused_before_it_began_is_undone_twice_and_then_told() -> None:
+    """A policy that lets nobody exec: there is nothing to undo, and whoever asks again is told the same again."""
+    scene = Scene(away={"pre": (1e9, Forbidden("policy: no exec", code=403)), "post": (1e9, Forbidden("no", code=403))})
+    scene.pod()
+    scene.snapshot()
+    await for_minutes(scene, 1)
+    assert "HookFailed: pod db, container main: the pre command failed: policy: no exec" in scene.word()
+    assert (scene.tries["post"], scene.runs()) == (2, [])
+
+
+async def test_an_answer_to_the_write_that_is_lost_does_not_pass_pre_for_post() -> None:
+    """How pre ended is written down, and nobody is told that it is: the next look finds a run that is held, and a result."""
+    scene = Scene()
+    scene.pod()
+    scene.snapshot()
+    patch, lost = scene.api.patch, 0
+
+    async def deaf(kind, name, *args, **rest):  # type: ignore[no-untyped-def]
+        nonlocal lost
+        written = await patch(kind, name, *args, **rest)
+        if rest.get("subresource") == "status" and written.status.phase == "Held":
+            lost += 1
+            raise Unavailable("no answer")
+        return written
+
+    scene.api.patch = deaf  # type: ignore[method-assign]
+    await scene.live()
+    assert lost
+    assert scene.ran == ["pre db", "cut s", "post db"]
+
+
+async def test_a_command_whose_task_was_ended_from_outside_is_not_waited_for() -> None:
+    scene = Scene(answers={"thaw": "hang"})
+    scene.pod()
+    scene.snapshot()
+    async with scene.process() as process:
+        while "post db" not in scene.ran:
+            await process.look()
+            scene.clock.advance(0.3)
+        scene.answers.clear()
+        for task in asyncio.all_tasks():
+            if task.get_name().startswith("hook "):
+                task.cancel()
+        await process.live(30.0)
+    assert scene.ran == ["pre db", "cut s", "post db", "post db"]
+    assert scene.runs() == []
+
+
+# --- pods that go -----------------------------------------------------------------------------------------------------
+
+
+def begins_to_go(scene: Scene, name: str = "db") -> None:
+    """It has its grace: containers run on for a while."""
+    scene.api.edit(PODS, name, NAMESPACE, merge={"metadata": {"finalizers": ["grace"], "deletionTimestamp": at(scene)}})
+
+
+def is_gone(scene: Scene, name: str = "db") -> None:
+    scene.api.edit(PODS, name, NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": at(scene)}})
+
+
+async def test_a_pod_that_is_being_deleted_is_thawed_while_it_can_be() -> None:
+    scene = Scene(cuts=False)
+    scene.pod()
+    scene.snapshot()
+    async with scene.process() as process:
+        while not scene.word().startswith("go@"):
+            await process.look()
+            scene.clock.advance(0.3)
+        begins_to_go(scene)
+        for _ in range(5):
+            await process.look()
+            scene.clock.advance(0.3)
+    assert (scene.ran, scene.frozen) == (["pre db", "post db"], set())
+    assert "HookFailed: pod db: it is being deleted, and the volume was not cut before" in scene.word()
+
+
+async def test_a_snapshot_that_waits_goes_on_without_a_pod_that_is_being_deleted() -> None:
+    scene = Scene()
+    scene.pod("a")
+    scene.pod("b")
+    scene.snapshot()
+    async with scene.process() as process:
+        while not scene.ran:
+            await process.look()
+        first, other = ("a", "b") if scene.ran == ["pre a"] else ("b", "a")
+        begins_to_go(scene, first)
+        await process.live(60.0)
+    assert scene.ran.index(f"post {first}") < scene.ran.index("cut s") < scene.ran.index(f"post {other}")
+    assert (sorted(scene.ran), scene.frozen) == (["cut s", "post a", "post b", "pre a", "pre b"], set())
+
+
+FROZEN = {"hook.snapshot.ullage.io/preset": "fsfreeze"}
+
+
+async def frozen_and_gone(scene: Scene, process: HookProcess) -> None:
+    scene.api.put(CLAIMS, {"metadata": {"name": "data", "namespace": NAMESPACE}})
+    scene.pod(annotations=FROZEN)
+    scene.snapshot()
+    while not scene.frozen:
+        await process.look()
+        scene.clock.advance(0.3)
+    is_gone(scene)
+
+
+@pytest.mark.parametrize("minutes", [0.0, 10.0], ids=["which is there", "which comes ten minutes later"])
+async def test_a_file_system_whose_pod_is_gone_is_thawed_in_another_pod(minutes: float) -> None:
+    scene = Scene(cuts=False)
+    async with scene.process() as process:
+        await frozen_and_gone(scene, process)
+        for _ in range(int(minutes * 6)):
+            await process.look()
+            scene.clock.advance(10)
+        scene.pod("other", annotations={}, mount={"readOnly": True, "mountPath": "/data"})
+        await process.live(60.0)
+    assert scene.ran == ["freeze data in db", "unfreeze data in other"]
+    assert (scene.frozen, scene.runs()) == (set(), [])
+
+
+async def test_a_file_system_that_nobody_can_thaw_is_told_on_its_claim() -> None:
+    scene = Scene(cuts=False)
+    async with scene.process() as process:
+        await frozen_and_gone(scene, process)
+        await process.live(3700.0)
+    notes = [note for _, reason, note in scene.told.events if reason == "MayBeFrozen"]
+    assert notes == [
+        "pod db is gone, and its post command has not run: the file system may be frozen. "
+        "It is thawed in the first pod that mounts the claim and runs, for 60 minutes from now",
+        "pod db is gone, and no pod could thaw the file system in 60 minutes: nobody tries any more. "
+        "Run fsfreeze --unfreeze on its mount, in a pod or on the node",
+    ]
+    assert scene.runs() == []
+
+
+async def test_a_file_system_goes_with_its_claim() -> None:
+    scene = Scene(cuts=False)
+    async with scene.process() as process:
+        await frozen_and_gone(scene, process)
+        scene.api.remove(CLAIMS, "data", NAMESPACE)
+        await process.live(30.0)
+    assert scene.runs() == []
+
+
+async def test_a_kill_at_any_effect_thaws_the_file_system_of_a_pod_that_went_meanwhile() -> None:
+    moment = 0
+    while True:
+        moment += 1
+        scene = Scene()
+        scene.api.put(CLAIMS, {"metadata": {"name": "data", "namespace": NAMESPACE}})
+        scene.pod(annotations=FROZEN)
+        scene.snapshot()
+        if not await scene.live(blows_at=moment):
+            break
+        is_gone(scene)
+        scene.pod("other", annotations={})
+        await scene.live(seconds=100.0)
+        assert (scene.frozen, scene.runs()) == (set(), []), (moment, scene.ran)
+        assert scene.is_cut(), (moment, scene.ran)
+    assert moment > 12
+
+
+async def test_a_pod_that_came_in_anothers_place_while_pre_was_on_its_way_is_thawed() -> None:
+    """Exec knows pods by their names."""
+    scene = Scene(cuts=False)
+    scene.pod()
+    scene.snapshot()
+    original = scene.run_command
+
+    async def exchanged(request: ExecRequest) -> ExecOutcome:
+        if scene.ran == []:
+            is_gone(scene)
+            scene.pod(uid="another")
+        return await original(request)
+
+    scene.run_command = exchanged  # type: ignore[method-assign]
+    async with scene.process() as process:
+        while "pre db" not in scene.ran:
+            await process.look()
+        scene.api.remove(GA.snapshots, "s", NAMESPACE)
+        await process.live(60.0)
+    assert (scene.ran, scene.frozen, scene.runs()) == (["pre db", "post db"], set(), [])
+
+
+async def test_pre_is_not_run_in_a_pod_that_only_the_cache_has() -> None:
+    scene = Scene()
+    scene.pod()
+    scene.snapshot()
+    find, at_last = scene.api.find, False
+
+    async def live(kind, name, namespace=""):  # type: ignore[no-untyped-def]
+        return None if kind is PODS and not at_last else await find(kind, name, namespace)
+
+    scene.api.find = live  # type: ignore[method-assign]
+    async with scene.process() as process:
+        for _ in range(20):
+            await process.look()
+            scene.clock.advance(0.3)
+        assert scene.ran == []
+        at_last = True
+        await process.live(60.0)
+    assert scene.ran == ["pre db", "cut s", "post db"]
 
 
 async def test_two_snapshots_under_one_freeze_share_it() -> None:
@@ -271,6 +547,30 @@ async def test_the_preset_freezes_the_mount_of_the_claim(claims: tuple[str, ...]
     assert (set(seen), len(seen)) == (wanted, len(wanted))
 
 
+async def test_a_file_system_that_two_pods_write_to_is_frozen_once() -> None:
+    scene = Scene()
+    for name in ("a", "b"):
+        scene.pod(name, annotations=FROZEN)
+    scene.snapshot()
+    await scene.live()
+    assert scene.ran == ["freeze data in a", "cut s", "unfreeze data in a"]
+
+
+async def test_a_pod_that_comes_while_the_file_system_is_frozen_changes_nothing() -> None:
+    scene = Scene(cuts=False)
+    scene.pod("b", annotations=FROZEN)
+    scene.snapshot("s")
+    async with scene.process() as process:
+        while not scene.frozen:
+            await process.look()
+        scene.pod("a", annotations=FROZEN)
+        scene.snapshot("t")
+        scene.cuts = True
+        await process.live(60.0)
+    assert (scene.ran[0], scene.ran[-1]) == ("freeze data in b", "unfreeze data in b")
+    assert sorted(scene.ran[1:-1]) == ["cut s", "cut t"]
+
+
 async def test_more_pods_than_can_be_told_are_too_many_and_that_is_said() -> None:
     scene = Scene()
     for number in range(MOST_RUNS + 1):
@@ -281,3 +581,116 @@ async def test_more_pods_than_can_be_told_are_too_many_and_that_is_said() -> Non
             await process.look()
     assert f"HookInvalid: more than {MOST_RUNS} commands would be run before this cut" in scene.word()
     assert (scene.ran, scene.runs()) == ([], [])
+
+
+# --- the rules of a run -----------------------------------------------------------------------------------------------
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+PAIR = {"pre": HookCommand(command=("freeze",)), "post": HookCommand(command=("thaw",))}
+SOMEBODY = HookHolder(group="g", version="v1", resource="volumesnapshots", namespace=NAMESPACE, name="s", uid="u")
+
+
+def in_phase(phase: Phase, *, claim: str = "", **status: Any) -> HookRun:
+    spec = HookRunSpec(
+        namespace=NAMESPACE, pod="db", pod_uid="uid-db", max_freeze_seconds=120, claim=claim, holders=(SOMEBODY,), **PAIR
+    )
+    return HookRun(spec=spec, status=HookRunStatus(phase=phase, **status))
+
+
+FAILED_ONCE = HookOutcome(ended_at=timestamp(NOW), attempts=1, delivery="Unknown")
+FROZE = HookOutcome(started_at="x", ended_at=timestamp(NOW), attempts=1, delivery="Ended", succeeded=True)
+FROZE_NOTHING = replace(FROZE, succeeded=False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "step"),
+    [
+        pytest.param(
+            RunFacts(run=in_phase("Held", until=timestamp(NOW + timedelta(hours=2))), now=NOW),
+            RunStep.POST,
+            id="more time is left than there ever was: the clock was set back",
+        ),
+        pytest.param(
+            RunFacts(run=in_phase("Post", post=FAILED_ONCE), now=NOW - timedelta(hours=2)),
+            RunStep.POST,
+            id="the last try is in the future: the clock was set back",
+        ),
+        pytest.param(RunFacts(run=in_phase("Post", post=FAILED_ONCE), now=NOW), RunStep.REST, id="it failed a moment ago"),
+        pytest.param(
+            RunFacts(run=in_phase("Pre"), now=NOW, running=True, pod_runs=False),
+            RunStep.REST,
+            id="pre runs in a pod that is being deleted: what it freezes after post would stay frozen",
+        ),
+        pytest.param(
+            RunFacts(run=in_phase("Post", post=replace(FAILED_ONCE, pod="other")), now=NOW, running=True, pod_there=False),
+            RunStep.REST,
+            id="another pod is thawing it",
+        ),
+    ],
+)
+def test_what_comes_next(facts: RunFacts, step: RunStep) -> None:
+    assert next_run_step(facts).step is step
+
+
+@pytest.mark.parametrize(
+    ("claim", "pre", "phase"),
+    [
+        pytest.param("data", FROZE, "Post", id="what a preset froze is to be thawed elsewhere"),
+        pytest.param("data", replace(FROZE_NOTHING, delivery="Unknown"), "Post", id="what it may have frozen, too"),
+        pytest.param("data", FROZE_NOTHING, "Done", id="a preset that failed has frozen nothing"),
+        pytest.param("data", replace(FROZE_NOTHING, delivery="Refused"), "Done", id="nor one that was refused"),
+        pytest.param("", FROZE, "Done", id="commands of its own have nothing left to undo"),
+    ],
+)
+def test_what_comes_next_when_the_pod_is_gone(claim: str, pre: HookOutcome, phase: str) -> None:
+    run = in_phase("Held", claim=claim, pre=pre, until=timestamp(NOW + timedelta(minutes=1)))
+    status = next_run_step(RunFacts(run=run, now=NOW, pod_there=False, pod_runs=False)).status
+    assert status is not None
+    assert (status.phase, status.reason) == (phase, "PodGone")
+
+
+@pytest.mark.parametrize(
+    ("pre", "reason", "result", "tries"),
+    [
+        pytest.param(FROZE, "", CommandResult(False), 8, id="a post command that fails"),
+        pytest.param(FROZE_NOTHING, "HookFailed", CommandResult(False), 2, id="after a pre command that failed"),
+        pytest.param(FROZE_NOTHING, "", CommandResult(False), 8, id="after one whose failure was passed over"),
+        pytest.param(
+            replace(FROZE_NOTHING, delivery="Unknown"), "HookFailed", CommandResult(False), 8, id="after one that may have run"
+        ),
+        pytest.param(FROZE, "", CommandResult(False, delivery="GivenUp"), 8, id="one that prints too much"),
+        pytest.param(FROZE, "", CommandResult(False, delivery="Refused"), None, id="one that nobody runs"),
+        pytest.param(FROZE, "", CommandResult(False, delivery="Unknown"), None, id="one of which nobody knows"),
+        pytest.param(
+            FROZE_NOTHING, "HookFailed", CommandResult(False, delivery="Unknown"), None, id="the same, after a failure"
+        ),
+        pytest.param(
+            replace(FROZE_NOTHING, delivery="Refused"),
+            "HookFailed",
+            CommandResult(False, delivery="Unknown"),
+            2,
+            id="after nothing",
+        ),
+    ],
+)
+def test_how_often_a_post_command_is_tried(pre: HookOutcome, reason: str, result: CommandResult, tries: int | None) -> None:
+    status = HookRunStatus(phase="Post", pre=pre, reason=reason)
+    for number in range(1, 100):
+        begun = replace(status, post=replace(status.post, attempts=number))
+        status = after_post(replace(in_phase("Post"), status=begun), result, NOW)
+        if status.phase == "Done":
+            break
+    assert (number if status.phase == "Done" else None) == tries
+
+
+async def test_a_pod_whose_containers_have_ended_for_good_is_gone() -> None:
+    scene = Scene(away={"post": (1e9, AWAY)})
+    scene.pod()
+    scene.snapshot()
+    async with scene.process() as process:
+        while "cut s" not in scene.ran:
+            await process.look()
+            scene.clock.advance(0.3)
+        scene.api.edit(PODS, "db", NAMESPACE, merge={"status": {"phase": "Succeeded"}})
+        await process.live(60.0)
+    assert scene.runs() == []

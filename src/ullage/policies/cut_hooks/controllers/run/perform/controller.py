@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from ullage.clock import Clock
+from ullage.errors import UllageError
+from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.builtin.watched_pods import PODS, WatchedPod
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import let_go, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import NotFound
-from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
 from ullage.policies.cut_hooks.api import HookCommand
 from ullage.policies.cut_hooks.controllers.run.perform import rules
-from ullage.policies.cut_hooks.controllers.run.perform.rules import RunDecision, RunFacts, RunStep, next_run_step
+from ullage.policies.cut_hooks.controllers.run.perform.events import FROZEN, note_on_claim, notes_on_pod
+from ullage.policies.cut_hooks.controllers.run.perform.rules import (
+    RunDecision,
+    RunFacts,
+    RunStep,
+    may_have_reached,
+    next_run_step,
+)
 from ullage.policies.cut_hooks.interface import HookHolder
-from ullage.policies.cut_hooks.resolution import excludes, takes_part
+from ullage.policies.cut_hooks.resolution import ThawPlace, excludes, takes_part, thaw_places
 from ullage.policies.cut_hooks.run import HOOK_RUNS, RUN_FINALIZER, HookRun, HookRunStatus
 from ullage.policies.cut_hooks.runs import BY_POD, HookRuns, RunClient
 from ullage.policies.cut_hooks.tasks import CommandTasks
 
-PRE_FAILED: Final = Reason("PreHookFailed", action="Snapshotting", type="Warning")
-POST_FAILED: Final = Reason("PostHookFailed", action="Snapshotting", type="Warning")
-LATE: Final = Reason("HookTimedOut", action="Snapshotting", type="Warning")
 LOOK_SECONDS: Final = 10.0  # between two looks whether holders are still there
 SOON: Final = 0.05
 
@@ -67,7 +73,8 @@ class HookRunController:
         return made
 
     def _of_pod(self, pod: WatchedPod) -> list[HookRun]:
-        return self._runs.runs.by(BY_POD, pod.metadata.uid)
+        """Those that are run in it, and those that it might thaw the file system of."""
+        return [*self._runs.in_pod(pod), *self._runs.freezing(*pod.claims)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         run = self._runs.runs.get(key)
@@ -75,8 +82,11 @@ class HookRunController:
             self._tasks.forget(key.name)
             return None
         if (result := self._tasks.result(run)) is not None:
-            after = rules.after_pre if run.status.phase == "Pre" else rules.after_post
-            status = after(run, result, self._clock.now())
+            if run.status.phase == "Pre":
+                there = result.delivery == "Ended" or await self._live_pod(run) is not None
+                status = rules.after_pre(run, result, self._clock.now(), pod_there=there)
+            else:
+                status = rules.after_post(run, result, self._clock.now())
             await self._write(run, status)
             self._tasks.forget(key.name)
             return Requeue(SOON)
@@ -86,7 +96,11 @@ class HookRunController:
         return await self._step(await self._pruned(run))
 
     async def _step(self, run: HookRun) -> Requeue | None:
-        decision = next_run_step(await self._facts(run))
+        decision = next_run_step(facts := await self._facts(run))
+        if (
+            decision.step is RunStep.PRE
+        ):  # exec knows pods by name: what a cache has not heard yet would be another pod's freeze
+            decision = next_run_step(self._with_pod(facts, await self._live_pod(run)))
         match decision.step:
             case RunStep.WRITE:
                 await self._write(run, decision.status)
@@ -101,19 +115,39 @@ class HookRunController:
         return Requeue(min(decision.after or LOOK_SECONDS, LOOK_SECONDS))
 
     async def _facts(self, run: HookRun) -> RunFacts:
-        pod = self._runs.pods.get(Key(run.spec.namespace, run.spec.pod))
-        if pod is None or pod.metadata.uid != run.spec.pod_uid:
-            pod = await self._live_pod(run)  # that there is nothing to undo is believed of nobody but the API
-        others = (one for one in self._runs.runs.by(BY_POD, run.spec.pod_uid) if one.metadata.uid != run.metadata.uid)
-        return RunFacts(
+        spec = run.spec
+        near = {one.metadata.uid: one for one in self._runs.runs.by(BY_POD, spec.pod_uid)}
+        if spec.claim:
+            near |= {one.metadata.uid: one for one in self._runs.freezing(Key(spec.namespace, spec.claim))}
+        others = (one for uid, one in near.items() if uid != run.metadata.uid)
+        facts = RunFacts(
             run=run,
             now=self._clock.now(),
-            pod_there=pod is not None,
-            pod_runs=pod is not None and takes_part(pod),
             running=self._tasks.is_running(run),
-            busy=any(one.status.phase not in ("", "Done") and excludes(run.spec, one.spec) for one in others),
-            room=self._tasks.has_room(run.spec.namespace),
+            busy=any(one.status.phase not in ("", "Done") and excludes(spec, one.spec) for one in others),
+            room=self._tasks.has_room(spec.namespace),
         )
+        pod = self._runs.pods.get(Key(spec.namespace, spec.pod))
+        if pod is None or pod.metadata.uid != spec.pod_uid:
+            pod = await self._live_pod(run)  # that there is nothing to undo is believed of nobody but the API
+        facts = self._with_pod(facts, pod)
+        return facts if facts.pod_there else await self._without_pod(facts)
+
+    def _with_pod(self, facts: RunFacts, pod: WatchedPod | None) -> RunFacts:
+        there = pod is not None and not pod.is_over
+        return replace(facts, pod_there=there, pod_runs=pod is not None and takes_part(pod))
+
+    async def _without_pod(self, facts: RunFacts) -> RunFacts:
+        """Who else can undo what was done in a pod that is gone."""
+        spec = facts.run.spec
+        if facts.run.status.phase in ("", "Done"):
+            return facts
+        places = thaw_places(spec, self._runs.pods_of(spec.namespace, (spec.claim,) if spec.claim else ()))
+        claim = await self._client.find(CLAIMS, spec.claim, spec.namespace) if spec.claim else None
+        namesake = await self._client.find(PODS, spec.pod, spec.namespace)
+        reached = namesake is not None and may_have_reached(facts.run, namesake)
+        own = ThawPlace(spec.pod, spec.post) if reached and isinstance(spec.post, HookCommand) else None
+        return replace(facts, places=places, claim_there=claim is not None, namesake=own)
 
     async def _live_pod(self, run: HookRun) -> WatchedPod | None:
         found = await self._client.find(PODS, run.spec.pod, run.spec.namespace)
@@ -123,18 +157,20 @@ class HookRunController:
 
     async def _begin(self, run: HookRun, decision: RunDecision) -> None:
         """The intent is in the API before the command is run."""
-        is_pre = decision.step is RunStep.PRE
         written = await self._write(run, decision.status)
-        command = written.spec.pre if is_pre else written.spec.post
+        if decision.place is not None:
+            self._tasks.start(written, decision.place.command, pod=decision.place.pod)
+            return
+        command = written.spec.pre if decision.step is RunStep.PRE else written.spec.post
         if isinstance(command, HookCommand):
-            self._tasks.start(written, command, is_pre=is_pre)
+            self._tasks.start(written, command, pod=written.spec.pod)
 
     async def _write(self, run: HookRun, status: HookRunStatus | None) -> HookRun:
         if status is None:
             return run
         written = await patch_status(self._client, HOOK_RUNS, run, old=run.status, new=status) or run
         await self._runs.runs.reached(int(written.metadata.resource_version))
-        self._tell(run, status)
+        await self._tell(run, status)
         return written
 
     async def _delete(self, run: HookRun) -> None:
@@ -156,17 +192,14 @@ class HookRunController:
         gone = {one.uid for one in run.spec.holders if await self._holders.gone(one)}
         return await self._runs.drop(run, gone) if gone else run
 
-    def _tell(self, run: HookRun, new: HookRunStatus) -> None:
-        """What people should know, on the pod."""
+    async def _tell(self, run: HookRun, new: HookRunStatus) -> None:
+        """What people should know, on the pod; on the claim, where that is gone."""
         pod = self._runs.pods.get(Key(run.spec.namespace, run.spec.pod))
-        if pod is None or pod.metadata.uid != run.spec.pod_uid:
-            return
-        before = run.status
-        if before.phase == "Pre" and not new.pre.succeeded and new.pre.ended_at:
-            self._recorder.record(PODS, pod, PRE_FAILED, note=f"the pre command failed: {new.pre.message}")
-        if before.phase == "Post" and new.post.ended_at and not new.post.succeeded:
-            last = "it is not tried again" if new.phase == "Done" else "it is tried again"
-            self._recorder.record(PODS, pod, POST_FAILED, note=f"the post command failed: {new.post.message}; {last}")
-        if before.phase == "Held" and new.reason == rules.TIMED_OUT:
-            seconds = run.spec.max_freeze_seconds
-            self._recorder.record(PODS, pod, LATE, note=f"not all volumes were cut in {seconds} s; the post command runs now")
+        if pod is not None and pod.metadata.uid == run.spec.pod_uid:
+            for reason, note in notes_on_pod(run, new):
+                self._recorder.record(PODS, pod, reason, note=note)
+        if note := note_on_claim(run, new):
+            with contextlib.suppress(UllageError):  # an Event is a courtesy
+                claim = await self._client.find(CLAIMS, run.spec.claim, run.spec.namespace)
+                if claim is not None:
+                    self._recorder.record(CLAIMS, claim, FROZEN, note=note)

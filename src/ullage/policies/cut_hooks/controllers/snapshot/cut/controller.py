@@ -24,10 +24,10 @@ from ullage.ledger.charging.booking import book, payer
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.policies.cut_hooks.api import hooks_of
-from ullage.policies.cut_hooks.controllers.snapshot.cut.rules import CutStep, is_late, next_cut_step
+from ullage.policies.cut_hooks.controllers.snapshot.cut.rules import CutStep, is_late, next_cut_step, why_not_cut
 from ullage.policies.cut_hooks.interface import HookHolder, HooksFailed, HooksWaiting, holder_of
 from ullage.policies.cut_hooks.run import HookRun
-from ullage.policies.cut_hooks.runs import TIMED_OUT, HookRuns, expired, holder_keys
+from ullage.policies.cut_hooks.runs import HookRuns, expired, holder_keys
 from ullage.snapshots.gate import Estimate
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import CUT, GO, NO, Problem, Record
@@ -163,9 +163,7 @@ class HookedSnapshots:
             return await self._leave_late(lookup, obj, holder, late)
         if late is None or record.begun:
             return Requeue(AGAIN_SECONDS) if runs else None
-        seconds = late.spec.max_freeze_seconds
-        said = f"pod {late.spec.pod}: the volume was not cut in {seconds} s after the pre command, and the post command runs"
-        return await self._refuse(lookup, obj, holder, estimate=estimate, problem=Problem(TIMED_OUT, said))
+        return await self._refuse(lookup, obj, holder, estimate=estimate, problem=why_not_cut(late))
 
     async def _leave_late(self, lookup: SnapshotLookup, obj: Any, holder: HookHolder, run: HookRun) -> Requeue | None:
         """Its driver may take for ever: others that wait for hooks in the pod do not wait for that. When the run ended is kept,

@@ -15,9 +15,11 @@ from datetime import datetime
 from enum import Enum, auto
 
 from ullage.kube.objects import is_deleting
+from ullage.policies.cut_hooks.interface import HOOK_FAILED, HOOK_TIMED_OUT
+from ullage.policies.cut_hooks.run import POD_GONE, HookRun
 from ullage.snapshots.binding import refers_to
 from ullage.snapshots.gate import Estimate, estimate_of
-from ullage.snapshots.model import CUT, GO, HOOKED, NO, Record, Snapshot
+from ullage.snapshots.model import CUT, GO, HOOKED, NO, Problem, Record, Snapshot
 
 
 class CutStep(Enum):
@@ -62,3 +64,13 @@ def is_late(cut: datetime | None, ended: datetime | None) -> bool:
     """Whether a volume was cut after the post command had begun: what it has is no better than after a power cut. Both are
     whole seconds: the same one may be either, and is not complained about."""
     return cut is not None and ended is not None and cut.replace(microsecond=0) > ended
+
+
+def why_not_cut(run: HookRun) -> Problem:
+    """Of one that was told, and whose run has ended before its driver was asked."""
+    if run.status.reason == POD_GONE:
+        said = f"pod {run.spec.pod}: it is being deleted, and the volume was not cut before; the post command runs"
+        return Problem(HOOK_FAILED, said)
+    seconds = run.spec.max_freeze_seconds
+    said = f"pod {run.spec.pod}: the volume was not cut in {seconds} s after the pre command, and the post command runs"
+    return Problem(HOOK_TIMED_OUT, said)
