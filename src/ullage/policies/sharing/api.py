@@ -45,7 +45,7 @@ class ShareTargets(Value):
     """Namespaces by name. 100 at most."""
     match_labels: Annotated[Mapping[str, Annotated[str, _LABEL]], _mark(maxProperties=16)] = _NONE
     """Namespaces with all of these labels, those that come later, too. Absent: none. Whoever may label namespaces decides who
-    gets the snapshot. 500 namespaces at most get it, by name."""
+    gets the snapshot. 500 namespaces at most get it: those that have it already, then by name."""
 
 
 class ShareSpec(Value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from ullage.kube.builtin.core import NAMESPACES
@@ -25,15 +26,16 @@ WRITES: Final = (
 )
 
 
-def sharing() -> Slice:
+def sharing(drivers: Collection[str] = ()) -> Slice:
+    """`drivers` are those whose snapshots are ours to delete: others cannot be shared."""
     return Slice(
         name=NAME,
         kinds=(SHARES,),
-        controllers=Part(make=make_controllers, watches=WATCHES, writes=WRITES, events=True),
+        controllers=Part(make=lambda wiring: make_controllers(wiring, drivers), watches=WATCHES, writes=WRITES, events=True),
     )
 
 
-def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
+def make_controllers(wiring: Wiring, drivers: Collection[str]) -> list[Controller[Any]]:
     lookup, recorder = wiring.shared(share_lookup), wiring.recorder(NAME)
-    made = ShareController(wiring.client, lookup, recorder=recorder, clock=wiring.clock)
+    made = ShareController(wiring.client, lookup, drivers=drivers, recorder=recorder, clock=wiring.clock)
     return [made.controller(metrics=wiring.metrics)]

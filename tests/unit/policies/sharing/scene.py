@@ -38,6 +38,7 @@ class Scene:
     told: Told = field(default_factory=Told)
     clock: FakeClock = field(default_factory=FakeClock)
     data: set[str] = field(default_factory=lambda: {HANDLE})  # what the driver has
+    served: tuple[str, ...] = (DRIVER,)  # the drivers whose snapshots are ours to delete
 
     def __post_init__(self) -> None:
         self.kinds = DIALECTS[self.dialect]
@@ -184,7 +185,9 @@ class Process:
         snapshots = {name: caches[one.snapshots] for name, one in DIALECTS.items()}
         records = {name: caches[one.records] for name, one in DIALECTS.items()}
         lookup = ShareLookup(caches[SHARES], caches[NAMESPACES], snapshots, records)
-        self.shares = ShareController(cast(Client, scene.api), lookup, recorder=scene.told, clock=scene.clock)
+        self.shares = ShareController(
+            cast(Client, scene.api), lookup, drivers=scene.served, recorder=scene.told, clock=scene.clock
+        )
 
     async def current(self) -> None:
         await asyncio.gather(*(cache.reached(self.scene.api.version) for cache in self.caches.values()))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.policies.sharing.scene import HANDLE, Scene
 from ullage.kube.cache.indexer import Key
 from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.errors import Forbidden
-from ullage.policies.sharing.api import SHARES
+from ullage.kube.kinds import Meta
+from ullage.policies.sharing.api import MOST_TARGETS, SHARES, SnapshotShare
+from ullage.policies.sharing.controllers.share.grant import rules
 from ullage.policies.sharing.model import FINALIZER, SHARED_FROM
 from ullage.snapshots.binding import misbound
 from ullage.snapshots.model import SHARED_BY
@@ -87,6 +91,53 @@ async def test_a_forged_status_of_the_source_gives_nothing(scene: Scene) -> None
     await scene.live()
     assert shared(scene) == []
     assert scene.state("test")[0] == "Waiting"
+
+
+async def test_what_another_snapshotter_deletes_is_not_given(scene: Scene) -> None:
+    """It would delete the data with the first who deletes, and nobody else would have it."""
+    scene.served = ("b.example.com", "a.example.com")
+    scene.share("test")
+    await scene.live()
+    assert scene.snapshot("test") is None
+    assert len(scene.records()) == 1
+    assert scene.state("test") == (
+        "Waiting",
+        "VolumeSnapshot shop/golden is of driver csi.example.com, whose snapshots are not deleted by Ullage (it serves "
+        "a.example.com, b.example.com): its data would go with the first who deletes it. Name the driver: ullage controller "
+        "--driver csi.example.com=…",
+    )
+    assert scene.status()["conditions"][0]["reason"] == "DriverNotManaged"
+
+
+async def test_of_a_driver_that_was_handed_to_another_snapshotter_nothing_is_taken_back_unasked(scene: Scene) -> None:
+    """To delete a record that was just made would have the other one delete the source's data."""
+    scene.share("test")
+    async with scene.process() as process:
+        while len(scene.records()) == 1:
+            await process.look()
+    scene.served = ()
+    await scene.live()
+    assert len(scene.records()) == 2
+    assert (scene.state("test")[0], scene.data) == ("Waiting", {HANDLE})
+    assert "(it serves none)" in scene.state("test")[1]
+
+
+async def test_more_namespaces_than_there_may_be_take_nothing_from_those_that_have_it() -> None:
+    names = [f"n-{number:03}" for number in range(MOST_TARGETS + 1)]
+    share = msgspec.convert(
+        {
+            "metadata": {"name": "grant", "uid": "share-uid"},
+            "spec": {"source": {"namespace": "shop", "name": "golden"}, "targets": {"matchLabels": {"team": "qa"}}},
+        },
+        SnapshotShare,
+    )
+    there = [Meta(name=name, uid=f"uid-{name}", labels={"team": "qa"}) for name in names]
+    first = rules.granted_to(share, there[1:])
+    share = replace(share, status=rules.planned(share, first, uid="source-uid"))
+    assert set(rules.granted_to(share, there)) == set(names[1:]), "one that comes later, and is before them by name, gets none"
+    assert set(rules.granted_to(share, there[:-1])) == set(names[:-1]), "where one has gone there is room"
+    again = replace(there[1], uid="another")
+    assert set(rules.granted_to(share, [there[0], again, *there[2:]])) == {names[0], *names[2:]}, "another of the name is new"
 
 
 async def test_a_record_that_was_given_binds_to_nobody_else(scene: Scene) -> None:

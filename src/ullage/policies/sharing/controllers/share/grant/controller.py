@@ -8,6 +8,7 @@ the record, and leaves the data.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
@@ -40,8 +41,18 @@ REFUSED_EVENT: Final = Reason("ShareRefused", type="Warning")
 
 
 class ShareController:
-    def __init__(self, client: Client, lookup: ShareLookup, *, recorder: EventRecorder, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        lookup: ShareLookup,
+        *,
+        drivers: Collection[str],
+        recorder: EventRecorder,
+        clock: Clock | None = None,
+    ) -> None:
+        """`drivers` are those whose snapshots are ours to delete."""
         self._client = client
+        self._drivers = drivers
         self._lookup = lookup
         self._recorder = recorder
         self._clock = clock or SystemClock()
@@ -100,7 +111,7 @@ class ShareController:
         source, dialect = share.spec.source, share.spec.dialect
         snapshot = self._lookup.snapshot(dialect, source.namespace, source.name)
         record = self._lookup.record(dialect, snapshot.state.record if snapshot is not None else "")
-        found = rules.source_of(share, snapshot, record)
+        found = rules.source_of(share, snapshot, record, drivers=self._drivers)
         return found, snapshot.meta.uid if snapshot is not None and isinstance(found, Record) else ""
 
     async def _facts(
@@ -173,7 +184,7 @@ class ShareController:
         source, dialect = share.spec.source, DIALECTS[share.spec.dialect]
         snapshot = await self._find_snapshot(dialect, source.namespace, source.name)
         record = await self._find_record(dialect, snapshot.state.record) if snapshot and snapshot.state.record else None
-        return rules.source_of(share, snapshot, record)
+        return rules.source_of(share, snapshot, record, drivers=self._drivers)
 
     async def _delete(self, kind: Any, name: str, namespace: str, *, uid: str) -> None:
         with contextlib.suppress(NotFound, Conflict):  # gone, or another one of the name

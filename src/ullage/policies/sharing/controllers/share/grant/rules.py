@@ -9,10 +9,11 @@ What is to be made is written down before it is made, so whoever comes after a k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,6 +23,8 @@ from ullage.policies.sharing.api import MOST_TARGETS, READY, ShareStatus, ShareT
 from ullage.policies.sharing.model import name_there, record_name, stands_for
 from ullage.snapshots.binding import refers_to
 from ullage.snapshots.model import Problem, Record, Snapshot
+
+NOT_MANAGED: Final = "DriverNotManaged"
 
 
 class Act(Enum):
@@ -66,7 +69,8 @@ def next_step(facts: TargetFacts) -> Step:
         return Step(Act.NOTHING, replace(entry, snapshot_uid=snapshot.meta.uid, state="Shared", message=_said(snapshot)))
     if isinstance(facts.source, Problem):
         waits = replace(entry, state="Waiting", message=facts.source.message)
-        return Step(Act.DELETE_RECORD if record is not None and not is_deleting(record.meta) else Act.NOTHING, waits)
+        goes = record is not None and not is_deleting(record.meta) and facts.source.reason != NOT_MANAGED  # the data would, too
+        return Step(Act.DELETE_RECORD if goes else Act.NOTHING, waits)
     return _given(facts, record)
 
 
@@ -104,8 +108,11 @@ def _said(snapshot: Snapshot) -> str:
 # --- the share -------------------------------------------------------------------------------------------------------
 
 
-def source_of(share: SnapshotShare, snapshot: Snapshot | None, record: Record | None) -> Record | Problem:
-    """What is to be shared, or why that cannot be (yet)."""
+def source_of(
+    share: SnapshotShare, snapshot: Snapshot | None, record: Record | None, *, drivers: Collection[str]
+) -> Record | Problem:
+    """What is to be shared, or why that cannot be (yet). `drivers` are those whose snapshots are ours to delete: another
+    snapshotter deletes the data with a record, whoever else names it."""
     where = f"{share.spec.source.namespace}/{share.spec.source.name}"
     if snapshot is None or is_deleting(snapshot.meta):
         return Problem("SourceNotFound", f"VolumeSnapshot {where} does not exist, or is being deleted")
@@ -113,13 +120,22 @@ def source_of(share: SnapshotShare, snapshot: Snapshot | None, record: Record | 
         return Problem("SourceReplaced", f"VolumeSnapshot {where} is not the one any more that was granted: make another share")
     if record is None or not refers_to(record, snapshot) or is_deleting(record.meta):
         return Problem("SourceNotReady", f"VolumeSnapshot {where} is not bound yet")
+    if record.driver not in drivers:
+        known = ", ".join(sorted(drivers)) or "none"
+        return Problem(
+            NOT_MANAGED,
+            f"VolumeSnapshot {where} is of driver {record.driver}, whose snapshots are not deleted by Ullage (it serves "
+            f"{known}): its data would go with the first who deletes it. Name the driver: ullage controller "
+            f"--driver {record.driver}=…",
+        )
     if not (record.handle and record.state.ready):
         return Problem("SourceNotReady", f"VolumeSnapshot {where} is not ready yet")
     return record
 
 
 def granted_to(share: SnapshotShare, namespaces: Iterable[Meta]) -> dict[str, Meta]:
-    """The namespaces that are to have it, by name; no more than there may be."""
+    """The namespaces that are to have it, by name; no more than there may be. Those that were given it come first: a namespace
+    that is made later takes nothing from others."""
     if is_deleting(share.metadata):
         return {}
     targets, own = share.spec.targets, share.spec.source.namespace
@@ -131,7 +147,9 @@ def granted_to(share: SnapshotShare, namespaces: Iterable[Meta]) -> dict[str, Me
         and not is_deleting(one)
         and (one.name in targets.namespaces or (wanted and all(one.labels.get(key) == value for key, value in wanted)))
     }
-    return {name: found[name] for name in sorted(found)[:MOST_TARGETS]}
+    given = {(one.namespace, one.namespace_uid) for one in share.status.targets}
+    order = sorted(found, key=lambda name: ((name, found[name].uid) not in given, name))
+    return {name: found[name] for name in order[:MOST_TARGETS]}
 
 
 def planned(share: SnapshotShare, granted: Mapping[str, Meta], *, uid: str) -> ShareStatus:
