@@ -36,13 +36,15 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (
 _PLACE: Final = "counts: place of a snapshot"
 _GOING: Final = "going"  # as a place in a namespace: those that are being deleted
 MOST_LOOKED: Final = 500  # snapshots of one namespace, or of one claim, that are looked at: the oldest
+LOOKED_IN_ALL: Final = 2000  # of all claims together: of many claims fewer of each
+FEWEST_LOOKED: Final = 10  # of each claim, however many claims there are
 GOES_WITHIN: Final = 300.0  # seconds for which one that is being deleted is taken to be about to go (`choice.STUCK` says so)
 TRIED_FOR: Final = 86400.0  # seconds after which one that still reports a problem has failed, although that might pass
 _HANDLE: Final = "counts: handle of a record"
 _SOURCE: Final = "counts: snapshot of a claim"
 
 
-Look = Callable[[str], Sequence[Candidate]]
+Look = Callable[[str, int], Sequence[Candidate]]  # given a place, and how many at most
 
 
 class Candidates:
@@ -67,17 +69,19 @@ class Candidates:
 
     def of(self, namespace: str, cells: Iterable[Cell], *, look: Look | None = None) -> list[Candidate]:
         """Those that a choice about these accounts may need: the oldest of each claim that is among them, the oldest of the
-        namespace where anything else is, and all that go. `look` stands in for `oldest`."""
+        namespace where anything else is, and those that go. `look` stands in for `oldest`."""
         places = {f"{namespace}/{cell.account}" if claim_of(cell) else namespace for cell in cells}
-        places.add(f"{namespace}/{_GOING}")
-        found = {one.key: one for place in sorted(places) for one in (look or self.oldest)(place)}
+        of_each = max(FEWEST_LOOKED, LOOKED_IN_ALL // max(1, len(places - {namespace})))
+        most = {place: MOST_LOOKED if place == namespace else min(MOST_LOOKED, of_each) for place in sorted(places)}
+        most[f"{namespace}/{_GOING}"] = MOST_LOOKED  # one that is not seen to go would be made up for once more
+        found = {one.key: one for place, number in most.items() for one in (look or self.oldest)(place, number)}
         return choice.spared(list(found.values()))
 
-    def oldest(self, place: str) -> list[Candidate]:
+    def oldest(self, place: str, most: int) -> list[Candidate]:
         """The oldest snapshots in a namespace, or of one account of it. No more than so many: a tenant may have tens of
         thousands, and somebody waits for the answer."""
         there = ((one, obj) for one in DIALECTS for obj in self._snapshots[one.name].by(_PLACE, place))
-        first = nsmallest(MOST_LOOKED, there, key=lambda pair: (pair[1].metadata.creation_timestamp, pair[1].metadata.name))
+        first = nsmallest(most, there, key=lambda pair: (pair[1].metadata.creation_timestamp, pair[1].metadata.name))
         return [self._candidate(one, obj) for one, obj in first]
 
     def find(self, key: str, namespace: str) -> tuple[Kind[Any], Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from ullage.ledger.amounts import Cell, Takings, Waiter, limit_on, total
@@ -71,22 +72,56 @@ def spared(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [replace(one, kept=SPARED) if not one.going and one.kept in ("", UNFINISHED) else one for one in candidates]
 
 
+class Ranked:
+    """Candidates by age, and by the accounts that they take from. Made once for all who wait: there may be thousands, and a
+    choice needs to see few of them."""
+
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
+        going: list[Candidate] = []
+        self.free: dict[Cell, list[tuple[int, Candidate]]] = {}  # by account, with its place in the order of all
+        for place, one in enumerate(sorted(candidates, key=lambda one: one.age)):
+            if one.going:
+                going.append(one)
+            elif not one.kept:
+                for cell in one.takes:
+                    self.free.setdefault(cell, []).append((place, one))
+        self.going = tuple(going)
+        self.room = total(one.takes for one in going)  # that is being made already
+
+
 def choose(lack: Lack, candidates: Sequence[Candidate]) -> Choice:
     """Those that make up for what is lacking, with those that are going; nothing is deleted where that would not do."""
-    going = tuple(sorted((one for one in candidates if one.going and _part(one, lack)), key=lambda one: one.age))
-    missing = dict(lack)
-    for one in going:
-        missing = _less(missing, one)
-    before, chosen = missing, list[Candidate]()
-    for one in sorted((one for one in candidates if not one.going and not one.kept), key=lambda one: one.age):
-        if not missing:
-            break
-        if _part(one, missing):
-            chosen.append(one)
-            missing = _less(missing, one)
+    return _choose(lack, Ranked(candidates))
+
+
+def _choose(lack: Lack, ranked: Ranked) -> Choice:
+    going = tuple(one for one in ranked.going if _part(one, lack))
+    before = _less(lack, ranked.room)
+    chosen, missing = _oldest(before, ranked)
     if missing:
         return Choice((), going, tuple(sorted(missing)))
     return Choice(_needed(before, chosen), going)
+
+
+def _oldest(lack: Lack, ranked: Ranked) -> tuple[list[Candidate], Lack]:
+    """The oldest that take from accounts in which something is still lacking, until nothing is; and what is all the same. The
+    candidates of an account are not looked at any further than it takes."""
+    chosen: dict[str, Candidate] = {}
+    missing = lack
+    heads = [(ranked.free[cell][0][0], cell, 0) for cell in lack if cell in ranked.free]  # the next of each account
+    heapify(heads)
+    while heads:
+        _, cell, at = heappop(heads)
+        if cell not in missing:
+            continue
+        of_cell = ranked.free[cell]
+        if at + 1 < len(of_cell):
+            heappush(heads, (of_cell[at + 1][0], cell, at + 1))
+        one = of_cell[at][1]
+        if one.key not in chosen:
+            chosen[one.key] = one
+            missing = _less(missing, one.takes)
+    return list(chosen.values()), missing
 
 
 def _needed(lack: Lack, chosen: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -109,12 +144,13 @@ def _part(one: Candidate, lack: Lack) -> dict[Cell, Quantity]:
     return {cell: amount for cell, amount in one.takes.cells.items() if cell in lack}
 
 
-def _less(lack: Lack, one: Candidate) -> dict[Cell, Quantity]:
+def _less(lack: Lack, freed: Takings) -> dict[Cell, Quantity]:
     left = dict(lack)
-    for cell, amount in _part(one, lack).items():
-        left[cell] -= amount
-        if left[cell] <= ZERO:
-            del left[cell]
+    for cell, amount in freed.cells.items():
+        if cell in left and (rest := left[cell] - amount) > ZERO:
+            left[cell] = rest
+        else:
+            left.pop(cell, None)
     return left
 
 
@@ -134,9 +170,9 @@ def lacking(book: Book, wanted: Takings) -> dict[Cell, Quantity]:
 def choose_for(book: Book, waiting: Mapping[str, Waiter], candidates: Sequence[Candidate]) -> tuple[Choice, tuple[str, ...]]:
     """For all who wait, in the order in which they came; and the keys of those whom it serves. Nothing is deleted for one whom
     it would not help, with those before him: the limit may be smaller than all of them together."""
-    choice, served, wanted = Choice(), [], Takings()
+    choice, served, wanted, ranked = Choice(), [], Takings(), Ranked(candidates)
     for key, waiter in sorted(waiting.items(), key=lambda item: (item[1].since, item[0])):
-        found = choose(lacking(book, wanted + waiter.takes), candidates)
+        found = _choose(lacking(book, wanted + waiter.takes), ranked)
         if found.helps:
             choice, wanted = found, wanted + waiter.takes
             served.append(key)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from ullage.ledger.codec import book_of
 from ullage.ledger.slice import LEDGER
 from ullage.policies.counts.accounts import COUNTS, together
 from ullage.policies.counts.api import SNAPSHOT_LIMITS, SnapshotLimit
+from ullage.policies.counts.candidates import Candidates
 from ullage.policies.counts.slice import counts
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import Dialect
@@ -162,7 +164,7 @@ class CountScene(Scene):
         """One that is there already, past the hooks; each is younger than the one before."""
         body = snapshot_of(dialect, name, claim, **annotations)
         body["metadata"] |= {"namespace": TEAM, "uid": f"uid-{name}", **(meta or {})}
-        body["metadata"].setdefault("creationTimestamp", timestamp(START.replace(second=next(self._ages))))
+        body["metadata"].setdefault("creationTimestamp", timestamp(START + timedelta(seconds=next(self._ages))))
         body["metadata"].setdefault("annotations", {})["ullage.io/takes"] = stamp
         body["status"] = _ready(dialect) if ready else {}
         self.store(dialect.snapshots, body)
@@ -197,6 +199,14 @@ class CountScene(Scene):
         controllers = wiring.controllers((LEDGER, own, replace(others, controllers=None)))
         async with running(wiring, controllers):
             yield
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Candidates]:
+        """What hooks and controllers find in their caches."""
+        wiring = wired(self.server)
+        wiring.hooks((LEDGER, *self._slices))
+        async with running(wiring):
+            yield wiring.shared(Candidates)
 
     def _asked(self, kind: Kind[Any], phase: str) -> list[Hook]:
         if phase == "mutate":

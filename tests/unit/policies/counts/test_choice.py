@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +147,29 @@ def test_for_whoever_waits(rows: list[tuple[int, int, int]], there: list[Candida
     if not served:
         assert not choice.delete
     assert not any(each.kept for each in choice.delete)
+
+
+def test_however_many_wait_candidates_are_put_in_order_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100 who wait, each is chosen for together with those before him: that must not be 100 times the work."""
+    claims = [Cell(f"count/{n}", "n") for n in range(50)]
+    each = [Takings({cell: Quantity.of(1)}) for cell in claims]
+    there = [candidate(f"{n}-{age}", created=str(age), takes=takes) for n, takes in enumerate(each) for age in range(20)]
+    waiting = {f"w//n/{n}": Waiter(each[n % 50], n, n) for n in range(100)}
+    book = Book.of(
+        limits={cell: Quantity.of(20) for cell in claims},
+        observed={"kind": Observed(1, NOW, total(one.takes for one in there))},
+    )
+    looks: Counter[str] = Counter()
+
+    def age(self: Candidate) -> tuple[str, str]:
+        looks[self.key] += 1
+        return self.created, self.key
+
+    monkeypatch.setattr(Candidate, "age", property(age))
+    choice, served = choose_for(book, waiting, there)
+    assert (len(choice.delete), len(served)) == (100, 100)
+    untouched = [one.key for one in there if int(one.created) > 2]
+    assert {looks[key] for key in untouched} == {1}
 
 
 def test_what_is_lacking_is_what_the_limits_would_be_passed_by() -> None:

@@ -55,7 +55,7 @@ class Room:
         self._clock: Clock = wiring.clock
         self._limits = wiring.shared(LimitLookup)
         self._candidates = wiring.shared(Candidates)
-        self._seen: dict[str, tuple[float, Sequence[Candidate]]] = {}
+        self._seen: dict[tuple[str, int], tuple[float, Sequence[Candidate]]] = {}
 
     async def relieve(self, review: Review, asked: Addressed, refusal: Refusal) -> Decision | None:
         """See `registry.Relief`: for creates in namespaces whose limits say `deleteOldest`."""
@@ -95,17 +95,17 @@ class Room:
         choice = choose(lack, candidates)
         return None if choice.helps else _refused(verdict.refusal, namespace, _too_little(candidates, choice.short))
 
-    def _oldest(self, place: str) -> Sequence[Candidate]:
+    def _oldest(self, place: str, most: int) -> Sequence[Candidate]:
         """What there is, as it was a second ago at most: a namespace may have thousands, and thousands may ask."""
-        now = self._clock.monotonic()
-        at, found = self._seen.get(place, (now - KEPT_SECONDS, ()))
+        now, asked = self._clock.monotonic(), (place, most)
+        at, found = self._seen.get(asked, (now - KEPT_SECONDS, ()))
         if now - at < KEPT_SECONDS:
             return found
-        self._seen.pop(place, None)
+        self._seen.pop(asked, None)
         if len(self._seen) >= MOST_KEPT:
             self._seen.pop(next(iter(self._seen)))
-        found = self._candidates.oldest(place)
-        self._seen[place] = now, found
+        found = self._candidates.oldest(place, most)
+        self._seen[asked] = now, found
         return found
 
     async def _cannot_be(self, review: Review) -> str:
