@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ullage.errors import UllageError
-from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRefused, ExecRequest
+from ullage.kube.client.websockets.remote_command import ExecFlooded, ExecOutcome, ExecRefused, ExecRequest
 from ullage.kube.errors import ApiError
 from ullage.policies.cut_hooks.api import HookCommand
 from ullage.policies.cut_hooks.controllers.run.perform.rules import CommandResult
@@ -120,6 +120,8 @@ def _stage(run: HookRun) -> tuple[str, int]:
 def _delivery(error: UllageError) -> Delivery:
     """Nothing ran where the API server or the kubelet blames the request. A 5xx may be of a proxy that has passed it on, and
     lost the connection then."""
+    if isinstance(error, ExecFlooded):
+        return "GivenUp"
     if isinstance(error, ExecRefused) and error.reason != "Unavailable":
         return "Refused"
     return "Refused" if isinstance(error, ApiError) and 400 <= error.code < 500 else "Unknown"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +15,16 @@ from aiohttp import web
 from ullage.errors import Uncertain
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.kube.client.websockets.remote_command import ExecLost, ExecOutcome, ExecRefused, ExecRequest, ExecTimedOut
+from ullage.kube.client.websockets.remote_command import (
+    MOST_MESSAGES,
+    MOST_PRINTED,
+    ExecFlooded,
+    ExecLost,
+    ExecOutcome,
+    ExecRefused,
+    ExecRequest,
+    ExecTimedOut,
+)
 from ullage.kube.errors import Forbidden, NotFound
 
 Play = Callable[[web.WebSocketResponse, web.Request], Awaitable[None]]
@@ -169,12 +179,89 @@ async def _text(socket: web.WebSocketResponse, request: web.Request) -> None:
         pytest.param(saying({"status": "Failure", "message": "OCI runtime exec failed"}), id="the runtime failed"),
         pytest.param(saying({"status": "Failure", "reason": "NonZeroExitCode"}), id="a failure without its code"),
         pytest.param(saying(failure(10**12)), id="a code that none can be"),
+        pytest.param(
+            saying(b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), id="a Status that is deeper than anybody reads"
+        ),
     ],
 )
 async def test_when_nobody_knows_whether_it_ran(play: Play) -> None:
     async with server(play) as client:
         with pytest.raises(ExecLost, match="sync in container db of pod ns/db-0"):
             await client.run_command(asked("sync"))
+
+
+def printing(number: int, message: bytes) -> Play:
+    """So many messages, and then that it has succeeded."""
+
+    async def play(socket: web.WebSocketResponse, request: web.Request) -> None:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(number):
+                await socket.send_bytes(message)
+            await saying(SUCCESS)(socket, request)
+
+    return play
+
+
+LONG = b"\x01" + b"y" * 2**16
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        pytest.param(MOST_PRINTED // 2**16, LONG, id="in long messages"),
+        pytest.param(MOST_MESSAGES, b"\x02y", id="letter by letter"),
+        pytest.param(MOST_MESSAGES, b"\x09", id="in messages that say nothing"),
+    ],
+)
+async def test_what_a_command_may_print_and_no_more(number: int, message: bytes) -> None:
+    async with server(printing(number, message)) as client:
+        assert (await client.run_command(asked("yes"))).exit_code == 0
+    async with server(printing(number + 1, message)) as client:
+        with pytest.raises(ExecFlooded, match=r"yes in container db of pod ns/db-0 prints too much \(1 MiB or 10000 pieces"):
+            await client.run_command(asked("yes"))
+
+
+async def test_a_command_that_prints_without_end_keeps_nobody_waiting() -> None:
+    """It is left in a moment, whatever is still on its way: nobody reads on until it says goodbye."""
+    gone = asyncio.Event()
+
+    async def play(socket: web.WebSocketResponse, request: web.Request) -> None:
+        frames = bytes((0x82, 2, 1, ord("y"))) * 2**14
+        transport = request.transport
+        assert transport is not None
+        while not transport.is_closing():
+            if transport.get_write_buffer_size() < 2**20:
+                transport.write(frames)
+            await asyncio.sleep(0.001)
+        gone.set()
+
+    async with server(play) as client:
+        with pytest.raises(ExecFlooded):
+            await client.run_command(asked("yes", timeout=60))
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(
+            'failed to start exec "c5": OCI runtime exec failed: exec failed: unable to start container process: '
+            'exec: "fsfreeze": executable file not found in $PATH: unknown',
+            id="runc",
+        ),
+        pytest.param(
+            'starting container process caused "exec: \\"/bin/x\\": stat /bin/x: no such file or directory": unknown',
+            id="runc, by its path",
+        ),
+        pytest.param("executable file `x` not found in $PATH: No such file or directory", id="crun"),
+    ],
+)
+async def test_a_program_that_is_not_there_has_an_exit_code_as_in_a_shell(said: str) -> None:
+    """Some runtimes answer with one, and others with an error of their own: that it will never run is known all the same."""
+    status = {"status": "Failure", "reason": "InternalError", "message": f"Internal error occurred: {said}", "code": 500}
+    async with server(saying(status)) as client:
+        outcome = await client.run_command(asked("fsfreeze"))
+    assert (outcome.exit_code, said[:40] in outcome.stderr.decode()) == (127, True)
 
 
 async def test_a_command_that_hangs_is_left_after_its_time() -> None:

@@ -4,10 +4,12 @@ Each message begins with the number of its channel: 1 is stdout, 2 stderr, and 3
 The protocols v5 and v4 differ in nothing that is used here: v5 alone can close stdin, and there is none.
 
 Nothing is sent twice: whoever gets no answer does not know whether the command ran, and is told so (`Uncertain`). What a
-command prints is kept up to a bound, and the rest read and dropped: it would block otherwise.
+command prints is kept up to a bound, and the rest read and dropped, up to another one: a pod that prints without end would have
+our time, message by message, for as long as its command may take.
 
     ExecRefused    nothing ran: no such container, or nothing there that would run it
     ExecTimedOut   it was begun, and has not ended: it may go on
+    ExecFlooded    it was begun, and prints more than anybody reads: it was left, and may go on
     ExecLost       the connection broke before anybody said how it ended
     NotFound       the pod is gone; Forbidden: we may not; others as they are (`kube/errors.py`)
 """
@@ -15,8 +17,11 @@ command prints is kept up to a bound, and the rest read and dropped: it would bl
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 from urllib.parse import urlencode
 
@@ -25,16 +30,26 @@ import msgspec
 
 from ullage.errors import NotNow, Uncertain
 from ullage.kube.client.transport import Call, Guard, Transport
-from ullage.kube.client.websockets.upgrade import Socket
+from ullage.kube.client.websockets.upgrade import FAREWELL_SECONDS, Socket
 from ullage.kube.errors import BadRequest, Refused, Unavailable
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 MOST_OUTPUT: Final = 4096  # bytes kept of each of stdout and stderr, unless said otherwise
+MOST_PRINTED: Final = 1024 * 1024  # bytes that are read of both together, kept or not
+MOST_MESSAGES: Final = 10_000  # that they may come in: each costs time, however short it is
 MOST_MESSAGE: Final = 4 * 1024 * 1024  # bytes of one message, at which the connection ends
 _STDOUT, _STDERR, _ERROR = 1, 2, 3
 _NON_ZERO: Final = "NonZeroExitCode"
 _EXIT_CODE: Final = "ExitCode"
 _OPEN_SECONDS: Final = 30.0  # for the connection to the container
+_AT_ONCE: Final = 256  # messages, before somebody else has a turn: many may have come together
+_NOT_FOUND: Final = 127  # the exit code of shells for a program that is not there
+# How runtimes say that, of which some have no exit code for it. Whatever else they say may pass.
+_NO_PROGRAM: Final = re.compile(
+    r"""executable\ file\ (?:\S+\ )?not\ found
+    | exec:\ \\?"[^"]*":\ stat\ [^:]*:\ no\ such\ file""",
+    re.VERBOSE,
+)
 
 
 class ExecRefused(NotNow):
@@ -43,6 +58,10 @@ class ExecRefused(NotNow):
 
 class ExecTimedOut(Uncertain):
     """It was begun and has not ended in time. Nobody has stopped it."""
+
+
+class ExecFlooded(Uncertain):
+    """It was begun, and printed too much. Nobody has stopped it."""
 
 
 class ExecLost(Uncertain):
@@ -95,14 +114,19 @@ async def run_command(transport: Transport, request: ExecRequest, *, guard: Guar
         if error.sent and error.code == 0:
             raise ExecLost(f"{request.what}: {error}; it may have been run") from error
         raise ExecRefused(f"{request.what}: {error}", reason="Unavailable") from error
-    output = _Output(request)
+    output, farewell = _Output(request), FAREWELL_SECONDS
     try:
         async with asyncio.timeout(request.timeout):
             return await output.read(socket)
     except TimeoutError:
         raise ExecTimedOut(f"{request.what} has not ended in {request.timeout:.0f} s") from None
+    except ExecFlooded:
+        farewell = 0.0
+        raise
     finally:
-        await socket.close()
+        with contextlib.suppress(TimeoutError):  # the library reads on until the other side says goodbye, too
+            async with asyncio.timeout(farewell):
+                await socket.close()
 
 
 class _Output:
@@ -114,16 +138,24 @@ class _Output:
         self._cut_off = False
 
     async def read(self, socket: Socket) -> ExecOutcome:
-        while True:
+        printed = 0
+        for number in count():
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             message = await socket.receive()
             if message.type is not aiohttp.WSMsgType.BINARY:
                 raise ExecLost(f"{self._request.what}: the connection ended before it was said how it did")
-            channel, data = message.data[:1], message.data[1:]
-            number = channel[0] if channel else 0
-            if number == _ERROR and data:
+            first, data = message.data[:1], message.data[1:]
+            channel = first[0] if first else 0
+            if channel == _ERROR and data:
                 return self._ended(data)
-            if number in self._kept:
-                self._keep(self._kept[number], data)
+            printed += len(data)
+            if printed > MOST_PRINTED or number >= MOST_MESSAGES:
+                bound = f"{MOST_PRINTED // 2**20} MiB or {MOST_MESSAGES} pieces are read"
+                raise ExecFlooded(f"{self._request.what} prints too much ({bound}): it was left; have it print less")
+            if channel in self._kept:
+                self._keep(self._kept[channel], data)
+        raise AssertionError  # counting has no end
 
     def _keep(self, kept: bytearray, data: bytes) -> None:
         room = self._request.most_output - len(kept)
@@ -133,12 +165,14 @@ class _Output:
     def _ended(self, data: bytes) -> ExecOutcome:
         try:
             status = msgspec.json.decode(data, type=_ExecStatus)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ExecLost(f"{self._request.what}: nobody can read what was said of its end") from None
-        code = status.exit_code
-        if code is None:  # the container's runtime could not begin it, or lost it
-            raise ExecLost(f"{self._request.what}: {status.message or 'it failed, and nothing is said about why'}")
+        code, said = status.exit_code, status.message or ""
         stdout, stderr = (bytes(self._kept[one]) for one in (_STDOUT, _STDERR))
+        if code is None and _NO_PROGRAM.search(said):
+            code, stderr = _NOT_FOUND, said.encode("utf-8", "replace")[: self._request.most_output]
+        if code is None:  # the container's runtime could not begin it, or lost it
+            raise ExecLost(f"{self._request.what}: {said or 'it failed, and nothing is said about why'}")
         return ExecOutcome(code, stdout, stderr, self._cut_off)
 
 
