@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.cli.snapshot.cluster import Cluster
+from tests.unit.cli.snapshot.cluster import GA, PROTOTYPE, Cluster
 from ullage.cli.common.session import NotInstalled
 from ullage.cli.schedule import actions, text
 from ullage.kube.crds.definitions import crd_of
@@ -16,6 +16,7 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.policies.schedules.api import SCHEDULES, SnapshotSchedule
+from ullage.policies.schedules.model import GROUP_LABEL, SCHEDULED_BY, SCHEDULED_FOR, snapshot_name
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SPEC: dict[str, Any] = {"schedule": "@daily", "claimSelector": {}}
@@ -32,6 +33,25 @@ async def test_that_the_namespace_is_missing_is_not_taken_for_a_cluster_without_
         await actions.create(NoNamespace().session(), "nightly", SPEC, dry_run=False)
     with pytest.raises(NotInstalled, match="Next: ullage install"):
         await actions.create(Cluster(SCHEDULES).session(), "nightly", SPEC, dry_run=False)
+
+
+@pytest.mark.parametrize(
+    ("absent", "names"),
+    [
+        pytest.param((), ["ga", "prototype"], id="of both APIs, whichever it uses now"),
+        pytest.param((PROTOTYPE.snapshots,), ["ga"], id="the other one may not be served"),
+    ],
+)
+async def test_the_snapshots_of_a_schedule_are_shown(absent: tuple[Kind[Any], ...], names: list[str]) -> None:
+    cluster = Cluster(*absent)
+    cluster.put(SCHEDULES, {"metadata": {"name": "nightly"}, "spec": SPEC})
+    marks = {SCHEDULED_BY: "nightly", SCHEDULED_FOR: "2026-05-01T02:00:00Z"}
+    for dialect in (GA, PROTOTYPE):
+        name = snapshot_name("nightly", dialect.name, marks[SCHEDULED_FOR])
+        cluster.snapshot(name, dialect.name, dialect=dialect, labels={GROUP_LABEL: "nightly"}, annotations=marks)
+    cluster.snapshot("by-hand", "data", labels={GROUP_LABEL: "nightly"})
+    found = await actions.describe(cluster.session(), "nightly")
+    assert sorted(one.claim for one in found.snapshots) == names
 
 
 @pytest.mark.parametrize(
