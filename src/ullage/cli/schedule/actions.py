@@ -90,14 +90,16 @@ async def describe(session: Session, name: str) -> text.ScheduleDetails:
 
 
 async def _snapshots(session: Session, schedule: SnapshotSchedule) -> list[Snapshot]:
-    """Those of its group that schedules made. Where they may not be read there are none."""
-    dialect = DIALECTS[schedule.spec.dialect]
-    labels = f"{GROUP_LABEL}={group_of(schedule)}"
-    listed = await readable(session.client.list(dialect.snapshots, session.namespace, labels=labels))
-    if isinstance(listed, Forbidden):
-        return []
-    read = (dialect.read_snapshot(one) for one in listed.items)
-    return [one for one in read if read_scheduled(one) is not None]
+    """Those of its group that schedules made, of both APIs. Where they may not be read, or are not served, there are none."""
+    labels, read = f"{GROUP_LABEL}={group_of(schedule)}", []
+    for dialect in DIALECTS.values():
+        try:
+            listed = await session.client.list(dialect.snapshots, session.namespace, labels=labels)
+        except (Forbidden, NotFound):
+            continue
+        found = map(dialect.read_snapshot, listed.items)
+        read += [one for one in found if read_scheduled(one, dialect.name) is not None]
+    return read
 
 
 # --- lists -----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ class ScheduleRetention(Value):
     """How much the good snapshots of this group may take together, of all claims (`100Gi`). What a snapshot takes is what its
     namespace is charged for it; where nobody is charged, its restore size. Absent: any size."""
     failed: Annotated[int, _mark(minimum=0, maximum=100)] = 3
-    """How many failed snapshots are kept of each claim, to be looked at."""
+    """How many failed snapshots are kept of each claim, to be looked at. One that is not done after 12 hours counts as failed;
+    after 7 days, once it is cut or while it tells how far it is."""
 
 
 class ScheduleSpec(Value):
@@ -100,7 +101,7 @@ class ScheduleSpec(Value):
     snapshot."""
     dialect: Literal["ga", "prototype"] = "ga"
     """The API of the snapshots. ga: VolumeSnapshot of snapshot.storage.k8s.io/v1. prototype: VolumeSnapshot of
-    volumesnapshot.external-storage.k8s.io/v1."""
+    volumesnapshot.external-storage.k8s.io/v1. It may be changed: retention is about the snapshots of both."""
     template: ScheduleTemplate = ScheduleTemplate()
     """What the snapshots have besides the labels of Ullage."""
     hooks: HookSpec | UnsetType = UNSET
@@ -114,7 +115,7 @@ class ScheduleSpec(Value):
     """Which snapshots are kept."""
     concurrency_limit: Annotated[int, _mark(minimum=1, maximum=100)] = 10
     """How many snapshots of this schedule may be in the making at once. The others of a run wait for their turn. One that
-    reports a problem holds up nobody."""
+    reports a problem holds up nobody, and one of which nothing is heard does so for an hour."""
     jitter_seconds: Annotated[int, _mark(minimum=0, maximum=86400)] = 0
     """A run begins up to so many seconds late, by an amount that follows from the schedule and the time: so schedules of one
     minute are spread, and each run has the same delay whoever makes it. Never more than half of the time to the next run."""

@@ -39,22 +39,26 @@ class ScheduleLookup:
             cache.index(MAKING, partial(self._makers, name))
 
     def read(self, dialect: str, obj: Any) -> Scheduled | None:
-        return read_scheduled(DIALECTS[dialect].read_snapshot(obj))
+        return read_scheduled(DIALECTS[dialect].read_snapshot(obj), dialect)
 
     def get(self, dialect: str, key: Key) -> Scheduled | None:
         found = self.snapshots[dialect].get(key)
         return self.read(dialect, found) if found is not None else None
 
     def of_group(self, schedule: SnapshotSchedule) -> list[Scheduled]:
-        """All snapshots of its group and API."""
-        place, dialect = str(Key(schedule.metadata.namespace, group_of(schedule))), schedule.spec.dialect
-        found = (self.read(dialect, one) for one in self.snapshots[dialect].by(BY_GROUP, place))
-        return [one for one in found if one is not None]
+        """All snapshots of its group, of both APIs: which of them it uses may be edited, and what was made stays."""
+        return self._found(BY_GROUP, str(Key(schedule.metadata.namespace, group_of(schedule))))
 
-    def making(self, schedule: SnapshotSchedule) -> list[Scheduled]:
-        """What it has in the making, of its API."""
-        dialect = schedule.spec.dialect
-        found = (self.read(dialect, one) for one in self.snapshots[dialect].by(MAKING, str(key_of(schedule))))
+    def holding(self, schedule: SnapshotSchedule) -> list[Scheduled]:
+        """What it has in the making that reports no problem."""
+        return self._found(MAKING, str(key_of(schedule)))
+
+    def making(self, schedule: SnapshotSchedule, claim: str) -> list[Scheduled]:
+        """What it has in the making of a claim."""
+        return self._found(MAKING, f"{key_of(schedule)}/{claim}")
+
+    def _found(self, index: str, value: str) -> list[Scheduled]:
+        found = (self.read(dialect, one) for dialect, cache in self.snapshots.items() for one in cache.by(index, value))
         return [one for one in found if one is not None]
 
     def sharing(self, dialect: str, obj: Any) -> Iterable[Key]:
@@ -74,8 +78,14 @@ class ScheduleLookup:
         return (str(Key(found.snapshot.meta.namespace, found.group)),) if found is not None else ()
 
     def _makers(self, dialect: str, obj: Any) -> Iterable[str]:
+        """By schedule and claim; those without a problem by schedule, too. Thousands may report one, and a look at a schedule
+        is not to read them all."""
         found = self.read(dialect, obj)
-        return (str(Key(found.snapshot.meta.namespace, found.schedule)),) if found is not None and found.making else ()
+        if found is not None and found.making:
+            schedule = Key(found.snapshot.meta.namespace, found.schedule)
+            yield f"{schedule}/{found.claim}"
+            if found.quiet:
+                yield str(schedule)
 
 
 def schedule_lookup(wiring: Wiring) -> ScheduleLookup:

@@ -16,7 +16,7 @@ from ullage.kube.objects import Json, is_deleting, name_for
 from ullage.ledger.charging.booking import RESOURCE, payer
 from ullage.policies.cut_hooks.api import HOOKS, encode_hooks
 from ullage.policies.schedules.api import SnapshotSchedule
-from ullage.snapshots.model import PASSING, PROTECTED, Snapshot, label_value
+from ullage.snapshots.model import COPYING, PASSING, PROTECTED, Snapshot, label_value
 from ullage.times import read_time, timestamp
 
 GROUP_LABEL: Final = "ullage.io/schedule"  # on a snapshot that a schedule made: its group
@@ -26,6 +26,9 @@ SEEN: Final = "ullage.io/seen-before-cut"  # annotation: when it was there alrea
 RUN_NOW: Final = "ullage.io/run-now"  # annotation on a schedule: the time of a request to run at once
 NAME_LIMIT: Final = 120  # characters of a snapshot's name
 OWN_DOMAIN: Final = "ullage.io"
+SILENT: Final = timedelta(hours=1)  # for which one of which nothing is heard keeps others from being made
+LONGEST: Final = timedelta(hours=12)  # that one may be in the making: less than a day, so that no nightly run is left out
+SLOWEST: Final = timedelta(days=7)  # the same, once it is cut, or while it tells how far it is
 AHEAD: Final = timedelta(hours=1)  # what is later than now by more than this was written by a clock that was wrong
 
 
@@ -73,6 +76,7 @@ class Scheduled:
     """A snapshot that a schedule made."""
 
     snapshot: Snapshot
+    dialect: str
     group: str
     schedule: str
     time: datetime  # that it is for
@@ -80,6 +84,11 @@ class Scheduled:
     @property
     def name(self) -> str:
         return self.snapshot.meta.name
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """In its namespace: both APIs may have one of a name."""
+        return self.dialect, self.name
 
     @property
     def claim(self) -> str:
@@ -105,9 +114,31 @@ class Scheduled:
         return not (self.going or self.good or self.failed)
 
     @property
-    def stalled(self) -> bool:
-        """Whether it is in the making, and reports a problem: it holds up nobody else."""
-        return self.making and self.snapshot.state.problem is not None
+    def quiet(self) -> bool:
+        """Whether it is in the making, and reports no problem."""
+        return self.making and self.snapshot.state.problem is None
+
+    @property
+    def copying(self) -> bool:
+        """Whether it tells how far it is."""
+        waiting = self.snapshot.state.waiting
+        return waiting is not None and waiting.reason == COPYING
+
+    def holds_up(self, now: datetime) -> bool:
+        """Whether others wait for it where only so many may be in the making. One that reports a problem holds up nobody, and
+        one of which nothing is heard does so for a while: storage systems forget what they were asked for, too."""
+        return self.quiet and (self.copying or now - self.asked < SILENT)
+
+    def given_up(self, now: datetime) -> bool:
+        """Whether it has been in the making for so long that it counts as failed: otherwise one that never gets done would take
+        its claim out of every later run. What is cut, or tells how far it is, may take days until it can be read."""
+        slow = self.copying or self.snapshot.state.cut is not None
+        return self.making and now - self.asked >= (SLOWEST if slow else LONGEST)
+
+    @property
+    def asked(self) -> datetime:
+        """When it was asked for."""
+        return read_time(self.snapshot.meta.creation_timestamp) or self.time
 
     @property
     def protected(self) -> bool:
@@ -147,7 +178,7 @@ class Scheduled:
         return max((amount.value() for cell, amount in stamp.cells.items() if cell.resource == RESOURCE), default=0)
 
 
-def read_scheduled(snapshot: Snapshot) -> Scheduled | None:
+def read_scheduled(snapshot: Snapshot, dialect: str) -> Scheduled | None:
     """None: no schedule made it."""
     meta = snapshot.meta
     group, schedule = meta.labels.get(GROUP_LABEL, ""), meta.annotations.get(SCHEDULED_BY, "")
@@ -157,4 +188,4 @@ def read_scheduled(snapshot: Snapshot) -> Scheduled | None:
         return None
     if meta.name != snapshot_name(schedule, snapshot.claim, text):
         return None
-    return Scheduled(snapshot=snapshot, group=group, schedule=schedule, time=time)
+    return Scheduled(snapshot=snapshot, dialect=dialect, group=group, schedule=schedule, time=time)

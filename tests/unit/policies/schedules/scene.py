@@ -43,6 +43,8 @@ class Scene:
     told: Told = field(default_factory=Told)
     plays: bool = True  # whether snapshots become ready by themselves
     broken: dict[str, str] = field(default_factory=dict)  # by claim: what the driver says
+    hangs: str = ""  # the snapshots of claims that begin so are never heard of again
+    stays: set[str] = field(default_factory=set)  # names of snapshots that stay as they are
     sizes: dict[str, int] = field(default_factory=dict)  # by claim: the restore size
 
     def __post_init__(self) -> None:
@@ -88,6 +90,9 @@ class Scene:
     def snapshots(self) -> list[Json]:
         return self.api.bodies(self.kind)
 
+    def names(self, claim: str) -> set[str]:
+        return {one["metadata"]["name"] for one in self.snapshots() if self.claim_of(one) == claim}
+
     def times(self, claim: str = "") -> list[str]:
         """The scheduled times of the snapshots that are there, `01-01 02:00`."""
         found = [one for one in self.snapshots() if not claim or self.claim_of(one) == claim]
@@ -104,7 +109,9 @@ class Scene:
         """The snapshotter: it has what was asked for, or says why not."""
         for one in self.snapshots():
             meta, claim = one["metadata"], self.claim_of(one)
-            if meta.get("deletionTimestamp") or self.is_ready(one):
+            if meta.get("deletionTimestamp") or self.is_ready(one) or meta["name"] in self.stays:
+                continue
+            if self.hangs and claim.startswith(self.hangs):
                 continue
             problem = self.broken.get(claim, "")
             if problem and not one.get("status"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.policies.schedules.scene import NAMESPACE, Scene, moment
 from ullage.clock import FakeClock
 from ullage.kube.builtin.core import CLAIMS
+from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.stamps import STAMP
 from ullage.policies.schedules.api import SCHEDULES
@@ -26,9 +27,10 @@ from ullage.policies.schedules.model import (
     Scheduled,
     snapshot_name,
 )
+from ullage.policies.schedules.pace import Pace
 from ullage.policies.schedules.retention import Limits
 from ullage.snapshots.data_source import RESTORING
-from ullage.snapshots.model import PROTECTED, READ_BY, Problem, Snapshot, State
+from ullage.snapshots.model import COPYING, PROTECTED, READ_BY, Problem, Snapshot, State
 from ullage.times import read_time, timestamp
 
 DAY = timedelta(days=1)
@@ -53,13 +55,14 @@ def one(day: float, *, claim: str = "a", size: int = 1, **changed: Any) -> Sched
     planned = changed.pop("planned", day)
     state = State(
         ready=ready,
-        cut=NOW - day * DAY if ready else None,
+        cut=changed.pop("cut", NOW - day * DAY if ready else None),
+        waiting=changed.pop("waiting", None),
         restore_size=size,
         problem=Problem(problem, "it went wrong") if problem else None,
     )
     meta = Meta(name=name, namespace=NAMESPACE, annotations=note, **changed)
     snapshot = Snapshot(meta=meta, claim=claim, state=state)
-    return Scheduled(snapshot=snapshot, group="g", schedule="s", time=NOW - planned * DAY)
+    return Scheduled(snapshot=snapshot, dialect="ga", group="g", schedule="s", time=NOW - planned * DAY)
 
 
 def gone(*snapshots: Scheduled, used: tuple[str, ...] = (), **limits: Any) -> list[str]:
@@ -113,7 +116,7 @@ def test_where_no_cut_is_told_the_creation_counts() -> None:
     def untold(name: str, created: str, planned: int) -> Scheduled:
         meta = Meta(name=name, namespace=NAMESPACE, creation_timestamp=created)
         snapshot = Snapshot(meta=meta, claim="a", state=State(ready=True))
-        return Scheduled(snapshot=snapshot, group="g", schedule="s", time=NOW - planned * DAY)
+        return Scheduled(snapshot=snapshot, dialect="ga", group="g", schedule="s", time=NOW - planned * DAY)
 
     assert gone(untold("x", "2026-01-30T00:00:00Z", 9), untold("y", "2026-01-29T00:00:00Z", 1), count=1) == ["y"]
 
@@ -168,9 +171,32 @@ def test_one_that_lost_its_data_is_not_a_good_one() -> None:
     assert gone(lost, one(2), one(3), count=1, failed=0) == ["a-3", "lost"]
 
 
-def test_one_in_the_making_is_left_alone() -> None:
-    waiting = one(400, ready=False, problem="DriverRetrying")
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        pytest.param(one(0.49, ready=False), id="nothing is heard of it"),
+        pytest.param(one(0.49, ready=False, problem="DriverRetrying"), id="it reports a problem"),
+        pytest.param(one(0.49, ready=False, problem="ClaimNotBound"), id="it waits for its claim"),
+        pytest.param(one(6.9, ready=False, cut=NOW), id="it is cut"),
+        pytest.param(one(6.9, ready=False, waiting=Problem(COPYING, "3 of 9 GiB")), id="it tells how far it is"),
+    ],
+)
+def test_one_in_the_making_is_left_alone(waiting: Scheduled) -> None:
     assert gone(one(1), waiting, count=1, age=DAY, failed=0) == []
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        pytest.param(one(0.5, ready=False, name="stuck"), id="for half a day nothing was heard of it"),
+        pytest.param(one(0.5, ready=False, problem="DriverRetrying", name="stuck"), id="it reports a problem for half a day"),
+        pytest.param(one(7, ready=False, cut=NOW, name="stuck"), id="it was cut a week ago, and is not ready"),
+    ],
+)
+def test_one_that_does_not_get_done_counts_as_failed(stuck: Scheduled) -> None:
+    assert gone(one(1), stuck, failed=0) == ["stuck"]
+    assert gone(one(1), stuck, failed=1) == []
+    assert gone(one(1), stuck, used=("stuck",), failed=0) == []
 
 
 def test_what_a_snapshot_takes_is_what_its_namespace_is_charged() -> None:
@@ -178,11 +204,13 @@ def test_what_a_snapshot_takes_is_what_its_namespace_is_charged() -> None:
     stamp = {STAMP: '{"snapshots/namespace":{"storage":"7"},"snapshots/vm/x":{"storage":"5"}}'}
     meta = Meta(name="s", namespace=NAMESPACE, annotations=stamp)
     charged = Scheduled(
-        snapshot=Snapshot(meta=meta, claim="a", state=stamped.snapshot.state), group="g", schedule="s", time=NOW
+        snapshot=Snapshot(meta=meta, claim="a", state=stamped.snapshot.state), dialect="ga", group="g", schedule="s", time=NOW
     )
     assert (stamped.size, charged.size) == (100, 7)
     bad = Meta(name="s", namespace=NAMESPACE, annotations={STAMP: "{"})
-    unread = Scheduled(snapshot=Snapshot(meta=bad, claim="a", state=State(restore_size=3)), group="g", schedule="s", time=NOW)
+    unread = Scheduled(
+        snapshot=Snapshot(meta=bad, claim="a", state=State(restore_size=3)), dialect="ga", group="g", schedule="s", time=NOW
+    )
     assert unread.size == 3
 
 
@@ -215,7 +243,7 @@ def test_whatever_is_there_and_whatever_the_rules(
         good = sorted((x for x in found if x.good and x.claim == claim), key=lambda x: x.born)
         if good:
             assert good[-1].name not in dead
-    assert not dead & {x.name for x in found if x.protected or x.making or x.name in names}
+    assert not dead & {x.name for x in found if x.protected or (x.making and not x.given_up(NOW)) or x.name in names}
     left = [x for x in found if x.name not in dead]
     free = [x for x in left if x.good and not x.protected and x.name not in names]
     newest = {x.claim: x.name for x in sorted((x for x in left if x.good), key=lambda x: x.born)}
@@ -304,6 +332,33 @@ async def test_a_schedule_under_another_name_takes_the_group_over(scene: Scene) 
     await scene.live("2026-01-01 04:30")
     assert scene.times("a") == ["01-01 03:00", "01-01 04:00"]
     assert scene.status("renamed")["kept"] == 4
+
+
+async def test_what_was_made_of_the_other_api_is_still_its_own(scene: Scene) -> None:
+    scene.schedule(retention={"count": 3, "age": "7d"})
+    await scene.live("2026-01-05 03:00")
+    before, other = scene.kind, "prototype" if scene.dialect == "ga" else "ga"
+    assert len(scene.times("a")) == 3
+    scene.edit(dialect=other)
+    scene.dialect = other
+    await scene.live("2026-01-06 03:00")
+    assert (len(scene.api.bodies(before)), len(scene.snapshots()), scene.status()["kept"]) == (4, 2, 6)
+    await scene.live("2026-01-09 03:00")
+    assert (scene.api.bodies(before), len(scene.snapshots()), scene.status()["kept"]) == ([], 6, 6)
+
+
+async def test_one_that_is_being_restored_of_the_other_api_stays(scene: Scene) -> None:
+    scene.schedule(**HOURLY, retention={"count": 1})
+    await scene.live("2026-01-01 01:30")
+    before, other = scene.kind, "prototype" if scene.dialect == "ga" else "ga"
+    [first] = scene.names("a")
+    ref = {"apiGroup": before.group, "kind": "VolumeSnapshot", "name": first}
+    meta = {"name": "copy", "namespace": NAMESPACE, "finalizers": [RESTORING], "labels": {"no": "backup"}}
+    scene.api.put(CLAIMS, {"metadata": meta, "spec": {"dataSourceRef": ref}, "status": {"phase": "Pending"}})
+    scene.edit(dialect=other, claimSelector={"matchExpressions": [{"key": "no", "operator": "DoesNotExist"}]})
+    scene.dialect = other
+    await scene.live("2026-01-01 02:30")
+    assert [found["metadata"]["name"] for found in scene.api.bodies(before)] == [first]
 
 
 async def test_a_deleted_schedule_deletes_nothing(scene: Scene) -> None:
@@ -418,6 +473,54 @@ async def test_failed_snapshots_do_not_pile_up(scene: Scene) -> None:
     assert scene.times("a") == ["01-01 06:00"]
     assert scene.times("b") == ["01-01 05:00", "01-01 06:00"]
     assert (scene.status()["kept"], scene.status()["broken"]) == (2, 1)
+
+
+# --- pace ------------------------------------------------------------------------------------------------------------
+
+
+def looks(pace: Pace, clock: FakeClock, key: Key, *, takes: float) -> float:
+    """Waits for its turn and looks; how long it waited."""
+    waited = 0.0
+    while wait := pace.wait(key):
+        waited += wait
+        clock.advance(wait)
+    began = clock.monotonic()
+    clock.advance(takes)
+    pace.looked(key, began)
+    return waited
+
+
+def test_the_schedules_of_a_namespace_take_turns_and_a_twentieth_of_the_time() -> None:
+    clock = FakeClock()
+    pace = Pace(clock)
+    keys = [Key("big", f"s{number}") for number in range(10)]
+    assert looks(pace, clock, keys[0], takes=1.0) == 0.0
+    turns = sorted(round(pace.wait(key)) for key in keys[1:])
+    assert turns == [19 + 20 * number for number in range(9)], "each has a turn of its own: they do not all wake at once"
+    for key in keys[1:]:
+        looks(pace, clock, key, takes=1.0)
+    assert clock.monotonic() >= 9 * 20
+
+
+def test_a_namespace_of_very_many_keeps_no_other_one_waiting_for_longer_than_a_look() -> None:
+    clock = FakeClock()
+    pace = Pace(clock)
+    for number in range(1000):
+        pace.wait(Key("big", f"s{number}"))
+    looks(pace, clock, Key("big", "s0"), takes=1.0)
+    waits = [pace.wait(Key("big", f"s{number}")) for number in range(1, 1000)]
+    assert waits == [19.0 + 20 * number for number in range(999)], "though all of them had asked before"
+    assert looks(pace, clock, Key("small", "s"), takes=0.001) == 4.0, "others have the rest of the process meanwhile"
+    assert looks(pace, clock, Key("small", "t"), takes=0.001) < 0.1
+
+
+def test_what_is_known_of_a_namespace_goes_with_its_schedules() -> None:
+    clock = FakeClock()
+    pace = Pace(clock)
+    looks(pace, clock, Key("big", "s"), takes=1.0)
+    clock.advance(30)
+    pace.forget(Key("big", "s"))
+    assert pace.namespaces == 0
 
 
 async def test_many_deletions_are_made_a_batch_at_a_time(scene: Scene) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.unit.policies.schedules.scene import NAMESPACE, Process, Scene, moment
-from tests.unit.snapshots.memory_api import Json
+from tests.unit.snapshots.memory_api import Json, MemoryApi
 from ullage.clock import FakeClock
+from ullage.errors import UllageError
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
-from ullage.kube.errors import Forbidden, TooManyRequests, Unavailable
+from ullage.kube.errors import ApiError, BadRequest, Forbidden, NotFound, Refused, TooManyRequests, Unavailable
 from ullage.policies.cut_hooks.api import HOOKS
+from ullage.policies.schedules.controllers.run.queue import KEPT, RunQueue
 from ullage.policies.schedules.model import GROUP_LABEL, RUN_NOW, SCHEDULED_BY, SCHEDULED_FOR, snapshot_name
+from ullage.snapshots.model import PROGRESS
 
 
 @pytest.fixture(params=["ga", "prototype"])
@@ -265,6 +271,81 @@ async def test_one_that_reports_a_problem_holds_up_nobody(scene: Scene) -> None:
     assert scene.condition()[:2] == ("False", "RunIncomplete")
 
 
+async def test_those_that_hang_in_silence_hold_up_the_others_for_an_hour(scene: Scene) -> None:
+    scene.claims(*(f"silent{number}" for number in range(10)), *(f"c{number}" for number in range(8)))
+    scene.hangs = "silent"
+    scene.schedule()
+    await scene.live("2026-01-01 04:00")
+    assert all(scene.times(f"c{number}") == ["01-01 02:00"] for number in range(8))
+    assert "run" not in scene.status()
+    await scene.live("2026-01-03 04:00")
+    assert all(len(scene.times(f"c{number}")) == 3 for number in range(8))
+
+
+async def test_one_that_tells_how_far_it_is_keeps_its_place_in_the_limit() -> None:
+    scene = Scene(plays=False)
+    scene.claims("a", "b")
+    scene.schedule(concurrencyLimit=1)
+    await scene.live("2026-01-01 02:00")
+    [first] = [one["metadata"]["name"] for one in scene.snapshots()]
+    scene.api.edit(scene.kind, first, NAMESPACE, merge={"metadata": {"annotations": {PROGRESS: "3 of 9 GiB"}}})
+    await scene.live("2026-01-01 20:00")
+    assert len(scene.snapshots()) == 1, "it is being copied, and that may take days"
+    scene.api.edit(scene.kind, first, NAMESPACE, merge={"metadata": {"annotations": {PROGRESS: None}}})
+    await scene.live("2026-01-01 20:10")
+    assert len(scene.snapshots()) == 2
+
+
+async def test_a_run_that_was_not_done_when_the_next_came_is_told_with_what_it_left_out(scene: Scene) -> None:
+    scene.claims(*(f"c{number}" for number in range(10)))
+    scene.hangs = "c"
+    scene.schedule(schedule="*/30 * * * *", concurrencyLimit=2)
+    await scene.live("2026-01-01 00:40")
+    made, left = scene.status()["made"], 12 - scene.status()["made"]
+    assert 2 <= made < 12
+    async with scene.process() as process:
+        await process.live(moment("2026-01-01 00:50"))
+        await process.live(moment("2026-01-01 01:00"))
+    text = f"the run for 2026-01-01T00:30:00Z was not done when the next one was due: {left} claims were left out"
+    assert ("Warning", "RunIncomplete", text) in scene.told.events
+    assert scene.condition() == ("False", "RunIncomplete", text)
+    assert scene.status()["failed"] == left
+    assert scene.status()["lastError"]["message"] == text
+
+
+async def test_a_claim_whose_snapshot_never_gets_done_is_tried_again(scene: Scene) -> None:
+    """What another snapshotter says has no reason: it may pass, or stay for ever."""
+    scene.broken = {"a": ": the array has no such volume" if scene.dialect == "prototype" else "the array has no such volume"}
+    scene.schedule(schedule="0 * * * *", retention={"failed": 1})
+    await scene.live("2026-01-01 12:30")
+    assert scene.times("a") == ["01-01 01:00"]
+    scene.broken = {}
+    scene.stays = scene.names("a")
+    await scene.live("2026-01-01 16:30")
+    assert scene.times("a") == ["01-01 01:00", "01-01 13:00", "01-01 14:00", "01-01 15:00", "01-01 16:00"]
+    assert scene.status()["broken"] == 1
+    assert scene.condition()[:2] == ("True", "RunComplete")
+
+
+async def test_snapshots_that_never_get_done_do_not_pile_up(scene: Scene) -> None:
+    scene.hangs = "a"
+    scene.schedule(schedule="0 * * * *", retention={"count": 1, "failed": 2})
+    await scene.live("2026-01-05 00:30")
+    assert len(scene.times("a")) == 3, "two that were given up, and the last"
+    assert scene.status()["broken"] == 2
+
+
+async def test_a_claim_whose_snapshot_has_lost_its_record_gets_the_next_one(scene: Scene) -> None:
+    scene.schedule(retention={"count": 3})
+    await scene.live("2026-01-01 03:00")
+    [lost] = scene.names("a")
+    scene.stays = {lost}
+    scene.say(lost, ready=False, problem="RecordMissing: snapcontent-1 is gone, and with it whatever it stood for")
+    await scene.live("2026-01-03 03:00")
+    assert scene.times("a") == ["01-01 02:00", "01-02 02:00", "01-03 02:00"]
+    assert scene.condition()[:2] == ("True", "RunComplete")
+
+
 async def test_claims_that_go_are_left_out(scene: Scene) -> None:
     scene.schedule()
     scene.api.edit(CLAIMS, "a", NAMESPACE, merge={"metadata": {"finalizers": ["x"]}})
@@ -303,6 +384,24 @@ async def test_what_a_quota_refuses_is_told_and_the_others_are_made(scene: Scene
     await scene.live("2026-01-02 02:00")
     assert "lastError" not in scene.status()
     assert scene.condition()[:2] == ("True", "RunComplete")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(BadRequest("admission webhook denied the request: no", code=400), id="a webhook that gives no code"),
+        pytest.param(NotFound("no such kind", code=404), id="what is not served"),
+        pytest.param(Refused("too large", code=413), id="any other refusal"),
+    ],
+)
+async def test_whatever_is_refused_for_good_is_told_and_the_others_are_made(scene: Scene, error: ApiError) -> None:
+    refusing(scene, error, only="-a-")
+    scene.schedule()
+    await scene.live("2026-01-01 02:00")
+    assert (scene.times("a"), scene.times("b")) == ([], ["01-01 02:00"])
+    assert scene.status()["lastError"]["message"] == f"claim a: {error.message}"
+    assert scene.condition()[:2] == ("False", "RunIncomplete")
+    assert "run" not in scene.status()
 
 
 async def test_where_everything_is_refused_only_so_many_are_asked_for(scene: Scene) -> None:
@@ -356,6 +455,51 @@ async def test_a_claim_that_has_to_wait_for_room_holds_up_no_other(scene: Scene,
     await scene.live("2026-01-01 02:02")  # by a process that has just started: those who waited come, too
     assert len(scene.times()) == 32
     assert "run" not in scene.status()
+
+
+@pytest.mark.parametrize("claims", [1, 6, 11, 40])
+async def test_a_server_that_asks_for_patience_gets_it_however_often_the_schedule_is_looked_at(claims: int) -> None:
+    """Our own writes wake us, too: each look would ask for others otherwise."""
+    scene = Scene()
+    scene.claims(*(f"c{number}" for number in range(claims)))
+    asked: list[str] = []
+
+    def refuse(what: str) -> None:
+        if what.startswith(f"create {scene.kind.name}"):
+            asked.append(what)
+            raise TooManyRequests("the oldest is being deleted", code=429, retry_after=30)
+
+    scene.api.refuse = refuse
+    scene.schedule()
+    async with scene.process() as process:
+        await process.current()
+        scene.clock.advance(2 * 3600)
+        for _ in range(30):
+            await process.current()
+            answer = await process.runner.reconcile(_key())
+        assert len(asked) == min(claims, 5)
+        assert answer is not None
+        assert answer.after == 30.0
+        scene.clock.advance(29)
+        await process.runner.reconcile(_key())
+        assert len(asked) == min(claims, 5)
+        scene.clock.advance(1)
+        await process.current()
+        await process.runner.reconcile(_key())
+        assert len(asked) == 2 * min(claims, 5)
+    message = scene.status()["lastError"]["message"]
+    more = min(claims, 10) - 1
+    assert message.startswith("tried again: claim c")
+    assert message.endswith(f"; {more} more claims are asked to wait" if more else ": the oldest is being deleted")
+
+
+async def test_one_claim_that_is_asked_to_wait_for_long_does_not_slow_the_others() -> None:
+    scene = Scene()
+    scene.claims(*(f"c{number}" for number in range(100)))
+    refusing(scene, TooManyRequests("the oldest is being deleted", code=429, retry_after=60), only="-c7-")
+    scene.schedule(concurrencyLimit=100)
+    await scene.live("2026-01-01 02:00:10")
+    assert len(scene.snapshots()) == 99
 
 
 async def test_a_server_that_asks_for_patience_is_asked_until_the_deadline(scene: Scene) -> None:
@@ -416,13 +560,26 @@ async def test_run_now_leaves_the_schedule_as_it_is(scene: Scene) -> None:
     assert scene.times("a") == ["01-01 00:00", "01-01 02:00"]
 
 
-@pytest.mark.parametrize("text", ["soon", "2026-01-01T05:00:00Z", "x" * 300])
+@pytest.mark.parametrize("text", ["soon", "2026-01-01T05:00:00Z", "x" * 65, "x" * 300])
 async def test_a_request_that_makes_no_sense_is_told(scene: Scene, text: str) -> None:
     scene.schedule()
     scene.edit(annotations={RUN_NOW: text})
     await scene.live("2026-01-01 00:10")
     assert scene.snapshots() == []
     assert "is not a time within an hour of now" in scene.status()["lastError"]["message"]
+    assert len(scene.status()["lastRequest"]) <= 64
+    told = len(scene.told.events)
+    await scene.live("2026-01-01 02:00")
+    assert scene.times() == ["01-01 02:00"] * 2, "it stops nothing"
+    assert [one[1] for one in scene.told.events[told:]] == ["RunStarted", "RunComplete"], "it was told once"
+
+
+async def test_a_request_with_more_digits_than_are_kept_runs_once(scene: Scene) -> None:
+    scene.schedule()
+    scene.edit(annotations={RUN_NOW: f"2026-01-01T00:00:00.{'0' * 60}Z"})
+    await scene.live("2026-01-01 00:10")
+    assert len(scene.snapshots()) == 2
+    assert scene.status()["lastRequest"] == f"2026-01-01T00:00:00.{'0' * 44}"
 
 
 # --- kills, and others -----------------------------------------------------------------------------------------------
@@ -447,19 +604,62 @@ async def test_a_kill_at_any_moment_makes_one_snapshot_of_each_claim(scene: Scen
 
 
 async def test_two_controllers_make_one_snapshot_of_each_claim(scene: Scene) -> None:
-    scene.schedule(schedule="0 * * * *", retention={"count": 2})
+    """Both at the same moment, and neither waits until it has seen what the other did."""
+    claims = [f"c{number}" for number in range(60)]
+    scene.claims(*claims)
+    scene.schedule(schedule="0 * * * *", retention={"count": 2}, concurrencyLimit=100)
+    yields = Yields(scene.api)
     async with scene.process() as one, scene.process() as other:
         for hour in range(1, 6):
+            await asyncio.gather(one.current(), other.current())
             scene.clock.advance(3600 - scene.clock.now().timestamp() % 3600)
-            for _ in range(10):
-                for process in (one, other):
-                    await process.look()
-                scene.play()
-            assert scene.times("a")[-1] == f"01-01 {hour:02}:00"
+            with yields:
+                await asyncio.gather(_looks(one, pause=1), _looks(other, pause=3))
+            assert "run" not in scene.status(), "both came to the end"
+            scene.play()
             scene.clock.advance(10)
             await _settle(one, other)
-        assert (scene.times("a"), scene.times("b")) == (["01-01 04:00", "01-01 05:00"],) * 2
-    assert scene.status()["made"] == 10
+            assert scene.status()["made"] == hour * 62, "each was counted once"
+        assert all(scene.times(claim) == ["01-01 04:00", "01-01 05:00"] for claim in ("a", "b", *claims))
+    assert yields.met, "they were in the middle of it together"
+    assert scene.status().get("failed", 0) == 0
+
+
+async def _looks(process: Process, *, pause: int) -> None:
+    """Looks at what the caches have by then; `pause` is how often others have their turn in between."""
+    for _ in range(60):
+        for reconcile in (process.runner.reconcile, process.retainer.reconcile):
+            with contextlib.suppress(UllageError):
+                await reconcile(_key())
+            for _ in range(pause):
+                await asyncio.sleep(0)
+
+
+class Yields:
+    """Within the block each write lets others go first, as the way to a server does."""
+
+    def __init__(self, api: MemoryApi) -> None:
+        self._api = api
+        self._calls = {name: getattr(api, name) for name in ("create", "patch", "delete", "find")}
+        self._under_way = 0
+        self.met = False
+
+    def __enter__(self) -> None:
+        for name, call in self._calls.items():
+            setattr(self._api, name, partial(self._slowly, call))
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._calls:
+            delattr(self._api, name)
+
+    async def _slowly(self, call: Any, *given: Any, **named: Any) -> Any:
+        self._under_way += 1
+        self.met = self.met or self._under_way > 1
+        try:
+            await asyncio.sleep(0)
+            return await call(*given, **named)
+        finally:
+            self._under_way -= 1
 
 
 async def _settle(*processes: Process) -> None:
@@ -515,6 +715,67 @@ async def test_thousands_of_claims_are_gone_through_once() -> None:
             scene.play()
     assert chosen == [3000]
     assert len(scene.snapshots()) == 12 * 20, "so many with one look"
+
+
+async def test_of_very_many_claims_some_are_kept_and_all_get_a_snapshot() -> None:
+    scene = Scene()
+    scene.claims(*(f"claim-{number}" for number in range(1300)))
+    refusing(scene, TooManyRequests("the oldest is being deleted", code=429, retry_after=1), only="-claim-7-")
+    scene.schedule(concurrencyLimit=100)
+    async with scene.process() as process:
+        await process.current()
+        scene.clock.advance(2 * 3600)
+        most = 0
+        for _ in range(90):
+            await process.current()
+            await process.runner.reconcile(_key())
+            most = max(most, process.runner.places_kept)
+            scene.play()
+    assert most <= KEPT
+    assert len(scene.snapshots()) == 1299
+    assert scene.status()["run"]["made"] == 1299
+
+
+def test_a_queue_of_claims_that_all_wait_stays_small() -> None:
+    queue = RunQueue("mark", "")
+    claims = [f"c{number}" for number in range(5 * KEPT)]
+    seen: set[str] = set()
+    now = 0.0
+    for _ in range(len(claims)):
+        if queue.needs_choice:
+            queue.choose("t", claims)
+        if (place := queue.first) is None:
+            break
+        seen.add(place)
+        queue.wait(place, "busy", until=now + 60)
+    assert len(seen) == KEPT
+    assert queue.left == 5 * KEPT
+    assert queue.waits_until == 60.0
+    queue.release(60.0)
+    for _ in range(KEPT):
+        assert queue.first is not None
+        queue.done()
+    assert queue.needs_choice, "the next ones"
+    queue.choose("t", claims)
+    assert queue.left == 4 * KEPT
+    assert queue.first is not None
+    assert queue.first > max(seen)
+
+
+async def test_what_a_look_reads_does_not_grow_with_what_reports_a_problem() -> None:
+    scene = Scene()
+    names = [f"c{number}" for number in range(300)]
+    scene.claims(*names)
+    scene.broken = dict.fromkeys(names, "ClaimNotBound: it has no volume yet")
+    scene.schedule(concurrencyLimit=100)
+    await scene.live("2026-01-01 02:30")
+    assert len(scene.snapshots()) == 300
+    async with scene.process() as process:
+        await process.current()
+        schedule = process.lookup.schedules.get(_key())
+        assert schedule is not None
+        assert process.lookup.holding(schedule) == []
+        assert [one.claim for one in process.lookup.making(schedule, "c5")] == ["c5"]
 
 
 class _Counting:

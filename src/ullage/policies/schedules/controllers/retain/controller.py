@@ -26,6 +26,7 @@ from ullage.policies.schedules.api import SCHEDULES, SnapshotSchedule
 from ullage.policies.schedules.controllers.retain import rules
 from ullage.policies.schedules.lookup import DIALECTS, ScheduleLookup
 from ullage.policies.schedules.model import SEEN, Scheduled
+from ullage.policies.schedules.pace import Pace
 from ullage.policies.schedules.retention import read_limits
 from ullage.snapshots.data_source import DataSource
 from ullage.snapshots.model import READ_BY
@@ -34,7 +35,6 @@ from ullage.times import timestamp
 BATCH: Final = 50  # deletions in one look at a schedule
 LOOK_SECONDS: Final = 300.0  # at the latest
 BETWEEN_SECONDS: Final = 5.0  # two looks at one schedule: snapshots change often while they are made
-SHARE: Final = 4.0  # a look is followed by a pause of so many times what it took, for all schedules together
 
 DELETED_EVENT: Final = Reason("SnapshotsDeleted")
 
@@ -46,7 +46,7 @@ class ScheduleRetainer:
         self._recorder = recorder
         self._clock = clock or SystemClock()
         self._looked: dict[Key, tuple[int, float]] = {}  # by schedule: the generation that was looked at, and when
-        self._free_at = 0.0  # when the next look may be
+        self._pace = Pace(self._clock)
         lookup.schedules.handle(self._forget)
 
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -58,6 +58,7 @@ class ScheduleRetainer:
     def _forget(self, old: SnapshotSchedule | None, new: SnapshotSchedule | None) -> None:
         if old is not None and new is None:
             self._looked.pop(key_of(old), None)
+            self._pace.forget(key_of(old))
 
     async def reconcile(self, key: Key) -> Requeue | None:
         schedule = self._lookup.schedules.get(key)
@@ -71,13 +72,13 @@ class ScheduleRetainer:
             return None  # the run of the schedule says so
         began = self._clock.monotonic()
         snapshots, now = self._lookup.of_group(schedule), self._clock.now()
-        verdict = rules.judge(snapshots, limits, now=now, in_use=partial(self._is_in_use, schedule.spec.dialect))
+        verdict = rules.judge(snapshots, limits, now=now, in_use=self._is_in_use)
         self._pause(schedule, began)
-        await self._mark(schedule, verdict.ahead[:BATCH])
+        await self._mark(verdict.ahead[:BATCH])
         if schedule.spec.suspend:
             await self._count(schedule, kept=verdict.kept + sum(one.good for one in verdict.delete), broken=verdict.broken)
             return Requeue(LOOK_SECONDS)
-        deleted = await self._delete(schedule, verdict.delete[:BATCH])
+        deleted = await self._delete(verdict.delete[:BATCH])
         waits = sum(one.good for one in verdict.delete[BATCH:])
         await self._count(schedule, kept=verdict.kept + waits, broken=verdict.broken)
         if deleted:
@@ -93,38 +94,37 @@ class ScheduleRetainer:
         """Seconds until this schedule may be looked at. An edit of its spec need not wait for its own last look."""
         now, (generation, since) = self._clock.monotonic(), self._looked.get(key_of(schedule), (-1, 0.0))
         own = since + BETWEEN_SECONDS - now if generation == schedule.metadata.generation else 0.0
-        return max(0.0, own, self._free_at - now)
+        return own if own > 0.0 else self._pace.wait(key_of(schedule))
 
     def _pause(self, schedule: SnapshotSchedule, began: float) -> None:
         """However many schedules and snapshots somebody makes, most of the time is left to others."""
-        now = self._clock.monotonic()
-        self._looked[key_of(schedule)] = schedule.metadata.generation, now
-        self._free_at = now + (now - began) * SHARE
+        self._looked[key_of(schedule)] = schedule.metadata.generation, self._clock.monotonic()
+        self._pace.looked(key_of(schedule), began)
 
     # --- acting ---
 
-    def _is_in_use(self, dialect: str, one: Scheduled) -> bool:
+    def _is_in_use(self, one: Scheduled) -> bool:
         """Whether a claim is being filled from it, or is to be; or somebody else holds it or reads it, for whatever they do."""
-        meta, volumes, api = one.snapshot.meta, self._lookup.volumes, DIALECTS[dialect]
+        meta, volumes, api = one.snapshot.meta, self._lookup.volumes, DIALECTS[one.dialect]
         source = DataSource(api.snapshots.group, meta.namespace, meta.name)
         held = bool(set(meta.finalizers) - set(api.finalizers)) or READ_BY in meta.annotations
         return held or bool(volumes.restoring(source) or volumes.waiting(source, meta))
 
-    async def _delete(self, schedule: SnapshotSchedule, snapshots: Iterable[Scheduled]) -> list[Scheduled]:
-        kind, done = DIALECTS[schedule.spec.dialect].snapshots, []
+    async def _delete(self, snapshots: Iterable[Scheduled]) -> list[Scheduled]:
+        done = []
         for one in snapshots:
-            meta = one.snapshot.meta
+            kind, meta = DIALECTS[one.dialect].snapshots, one.snapshot.meta
             with contextlib.suppress(NotFound, Conflict):  # gone, or not the one any more that was judged
                 await self._client.delete(kind, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
                 done.append(one)
         return done
 
-    async def _mark(self, schedule: SnapshotSchedule, snapshots: Iterable[Scheduled]) -> None:
+    async def _mark(self, snapshots: Iterable[Scheduled]) -> None:
         """Writes down that they are there by now. Once the time of their cut has come, nothing else would tell that they are
         older than what was cut meanwhile."""
-        kind, notes = DIALECTS[schedule.spec.dialect].snapshots, {SEEN: timestamp(self._clock.now())}
+        merge = {"metadata": {"annotations": {SEEN: timestamp(self._clock.now())}}}
         for one in snapshots:
-            meta, merge = one.snapshot.meta, {"metadata": {"annotations": notes}}
+            kind, meta = DIALECTS[one.dialect].snapshots, one.snapshot.meta
             with contextlib.suppress(NotFound, Conflict):  # gone, or looked at anew
                 await self._client.patch(
                     kind, meta.name, meta.namespace, merge=merge, uid=meta.uid, resource_version=meta.resource_version

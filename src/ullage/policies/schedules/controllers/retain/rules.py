@@ -1,7 +1,8 @@
 """Which snapshots of a group are not to be kept. Pure.
 
 Each rule names what it does not keep; what any of them names goes. However they are set, these stay: the newest good snapshot
-of each claim, one that claims are being restored from, one that is protected, and one that is still in the making.
+of each claim, one that claims are being restored from, one that is protected, and one that is still in the making. One
+that has been in the making for too long counts as failed.
 
 The newest is the one that was cut last. Where a cut lies ahead of now by far, some clock was wrong, or ours is: such a one is
 left alone until it is written on it that it was there by now. From then on it is older than what is cut later.
@@ -33,18 +34,18 @@ def judge(snapshots: Sequence[Scheduled], limits: Limits, *, now: datetime, in_u
     """`in_use` is asked of those only that would go otherwise: it takes a look at all claims that name one."""
     ahead = tuple(one for one in snapshots if one.good and one.known_since > now + AHEAD)
     good = sorted((one for one in snapshots if one.good and one.known_since <= now + AHEAD), key=_newest_first)
-    failed = sorted((one for one in snapshots if one.failed), key=_newest_first)
+    failed = sorted((one for one in snapshots if one.failed or one.given_up(now)), key=_newest_first)
     newest = {one.claim: one for one in reversed(good)}
     may_go = _Once(lambda one: not one.protected and newest.get(one.claim) is not one and not in_use(one))
-    gone = {one.name for one in (*_beyond_count(good, limits), *_too_old(good, limits, now)) if may_go(one)}
-    gone |= {one.name for one in _beyond_size([one for one in good if one.name not in gone], limits, may_go)}
+    gone = {one.key for one in (*_beyond_count(good, limits), *_too_old(good, limits, now)) if may_go(one)}
+    gone |= {one.key for one in _beyond_size([one for one in good if one.key not in gone], limits, may_go)}
     broken = [one for one in _beyond(failed, limits.failed) if may_go(one)]
-    going = [one for one in reversed(good) if one.name in gone]
+    going = [one for one in reversed(good) if one.key in gone]
     return Verdict(
         delete=(*going, *reversed(broken)),
         kept=len(good) + len(ahead) - len(going),
         broken=len(failed) - len(broken),
-        next_expiry=_next_expiry((one for one in good if one.name not in gone), limits, now),
+        next_expiry=_next_expiry((one for one in good if one.key not in gone), limits, now),
         ahead=ahead,
     )
 
@@ -54,12 +55,12 @@ class _Once:
 
     def __init__(self, ask: Callable[[Scheduled], bool]) -> None:
         self._ask = ask
-        self._known: dict[str, bool] = {}
+        self._known: dict[tuple[str, str], bool] = {}
 
     def __call__(self, one: Scheduled) -> bool:
-        if one.name not in self._known:
-            self._known[one.name] = self._ask(one)
-        return self._known[one.name]
+        if one.key not in self._known:
+            self._known[one.key] = self._ask(one)
+        return self._known[one.key]
 
 
 def _newest_first(one: Scheduled) -> tuple[float, float, float, str]:

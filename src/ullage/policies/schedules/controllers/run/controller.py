@@ -6,7 +6,6 @@ is made with our own identity, in the schedule's namespace and like anybody's sn
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
@@ -16,27 +15,28 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from ullage.clock import Clock, SystemClock
-from ullage.errors import BadInput
+from ullage.errors import BadInput, Terminal
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
-from ullage.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, TooManyRequests
+from ullage.kube.errors import AlreadyExists, ApiError, TooManyRequests
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
 from ullage.policies.schedules.api import SCHEDULES, ScheduleRun, ScheduleStatus, SnapshotSchedule
 from ullage.policies.schedules.controllers.run import rules
+from ullage.policies.schedules.controllers.run.queue import AGAIN_SECONDS, RunQueue, claim_at
 from ullage.policies.schedules.cron import read_timetable
 from ullage.policies.schedules.lookup import DIALECTS, ScheduleLookup
 from ullage.policies.schedules.model import new_metadata, new_spec, snapshot_name
+from ullage.policies.schedules.pace import Pace
 from ullage.policies.schedules.retention import read_limits
 from ullage.selectors import LabelSelector, SelectorError
 
 BATCH: Final = 20  # snapshots that one look at a schedule makes: between two looks others have their turn
 LOOK_SECONDS: Final = 300.0  # at the latest: the time of day may jump
-AGAIN_SECONDS: Final = 0.05
 BUSY_SECONDS: Final = (1.0, 60.0)  # between two tries where the API server asks for patience
 MOST_BUSY: Final = 5  # claims for which it does, until it is left alone: room may have to be made for one, and not for others
 UNSEEN_SECONDS: Final = 30.0  # for which a snapshot that was made here counts, though the cache has not seen it
@@ -62,9 +62,10 @@ class ScheduleRunner:
         self._lookup = lookup
         self._recorder = recorder
         self._clock = clock or SystemClock()
-        self._queues: dict[Key, tuple[str, deque[tuple[str, str]]]] = {}  # by schedule: a run's mark, and what is left of it
+        self._queues: dict[Key, RunQueue] = {}  # by schedule: what is left of a run
         self._unseen: dict[Key, dict[str, float]] = {}  # by schedule: names made here, and when
         self._written: dict[Key, int] = {}  # by schedule: the version that we wrote last
+        self._pace = Pace(self._clock)  # of choosing claims
         lookup.schedules.handle(self._forget)
 
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -82,6 +83,7 @@ class ScheduleRunner:
             self._queues.pop(key_of(old), None)
             self._unseen.pop(key_of(old), None)
             self._written.pop(key_of(old), None)
+            self._pace.forget(key_of(old))
 
     # --- reconcile ---
 
@@ -102,7 +104,7 @@ class ScheduleRunner:
         seen = replace(schedule, status=rules.resumed(schedule, now))
         moment = rules.moment_of(seen, timetable, now)
         if moment.begin is not None:
-            schedule = await self._write(schedule, rules.begun(seen, moment, now))
+            schedule = await self._begin(schedule, rules.begun(seen, moment, now, left=self._left(seen)))
             self._recorder.record(SCHEDULES, schedule, STARTED_EVENT, note=f"The run for {_time(schedule)} begins.")
         else:
             schedule = await self._write(schedule, rules.waiting(seen, moment, now))
@@ -116,50 +118,82 @@ class ScheduleRunner:
             after = after if again is None else min(after, again)
         return Requeue(after)
 
+    def _left(self, schedule: SnapshotSchedule) -> int | None:
+        """How many claims the run that is under way has not dealt with. None: this process has not chosen them."""
+        queue, run = self._queues.get(key_of(schedule)), schedule.status.run
+        known = queue is not None and queue.known and not isinstance(run, UnsetType) and queue.mark == _mark(run)
+        return queue.left if queue is not None and known else None
+
+    async def _begin(self, schedule: SnapshotSchedule, status: ScheduleStatus) -> SnapshotSchedule:
+        """Of a run that is let go for the new one, it is told."""
+        had, old = schedule.status.run, rules.summary(schedule.status)
+        schedule = await self._write(schedule, status)
+        new = rules.summary(schedule.status)
+        if not isinstance(had, UnsetType) and new != old:
+            self._recorder.record(SCHEDULES, schedule, ENDED_EVENT if new[0] else INCOMPLETE_EVENT, note=new[1])
+        return schedule
+
     async def _go_on(self, schedule: SnapshotSchedule, run: ScheduleRun, selector: LabelSelector) -> float | None:
         """Seconds until it goes on; None: when something changes."""
-        queue, making = self._queue(schedule, run, selector), self._making(schedule)
-        room = schedule.spec.concurrency_limit - sum(not stalled for stalled in making.values()) - self._unseen_count(schedule)
+        called_off, queue = rules.is_called_off(schedule), self._queue(schedule, run)
+        now = self._clock.monotonic()
+        if queue.not_before > now and not called_off:
+            return queue.not_before - now  # whatever wakes us, our own writes too
+        queue.release(now)
+        if wait := self._choose(schedule, run, selector, queue=queue):
+            return wait
+        room = schedule.spec.concurrency_limit - self._holding(schedule) - self._unseen_count(schedule)
         outcomes: list[rules.Outcome] = []
-        waiting: dict[str, Busy] = {}
-        while queue and len(outcomes) < min(room, BATCH) and not rules.is_called_off(schedule):
-            place, claim = queue[0]
-            if place in waiting or len(waiting) == MOST_BUSY:
-                break
+        busy: list[float] = []
+        while (place := queue.first) is not None and len(outcomes) < min(room, BATCH) and not called_off:
             try:
-                outcomes.append(await self._make(schedule, run, place=place, claim=claim, making=claim in making))
+                outcomes.append(await self._make(schedule, run, place=place, claim=claim_at(place)))
             except Busy as error:
-                waiting[place] = error
-                queue.rotate(-1)  # the others come before it is asked for again
+                busy.append(self._clock.monotonic() + error.after)
+                queue.wait(place, str(error), until=busy[-1])
+                if len(busy) == MOST_BUSY:
+                    queue.not_before = min(busy)
+                    break
                 continue
             except ApiError:
                 await self._settle(schedule, outcomes, queue)  # what was made is written down before the error is told
                 raise
-            queue.popleft()
-        busy = waiting[min(waiting)] if waiting else None  # the same, however they took turns
-        ended = await self._settle(schedule, outcomes, queue, busy=busy)
-        if ended:
+            queue.done()
+        if await self._settle(schedule, outcomes, queue):
             return AGAIN_SECONDS  # a request may wait, or a run that came due meanwhile
-        if busy is not None:
-            return busy.after
-        return AGAIN_SECONDS if room > len(outcomes) else None
+        return queue.pause(self._clock.monotonic(), room=room - len(outcomes))
 
-    def _queue(self, schedule: SnapshotSchedule, run: ScheduleRun, selector: LabelSelector) -> deque[tuple[str, str]]:
-        """What is left of a run. The claims are chosen once in each process: to go through thousands with each look would take
-        longer than to make the snapshots."""
-        key, mark = key_of(schedule), f"{run.scheduled_time}/{run.started}"
-        had = self._queues.get(key)
-        if had is not None and had[0] == mark:
-            return had[1]
+    def _queue(self, schedule: SnapshotSchedule, run: ScheduleRun) -> RunQueue:
+        """What is left of a run."""
+        had = self._queues.get(key_of(schedule))
+        if had is None or had.mark != _mark(run):
+            had = self._queues[key_of(schedule)] = RunQueue(_mark(run), run.place)
+        return had
+
+    def _choose(
+        self, schedule: SnapshotSchedule, run: ScheduleRun, selector: LabelSelector, *, queue: RunQueue
+    ) -> float | None:
+        """Chooses claims, where that is to be done: some hundreds at once, since to go through thousands with each look would
+        take longer than to make the snapshots. The seconds to wait for a turn."""
+        key, began = key_of(schedule), self._clock.monotonic()
+        if not queue.needs_choice:
+            return None
+        if wait := self._pace.wait(key):
+            return wait
         found = self._lookup.claims(key.namespace, selector)
-        names = (one.metadata.name for one in found if not is_deleting(one.metadata))
-        queue = deque(rules.remaining(run, names))
-        self._queues[key] = mark, queue
-        return queue
+        queue.choose(run.scheduled_time, (one.metadata.name for one in found if not is_deleting(one.metadata)))
+        self._pace.looked(key, began)
+        return None
 
-    def _making(self, schedule: SnapshotSchedule) -> dict[str, bool]:
-        """The claims that have a snapshot of an earlier run, or of this one, in the making; whether it reports a problem."""
-        return {one.claim: one.stalled for one in self._lookup.making(schedule)}
+    def _holding(self, schedule: SnapshotSchedule) -> int:
+        """How many are in the making, of an earlier run or of this one, and hold others up."""
+        now = self._clock.now()
+        return sum(one.holds_up(now) for one in self._lookup.holding(schedule))
+
+    @property
+    def places_kept(self) -> int:
+        """How many claims of all runs are in memory."""
+        return sum(map(len, self._queues.values()))
 
     def _unseen_count(self, schedule: SnapshotSchedule) -> int:
         """How many were made here a moment ago, and have not been seen yet."""
@@ -172,21 +206,23 @@ class ScheduleRunner:
 
     # --- acting ---
 
-    async def _make(
-        self, schedule: SnapshotSchedule, run: ScheduleRun, *, place: str, claim: str, making: bool
-    ) -> rules.Outcome:
+    async def _make(self, schedule: SnapshotSchedule, run: ScheduleRun, *, place: str, claim: str) -> rules.Outcome:
         """Raises Busy where it may be tried again in a moment."""
         name, dialect = snapshot_name(schedule.metadata.name, claim, run.scheduled_time), schedule.spec.dialect
+        now = self._clock.now()
+        making = any(not one.given_up(now) for one in self._lookup.making(schedule, claim))
         if making and self._lookup.get(dialect, Key(schedule.metadata.namespace, name)) is None:
             return rules.Outcome(place=place, claim=claim, error=f"claim {claim}: its last snapshot is not done yet")
         try:
             await self._create(schedule, claim, run.scheduled_time)
         except AlreadyExists:
             return await self._found(schedule, place=place, claim=claim, name=name)
-        except (Forbidden, Invalid) as error:
-            return rules.Outcome(place=place, claim=claim, error=f"claim {claim}: {error.message}", refused=True)
         except TooManyRequests as error:
             raise Busy(f"claim {claim}: {error.message}", error.retry_after or 0.0) from error
+        except ApiError as error:
+            if not isinstance(error, Terminal):
+                raise
+            return rules.Outcome(place=place, claim=claim, error=f"claim {claim}: {error.message}", refused=True)
         self._unseen.setdefault(key_of(schedule), {})[name] = self._clock.monotonic()
         return rules.Outcome(place=place, claim=claim)
 
@@ -211,21 +247,14 @@ class ScheduleRunner:
             )
         return rules.Outcome(place=place, claim=claim, error=text, refused=True)
 
-    async def _settle(
-        self,
-        schedule: SnapshotSchedule,
-        outcomes: list[rules.Outcome],
-        queue: deque[tuple[str, str]],
-        *,
-        busy: Busy | None = None,
-    ) -> bool:
+    async def _settle(self, schedule: SnapshotSchedule, outcomes: list[rules.Outcome], queue: RunQueue) -> bool:
         """Writes down what was made; whether the run has ended."""
-        now = self._clock.now()
+        now, waiting = self._clock.now(), queue.said
         status = rules.progressed(schedule.status, outcomes, now, left=queue)
         refused = [one for one in outcomes if one.error]
-        why, left = "", len(queue)
-        if busy is not None and rules.gives_up(schedule, now):
-            why = f"the API server asked for patience until the deadline had passed ({busy})"
+        why, left = "", queue.left
+        if waiting and rules.gives_up(schedule, now):
+            why = f"the API server asked for patience until the deadline had passed ({waiting[0]})"
         elif not isinstance(status.run, UnsetType) and status.run.refused >= rules.MOST_REFUSED:
             why = f"{status.run.refused} snapshots in a row were refused ({_error(status)})"
         elif rules.is_called_off(schedule):
@@ -233,12 +262,12 @@ class ScheduleRunner:
         ends = not left or bool(why)
         if ends:
             status = rules.ended(schedule, status, now, left=left, why=why)
-        elif busy is not None:
-            status = rules.delayed(status, str(busy), now)
+        elif waiting:
+            status = rules.delayed(status, waiting, now)
         try:
             schedule = await self._write(schedule, status)
         except ApiError:
-            queue.extendleft((one.place, one.claim) for one in reversed(outcomes))  # what was made is found by its name
+            queue.put_back(one.place for one in outcomes)  # what was made is found by its name
             raise
         if refused:
             more = f" {len(refused) - 1} more were refused with it." if len(refused) > 1 else ""
@@ -256,6 +285,10 @@ class ScheduleRunner:
             return schedule
         self._written[key_of(schedule)] = int(done.metadata.resource_version or 0)
         return done
+
+
+def _mark(run: ScheduleRun) -> str:
+    return f"{run.scheduled_time}/{run.started}"
 
 
 def _time(schedule: SnapshotSchedule) -> str:

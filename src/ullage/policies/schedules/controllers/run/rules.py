@@ -9,8 +9,7 @@ That a run has begun is written down before its first snapshot is made, so whoev
 from __future__ import annotations
 
 import hashlib
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -34,6 +33,7 @@ from ullage.times import read_time, timestamp
 REQUEST_WITHIN: Final = timedelta(hours=1)  # what the clock of whoever asks for a run may be off
 MOST_REFUSED: Final = 20  # one after the other: then the rest of a run is not even asked for
 MESSAGE_LIMIT: Final = 1024
+REQUEST_LIMIT: Final = 64  # characters of a request that the status keeps, and that it is known by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +74,11 @@ def is_called_off(schedule: SnapshotSchedule) -> bool:
 
 def moment_of(schedule: SnapshotSchedule, timetable: Timetable, now: datetime) -> Moment:
     """`schedule` has the status of `resumed`."""
-    request = schedule.metadata.annotations.get(RUN_NOW, "")
+    request = _request(schedule)
     if request and request != schedule.status.last_request:
-        asked = read_time(request)
+        asked = read_time(schedule.metadata.annotations.get(RUN_NOW, ""))
         if asked is None or abs(asked - now) > REQUEST_WITHIN:
-            return Moment(bad_request=f"{RUN_NOW}: {request[:64]!r} is not a time within an hour of now, {timestamp(now)}")
+            return Moment(bad_request=f"{RUN_NOW}: {request!r} is not a time within an hour of now, {timestamp(now)}")
         if isinstance(schedule.status.run, UnsetType):
             return Moment(begin=asked, manual=True)
     if schedule.spec.suspend:
@@ -140,27 +140,41 @@ def starts(schedule: SnapshotSchedule, timetable: Timetable, time: datetime | No
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def begun(schedule: SnapshotSchedule, moment: Moment, now: datetime) -> ScheduleStatus:
-    """The intent: written before anything is made. What an earlier run has not reached is let go."""
+def begun(schedule: SnapshotSchedule, moment: Moment, now: datetime, *, left: int | None = None) -> ScheduleStatus:
+    """The intent: written before anything is made. What an earlier run has not reached is let go: so many claims, if that is
+    known."""
     status = schedule.status
     if moment.begin is None:
         return status
     if not isinstance(status.run, UnsetType):
-        text = f"the run for {status.run.scheduled_time} was not done when the next one was due: claims were left out"
-        status = _with_error(replace(status, failed=status.failed + 1), text, now)
+        status = _let_go(schedule, status, now, left=left)
     run = ScheduleRun(scheduled_time=timestamp(moment.begin), started=timestamp(now), manual=moment.manual)
     status = replace(status, run=run, last_run=timestamp(now), next_run=_shown(schedule, moment))
     if moment.manual:
-        return replace(status, last_request=schedule.metadata.annotations.get(RUN_NOW, ""))
+        return replace(status, last_request=_request(schedule))
     return replace(status, last_scheduled_time=timestamp(moment.begin))
+
+
+def _let_go(schedule: SnapshotSchedule, status: ScheduleStatus, now: datetime, *, left: int | None) -> ScheduleStatus:
+    """Of a run that was not done when the next one was due."""
+    if left == 0 or isinstance(status.run, UnsetType):
+        return ended(schedule, status, now)
+    many = "claims were" if left is None else f"{left} claim was" if left == 1 else f"{left} claims were"
+    text = f"the run for {status.run.scheduled_time} was not done when the next one was due: {many} left out"
+    status = _with_error(replace(status, failed=status.failed + (left or 1)), text, now)
+    return _ready(schedule, status, now, ok=False, reason="RunIncomplete", message=text)
+
+
+def _request(schedule: SnapshotSchedule) -> str:
+    """The request to run at once, as far as the status keeps it."""
+    return schedule.metadata.annotations.get(RUN_NOW, "")[:REQUEST_LIMIT]
 
 
 def waiting(schedule: SnapshotSchedule, moment: Moment, now: datetime) -> ScheduleStatus:
     """Nothing is to begin now."""
     status = replace(schedule.status, next_run=_shown(schedule, moment))
     if moment.bad_request:
-        request = schedule.metadata.annotations.get(RUN_NOW, "")
-        return _with_error(replace(status, last_request=request[:64]), moment.bad_request, now)
+        return _with_error(replace(status, last_request=_request(schedule)), moment.bad_request, now)
     if moment.late is not None:
         deadline = schedule.spec.starting_deadline_seconds
         text = f"the run for {timestamp(moment.late)} was missed: it could not begin within {deadline} s"
@@ -191,18 +205,6 @@ def _shown(schedule: SnapshotSchedule, moment: Moment) -> str:
     return timestamp(moment.next) if moment.next is not None else ""
 
 
-def place_of(time: str, claim: str) -> str:
-    """Where a claim stands in the order of a run. It is another order each time: what is refused at the end of one run comes
-    first in another."""
-    return f"{zlib.crc32(f'{time}/{claim}'.encode()):08x}/{claim}"
-
-
-def remaining(run: ScheduleRun, claims: Iterable[str]) -> list[tuple[str, str]]:
-    """The claims that a run has not dealt with, in its order: place and name."""
-    placed = ((place_of(run.scheduled_time, claim), claim) for claim in claims)
-    return sorted(one for one in placed if one[0] > run.place)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What came of a claim in a run. Without an error, a snapshot of it was made."""
@@ -214,11 +216,11 @@ class Outcome:
 
 
 def progressed(
-    status: ScheduleStatus, outcomes: Iterable[Outcome], now: datetime, *, left: Iterable[tuple[str, str]] = ()
+    status: ScheduleStatus, outcomes: Iterable[Outcome], now: datetime, *, left: Iterable[str] = ()
 ) -> ScheduleStatus:
-    """`left` is what the run still has to deal with: it is gone through in its order, but for those who are asked to wait, and
-    whoever goes on after a kill begins before the first of these."""
-    first = min((place for place, _ in left), default="")
+    """`left` are the places that the run still has to deal with: it is gone through in its order, but for those who are asked
+    to wait, and whoever goes on after a kill begins before the first of these."""
+    first = min(left, default="")
     for one in outcomes:
         run = status.run
         if isinstance(run, UnsetType):
@@ -255,9 +257,11 @@ def ended(schedule: SnapshotSchedule, status: ScheduleStatus, now: datetime, *, 
     return _ready(schedule, status, now, ok=False, reason="RunIncomplete", message=message)
 
 
-def delayed(status: ScheduleStatus, message: str, now: datetime) -> ScheduleStatus:
-    """Nothing is lost yet: it is tried again."""
-    return _with_error(status, f"tried again: {message}", now)
+def delayed(status: ScheduleStatus, waiting: Sequence[str], now: datetime) -> ScheduleStatus:
+    """Nothing is lost yet: it is tried again. `waiting` is what was said of each claim that is asked to wait."""
+    more = len(waiting) - 1
+    also = f"; {more} more claim{' is' if more == 1 else 's are'} asked to wait" if more else ""
+    return _with_error(status, f"tried again: {waiting[0]}{also}", now)
 
 
 def summary(status: ScheduleStatus) -> tuple[bool, str]:
