@@ -1,8 +1,8 @@
 """Which clusters count for a project. Pure.
 
-Clusters that were imported are objects of another kind (ExternalCluster), which nobody here reads: no label on a Cluster makes it
-one, since whoever may write labels would take its machines out of the quota with that. What is decided by beside the project is
-the provider, which cannot be changed: KKP's webhook keeps it as it is, and where the definition is ours, that does.
+Clusters that were imported are objects of another kind (ExternalCluster), which nobody here reads. No label on a Cluster makes
+it one: whoever may write labels would take its machines out of the quota with that. Beside the project it is decided by the
+provider, which cannot be changed: KKP's webhook keeps it as it is, and where the definition is ours, that does.
 """
 
 from __future__ import annotations

@@ -12,13 +12,18 @@ from datetime import datetime
 from typing import Final
 
 from ullage.errors import Terminal
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import Condition, find_condition
 from ullage.ledger.amounts import Amounts, BadAmount, Takings
 from ullage.ledger.packing.strings import PackedError, Packing
-from ullage.projects.api.records import MachineRecord, MachineRecordStatus, VanishedMachine
+from ullage.projects.api.records import CLUSTER_USAGE_FRESH, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.machines.vanished import Vanished
-from ullage.projects.names import ACCOUNT, PROJECT_ID, RESOURCES, is_project_id, quota_name
+from ullage.projects.names import ACCOUNT, CLUSTER_UID, PROJECT_ID, RESOURCES, is_project_id, quota_name
 from ullage.times import read_time, timestamp
 
+# Why what a Cluster says that it uses is not of now.
+MACHINES_NOT_READ: Final = "MachinesNotRead"
+MACHINES_NOT_COUNTED: Final = "MachinesNotCounted"
 MOST_REMEMBERED: Final = 20_000  # machines of one cluster: some 600 KiB
 
 Remembrance = Mapping[str, Amounts]  # by uid: the most that a valid stamp has said, or that it was sized to
@@ -91,6 +96,19 @@ def takes_of(record: MachineRecord) -> Takings:
     """What those that went take. A function of the record alone: whoever writes it leaves out those that do not count any
     more. Raises BadRecord."""
     return Takings.of({ACCOUNT: Amounts.total(one.amounts for one in vanished_in(record))})
+
+
+def is_of(record: MachineRecord, cluster: Meta) -> bool:
+    """Whether it is about this cluster, and not an earlier one of the name."""
+    return record.metadata.annotations.get(CLUSTER_UID) == cluster.uid
+
+
+def stale_usage(record: MachineRecord | None, cluster: Meta) -> Condition | None:
+    """Why what a Cluster says that it uses is not of now, and since when; None: it is."""
+    if record is None or not is_of(record, cluster):
+        return None
+    found = find_condition(record.status.conditions, CLUSTER_USAGE_FRESH)
+    return found if found is not None and found.status != "True" else None
 
 
 def _packed(kept: Remembrance, held: Set[str]) -> str:

@@ -100,6 +100,7 @@ def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[
 def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
     client, clock, metrics = wiring.client, wiring.clock, wiring.metrics
     keys, clusters, lookup = wiring.shared(stamp_keys), wiring.cache(CLUSTERS), wiring.shared(quota_lookup)
+    records = wiring.cache(RECORDS)
 
     def current() -> SigningKeys | None:
         try:
@@ -109,7 +110,7 @@ def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
 
     usages = usage.ClusterUsages(
         client,
-        usage.UsageCaches(clusters=clusters, records=wiring.cache(RECORDS)),
+        usage.UsageCaches(clusters=clusters, records=records),
         wiring.clusters,
         current,
         remembered=wiring.shared(recorded_machines).remembered,
@@ -121,7 +122,7 @@ def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
     ledgers = wiring.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
     return [
         usages.controller(wiring.shared(reach_watch), metrics=metrics),
-        local_usage.LocalUsages(client, lookup, clusters, clock=clock).controller(metrics=metrics),
+        local_usage.LocalUsages(client, lookup, clusters, records, clock=clock).controller(metrics=metrics),
         cluster_limit.ClusterLimits(client, lookup, ledgers, clock=clock).controller(metrics=metrics),
     ]
 

@@ -61,8 +61,8 @@ def usage(
     yaml the space of snapshots is in bytes, and what VMs take in quantities.
 
     By project, seed or cluster it is what machines take of the quotas of projects. Projects and seeds are known on the master:
-    a seed is shown with what it may have of the quota now, and STALE tells since when it cannot be asked. Clusters are known on
-    the seed that runs them, and are shown beside the quota of their project.
+    a seed is shown with what it may have of the quota now. Clusters are known on the seed that runs them, and are shown beside
+    the quota of their project. STALE tells for how long figures have not been of now: a seed or a cluster cannot be read.
 
     -l chooses among all namespaces, with or without -A. With -w a table comes again, whole, when it reads otherwise; with -o
     json and its like each row comes when it has changed, by itself.

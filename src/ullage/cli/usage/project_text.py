@@ -19,7 +19,7 @@ _AMOUNTS: Final = ("CPU", "MEMORY", "STORAGE")
 _HEAD: Final[Mapping[ProjectGroup, tuple[str, ...]]] = {
     "project": ("PROJECT", *_AMOUNTS, "STALE"),
     "seed": ("PROJECT", "SEED", *_AMOUNTS, "STALE"),
-    "cluster": ("PROJECT", "CLUSTER", *_AMOUNTS),
+    "cluster": ("PROJECT", "CLUSTER", *_AMOUNTS, "STALE"),
 }
 _WIDE: Final[Mapping[ProjectGroup, tuple[str, ...]]] = {
     "project": ("WITHIN", "STALE SEEDS"),
@@ -67,9 +67,8 @@ def nothing(group: ProjectGroup, project: str, labels: str = "") -> str:
 def layout(group: ProjectGroup, *, wide: bool = False) -> Table[ProjectRow]:
     def cells(one: ProjectRow, now: datetime) -> tuple[str, ...]:
         names = (one.project,) if group == "project" else (one.project, one.name)
-        stale = () if group == "cluster" else (age(one.stale_since, now),)
         more = tuple(plain(text) or NONE for text in one.more) if wide else ()
-        return *names, *of_limits(one.used, one.limits), *stale, *more
+        return *names, *of_limits(one.used, one.limits), age(one.stale_since, now), *more
 
     return Table(
         head=(*_HEAD[group], *(_WIDE[group] if wide else ())),

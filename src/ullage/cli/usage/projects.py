@@ -28,12 +28,14 @@ from ullage.errors import BadInput, Terminal
 from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
-from ullage.kube.objects import find_condition
+from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, Cluster
 from ullage.projects.api.quotas import QUOTAS, WITHIN_QUOTA, ResourceQuota
+from ullage.projects.api.records import RECORDS, MachineRecord
 from ullage.projects.clusters import project_of
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.quota import limits_of
+from ullage.projects.records import stale_usage
 from ullage.selectors import LabelSelector
 
 ASK: Final = "ask there, with --context or --kubeconfig"
@@ -85,14 +87,14 @@ async def _quotas(client: Client, project: str) -> Sequence[ResourceQuota]:
 def sources_of_projects(group: ProjectGroup, project: str) -> list[Selection[Any]]:
     """What is followed by those who want it shown again."""
     quotas = quotas_of(project) if project else [Selection(QUOTAS)]
-    return [*quotas, Selection(CLUSTERS)] if group == "cluster" else quotas
+    return [*quotas, Selection(CLUSTERS), Selection(RECORDS)] if group == "cluster" else quotas
 
 
 # --- projects --------------------------------------------------------------------------------------------------------
 
 
 def _project_row(quota: ResourceQuota) -> ProjectRow:
-    stale = {one.name: one.stale_since for one in quota.status.seeds if one.stale_since}
+    stale = _stale_seeds(quota)
     within = find_condition(quota.status.conditions, WITHIN_QUOTA)
     return ProjectRow(
         project=quota.spec.subject.name,
@@ -101,6 +103,11 @@ def _project_row(quota: ResourceQuota) -> ProjectRow:
         stale_since=min(stale.values(), default=""),
         more=(within.status if within is not None else "", ", ".join(sorted(stale))),
     )
+
+
+def _stale_seeds(quota: ResourceQuota) -> dict[str, str]:
+    """Since when the figures of seeds are not of now: a seed is out of reach, or clusters of it are."""
+    return {one.name: since for one in quota.status.seeds if (since := one.stale_since or one.incomplete_since)}
 
 
 async def _note_unlimited(client: Client, quotas: Sequence[ResourceQuota], found: ProjectReading, *, project: str) -> None:
@@ -130,14 +137,16 @@ async def _by_seed(client: Client, quotas: Sequence[ResourceQuota], found: Proje
 
 
 def _seed_rows(quota: ResourceQuota, escrow: Escrow | None) -> Iterator[ProjectRow]:
+    stale = _stale_seeds(quota)
     for one in seed_parts(quota, escrow):
+        since = stale.get(one.seed, "")
         yield ProjectRow(
             project=quota.spec.subject.name,
             name=one.seed,
             used=one.used,
             limits=one.granted,
-            stale_since=one.stale_since,
-            more=(one.stale_since,),
+            stale_since=since,
+            more=(since,),
         )
 
 
@@ -155,23 +164,33 @@ def _escrow(quota: ResourceQuota, notes: list[str]) -> Escrow | None:
 async def _by_cluster(
     client: Client, quotas: Sequence[ResourceQuota], found: ProjectReading, *, project: str, selector: LabelSelector
 ) -> None:
-    clusters = await listed(client, CLUSTERS)
+    clusters, records = await listed(client, CLUSTERS), await _records(client)
     limits = {one.spec.subject.name: limits_of(one.spec.quota) for one in quotas}
     for cluster in clusters:
         owner = project_of(cluster)
         if owner and project in ("", owner) and selector.matches(cluster.metadata.labels):
-            found.rows.append(_cluster_row(cluster, owner, limits.get(owner, {})))
+            stale = stale_usage(records.get(cluster.metadata.name), cluster.metadata)
+            found.rows.append(_cluster_row(cluster, owner, limits.get(owner, {}), stale=stale))
     if not clusters and await _is_master(client):
         raise AskElsewhere(f"--group-by cluster: {ON_SEEDS}")
 
 
-def _cluster_row(cluster: Cluster, project: str, limits: Limits) -> ProjectRow:
+async def _records(client: Client) -> dict[str, MachineRecord]:
+    """By cluster. Where they may not be read nobody says how old figures are."""
+    try:
+        return {one.metadata.name: one for one in (await client.list(RECORDS)).items}
+    except (Forbidden, NotFound):
+        return {}
+
+
+def _cluster_row(cluster: Cluster, project: str, limits: Limits, *, stale: Condition | None) -> ProjectRow:
     spec = cluster.spec
     return ProjectRow(
         project=project,
         name=cluster.metadata.name,
         used=counted(cluster.status.resource_usage),
         limits=limits,
+        stale_since=stale.last_transition_time if stale is not None else "",
         more=(spec.human_readable_name, spec.cloud.provider_name, cluster.status.phase),
     )
 

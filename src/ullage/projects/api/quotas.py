@@ -55,6 +55,8 @@ class SeedUsage(Value):
     """What it said last. Absent: it has not said anything yet."""
     stale_since: Annotated[str, _TIME] = ""
     """Since when it could not be asked. Absent: it can be."""
+    incomplete_since: Annotated[str, _TIME] = ""
+    """Since when the figures of a cluster there are missing, or not of now. Absent: all are there."""
 
 
 class UsageForPeople(Value):
@@ -83,7 +85,7 @@ class ResourceQuotaStatus(Value):
     """What each seed has said, on the master: the figures of one that is out of reach stay."""
     conditions: Conditions = ()
     """`Ready`: the quota is in force. `WithinQuota`: the project uses no more than it may. `UsageFresh`: the figures of all
-    seeds are there, and of now. `LocalUsageFresh`, on a seed: all clusters there are counted. `Replacing`, on a seed: machines
+    seeds are there, and of now. `LocalUsageFresh`, on a seed: those of all clusters there are. `Replacing`, on a seed: machines
     that replace others have passed the limit there, as the setting `surge: replace` allows; absent: none have."""
 
 

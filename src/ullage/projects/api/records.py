@@ -14,6 +14,7 @@ from ullage.kube.objects import Conditions
 
 STAMPED: Final = "Stamped"
 REMEMBERED: Final = "Remembered"
+CLUSTER_USAGE_FRESH: Final = "UsageFresh"
 
 
 class VanishedMachine(Value):
@@ -55,7 +56,8 @@ class MachineRecordStatus(Value):
     """Machines beyond the number that is remembered."""
     conditions: Conditions = ()
     """`Stamped`: the stamps of all Machines can be believed, or were put right in time. `Remembered`: there are no more
-    Machines than can be remembered."""
+    Machines than can be remembered. `UsageFresh`: what the Cluster says that its machines take (`status.resourceUsage`) is of
+    now; absent: it always was."""
 
 
 class MachineRecord(Object):

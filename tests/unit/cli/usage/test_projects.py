@@ -13,6 +13,7 @@ from tests.unit.cli.project_cluster import STALE, ProjectCluster, answering, bus
 from ullage.cli.usage.command import usage
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS
 from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.records import RECORDS
 
 app = typer.Typer()
 app.command()(usage)
@@ -161,18 +162,46 @@ def test_on_a_master_where_no_seed_has_said_anything_that_is_said(monkeypatch: p
 
 def test_clusters_stand_beside_the_quota_of_their_project(seed: ProjectCluster) -> None:
     assert called("--group-by", "cluster").stdout.splitlines() == [
-        "PROJECT   CLUSTER   CPU           MEMORY              STORAGE",
-        "abc       one       3/50          5Gi/unlimited       0/unlimited",
-        "abc       two       unknown/50    unknown/unlimited   unknown/unlimited",
-        "free      other     4/unlimited   0/unlimited         0/unlimited",
+        "PROJECT   CLUSTER   CPU           MEMORY              STORAGE             STALE",
+        "abc       one       3/50          5Gi/unlimited       0/unlimited         -",
+        "abc       two       unknown/50    unknown/unlimited   unknown/unlimited   -",
+        "free      other     4/unlimited   0/unlimited         0/unlimited         -",
     ]
+
+
+def stale_record(seed: ProjectCluster, name: str, *, uid: str = "") -> None:
+    """That the figures of a cluster are of before is in its record."""
+    fresh = {"type": "UsageFresh", "status": "False", "reason": "MachinesNotRead", "lastTransitionTime": STALE}
+    cluster = seed.objects[CLUSTERS.name, "", name]
+    meta = {"name": name, "annotations": {"ullage.io/cluster-uid": uid or cluster["metadata"]["uid"]}}
+    seed.put(RECORDS, {"metadata": meta, "status": {"conditions": [fresh]}})
+
+
+def test_clusters_whose_figures_are_not_of_now_say_for_how_long(seed: ProjectCluster) -> None:
+    stale_record(seed, "one")
+    stale_record(seed, "other", uid="of an earlier one")
+    assert [line.split()[-1] for line in called("--group-by", "cluster").stdout.splitlines()] == ["STALE", "3h", "-", "-"]
+    shown = json.loads(called("--group-by", "cluster", "project/abc", "-o", "json").stdout)
+    assert [one.get("staleSince") for one in shown["items"]] == [STALE, None]
+    seed.hidden.add(RECORDS.name)
+    assert [line.split()[-1] for line in called("--group-by", "cluster").stdout.splitlines()] == ["STALE", "-", "-", "-"]
+
+
+def test_a_project_with_a_cluster_whose_figures_are_not_of_now_is_stale_and_so_is_its_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    master = answering(ProjectCluster(), monkeypatch)
+    seeds = [{"name": "eu", "usage": {"cpu": "2"}, "incompleteSince": STALE}, {"name": "us", "usage": {"cpu": "1"}}]
+    master.quota("abc", {"cpu": "5"}, globalUsage={"cpu": "3"}, seeds=seeds)
+    assert called("--group-by", "project").stdout.splitlines()[1].split()[-1] == "3h"
+    assert [line.split()[-1] for line in called("--group-by", "seed").stdout.splitlines()[1:]] == ["3h", "-"]
 
 
 def test_clusters_of_one_project(seed: ProjectCluster) -> None:
     assert called("--group-by", "cluster", "project/abc", "-o", "wide").stdout.splitlines() == [
-        "PROJECT   CLUSTER   CPU          MEMORY              STORAGE             NAME    PROVIDER   PHASE",
-        "abc       one       3/50         5Gi/unlimited       0/unlimited         First   aws        -",
-        "abc       two       unknown/50   unknown/unlimited   unknown/unlimited   -       -          -",
+        "PROJECT   CLUSTER   CPU          MEMORY              STORAGE             STALE   NAME    PROVIDER   PHASE",
+        "abc       one       3/50         5Gi/unlimited       0/unlimited         -       First   aws        -",
+        "abc       two       unknown/50   unknown/unlimited   unknown/unlimited   -       -       -          -",
     ]
     assert called("--group-by", "cluster", "project/free", "-o", "name").stdout == "cluster/other/free\n"
     assert called("--group-by", "cluster", "project/x").stderr == "ullage: no cluster here belongs to project x\n"

@@ -25,6 +25,7 @@ from ullage.ledger.api import LEDGERS
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.quotas import QUOTAS as PROJECT_QUOTAS
+from ullage.projects.api.records import RECORDS
 from ullage.space.api import QUOTAS
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
@@ -410,4 +411,4 @@ def test_clusters_come_again_when_one_changes(
         ],
     )
     assert [[line.split()[2] for line in one.splitlines() if " one " in line] for one in told] == [["3/50"], ["7/50"], ["7/51"]]
-    assert {kind for kind, *_ in watcher.server.followed} == {PROJECT_QUOTAS.name, CLUSTERS.name}
+    assert {kind for kind, *_ in watcher.server.followed} == {PROJECT_QUOTAS.name, CLUSTERS.name, RECORDS.name}

@@ -18,6 +18,7 @@ from ullage.projects.api.templates import SET_TEMPLATES, SetTemplate
 async def test_a_cluster_that_grows_too_large_keeps_its_usage_and_is_told_until_it_has_shrunk(found: Scene) -> None:
     found.clusters._limits = ReadLimits(held=64 * KIB)
     large = found.cluster("c-1", machine("a"))
+    found.record()
     small = found.cluster("c-2", machine("s", of="c-2"))
     await asyncio.sleep(3)
     assert found.used() == usage("1", "1Gi", "10Gi")
@@ -35,9 +36,11 @@ async def test_a_cluster_that_grows_too_large_keeps_its_usage_and_is_told_until_
         "its machines cannot be read, and the usage is that of before: cluster c-1: what is watched there takes "
     )
     assert "64 KiB are allowed; what was read before stays. Delete some there, or allow more" in note
+    assert found.fresh()[:2] == ("False", "MachinesNotRead")
     for number in range(18):
         large.drop(MACHINES, Key("kube-system", f"b-{number}"))
     await asyncio.sleep(60)
+    assert found.fresh()[0] == "True"
     assert found.used() == usage("3", "3Gi", "30Gi")
     assert len(found.told.events) == 1
 
@@ -52,6 +55,7 @@ async def test_a_cluster_that_is_too_large_by_its_sets_is_counted_and_told(found
     found.clusters.watch(SET_TEMPLATES)
     found.clusters.handle(follow)
     large = found.cluster("c-1", machine("a"))
+    found.record()
     await asyncio.sleep(3)
     for number in range(20):
         large.put(SET_TEMPLATES, SetTemplate(metadata=Meta(name=f"s-{number}", namespace="kube-system", uid=f"s-{number}")))
@@ -61,6 +65,7 @@ async def test_a_cluster_that_is_too_large_by_its_sets_is_counted_and_told(found
     await asyncio.sleep(60)
     assert found.used() == usage("0", "0", "0"), "machines are counted all the same"
     assert [reason for _, reason, _ in found.told.events] == ["ClusterNotRead"]
+    assert found.fresh() is None, "the figures are of now"
     note = found.told.events[0][2]
     assert note.startswith(
         "its machines are counted, and not all else is read there: machinesets.cluster.k8s.io: cluster c-1: "

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
+import msgspec
 import pytest
 
-from tests.unit.projects.builders import cluster, details, usage
+from tests.unit.projects.builders import NOW, cluster, details, meta, usage
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
-from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage, is_charged, unreachable
+from ullage.projects.api.records import MachineRecord
+from ullage.projects.controllers.cluster.usage.rules import (
+    ClusterUsage,
+    Stale,
+    cluster_usage,
+    is_charged,
+    record_conditions,
+    unreachable,
+)
 
 NONE = Amounts()
 TWO = Amounts.parse({"cpu": "2", "memory": "4Gi"})
@@ -56,12 +67,37 @@ KEPT = "and the usage is that of before"
 def test_where_machines_cannot_be_counted_the_figures_stay_and_they_are_named(
     uncounted: dict[str, str], said: str, before: ResourceDetails | None
 ) -> None:
-    assert cluster_usage(TWO, vanished=NONE, uncounted=uncounted, before=before) == ClusterUsage(before, said)
+    assert cluster_usage(TWO, vanished=NONE, uncounted=uncounted, before=before) == ClusterUsage(
+        before, said, "MachinesNotCounted"
+    )
 
 
 def test_where_nobody_can_look_the_figures_stay() -> None:
     said = f"its machines cannot be read, {KEPT}: no route to host"
-    assert unreachable("no route to host", usage("7")) == ClusterUsage(usage("7"), said)
+    assert unreachable("no route to host", usage("7")) == ClusterUsage(usage("7"), said, "MachinesNotRead")
+
+
+def test_the_record_says_since_when_figures_are_not_of_now_and_that_they_are_again() -> None:
+    def with_record(of: MachineRecord, found: Stale | None, *, now: datetime) -> MachineRecord:
+        conditions = record_conditions(of, found, now=now)
+        return msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, conditions=conditions))
+
+    new = MachineRecord(metadata=meta("c-1", annotations={"ullage.io/cluster-uid": "u"}))
+    assert record_conditions(new, None, now=NOW) is new.status.conditions, "one that was always well is not written"
+    stale = Stale("MachinesNotRead", "its machines cannot be read", since=NOW - timedelta(minutes=1))
+    once = with_record(new, stale, now=NOW)
+    (condition,) = once.status.conditions
+    assert (condition.type, condition.status, condition.reason, condition.message, condition.last_transition_time) == (
+        "UsageFresh",
+        "False",
+        "MachinesNotRead",
+        "its machines cannot be read",
+        "2026-05-01T11:59:00Z",
+    )
+    later = Stale("MachinesNotRead", "its machines cannot be read", since=NOW + timedelta(hours=1))
+    assert record_conditions(once, later, now=NOW) is once.status.conditions, "a process that began later knows no better"
+    (condition,) = record_conditions(once, None, now=NOW)
+    assert (condition.status, condition.reason, condition.message) == ("True", "Fresh", "what its machines take is of now")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
@@ -24,6 +25,7 @@ from ullage.kube.client.config import Config
 from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.clusters.waking import ReachWatch
 from ullage.kube.kinds import Meta
+from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine, MachineSpec, MachineStatus, NodeReference, ProviderSpec
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
@@ -32,7 +34,8 @@ from ullage.projects.machines.counting import Remembered
 from ullage.projects.machines.facts import MachineFacts
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SigningKeys, Verdict, sign_bound, verify
-from ullage.times import timestamp
+from ullage.projects.names import CLUSTER_UID
+from ullage.times import read_time, timestamp
 
 FAILED = "ClusterResourceUsageReconcileFailed"
 OTHER_KEYS = SigningKeys(b"o" * 32)
@@ -97,6 +100,16 @@ class Scene:
         data = secret_data({"kubeconfig": kubeconfig(user={"token": token or name})})
         meta = Meta(name="admin-kubeconfig", namespace=f"cluster-{name}", uid=f"uid-secret-{name}")
         self.seed.put(SECRETS, Secret(metadata=meta, data=data))
+
+    def record(self, name: str = "c-1", *, uid: str = "") -> None:
+        """What is recorded of a cluster, or of an earlier one of the name."""
+        named = {CLUSTER_UID: uid or f"uid-of-{name}"}
+        self.seed.put(RECORDS, MachineRecord(metadata=Meta(name=name, uid=f"uid-record-{name}", annotations=named)))
+
+    def fresh(self, name: str = "c-1") -> Any:
+        """What the record says about the figures; None: nothing."""
+        found = find_condition(self.seed.get(RECORDS, Key("", name)).status.conditions, "UsageFresh")
+        return None if found is None else (found.status, found.reason, found.message)
 
     def used(self, name: str = "c-1") -> Any:
         return self.seed.get(CLUSTERS, Key("", name)).status.resource_usage
@@ -408,3 +421,69 @@ async def test_a_record_that_cannot_be_read_keeps_the_figures(found: Scene) -> N
     await asyncio.sleep(100)
     assert found.used() == usage("1", "1Gi", "10Gi")
     assert "machinerecord c-1" in found.told.events[0][2]
+
+
+# --- figures that are not of now -------------------------------------------------------------------------------------
+
+
+@scene
+async def test_the_record_of_a_cluster_that_cannot_be_read_says_so_until_it_can(found: Scene) -> None:
+    user = found.cluster("c-1", machine("a"))
+    found.record()
+    await asyncio.sleep(10)
+    assert found.fresh() is None, "it was always well: nothing is written"
+    began = found.clock.now()
+    user.cut_off()
+    await asyncio.sleep(20)
+    assert found.fresh() is None, "it may be over in a moment"
+    await asyncio.sleep(60)
+    status, reason, message = found.fresh()
+    assert (status, reason) == ("False", "MachinesNotRead")
+    assert message.startswith("its machines cannot be read, and the usage is that of before: ")
+    since = read_time(found.seed.get(RECORDS, Key("", "c-1")).status.conditions[0].last_transition_time)
+    assert since is not None
+    assert timedelta(seconds=-1) <= since - began <= timedelta(seconds=10), "since when it is so, not since when it is told"
+    before = found.writes()
+    await asyncio.sleep(3600)
+    assert found.writes() == before, "one that stays away is not written again and again"
+    user.come_back()
+    await asyncio.sleep(120)
+    assert found.fresh() == ("True", "Fresh", "what its machines take is of now")
+    before = found.writes()
+    await asyncio.sleep(600)
+    assert found.writes() == before
+
+
+@scene
+async def test_the_record_of_a_cluster_with_one_machine_that_cannot_be_counted_says_so(found: Scene) -> None:
+    user = found.cluster("c-1", machine("a"))
+    found.record()
+    user.put(MACHINES, unstamped("bad"))
+    await asyncio.sleep(60)
+    status, reason, message = found.fresh()
+    assert (status, reason) == ("False", "MachinesNotCounted")
+    assert message.startswith("this machine cannot be counted, and the usage is that of before: kube-system/bad: ")
+    user.put(MACHINES, machine("bad"))
+    await asyncio.sleep(10)
+    assert found.fresh()[0] == "True"
+
+
+@scene
+async def test_what_another_process_found_stale_is_fresh_once_it_is_read(found: Scene) -> None:
+    old = Condition(
+        type="UsageFresh", status="False", reason="MachinesNotRead", message="x", last_transition_time=timestamp(NOW)
+    )
+    found.record()
+    there = found.seed.get(RECORDS, Key("", "c-1"))
+    found.seed.put(RECORDS, msgspec.structs.replace(there, status=MachineRecordStatus(conditions=(old,))))
+    found.cluster("c-1", machine("a"))
+    await asyncio.sleep(10)
+    assert found.fresh()[:2] == ("True", "Fresh")
+
+
+@scene
+async def test_the_record_of_an_earlier_cluster_of_the_name_is_left_alone(found: Scene) -> None:
+    found.record(uid="earlier")
+    found.cluster("c-1", machine("a")).cut_off()
+    await asyncio.sleep(100)
+    assert found.fresh() is None

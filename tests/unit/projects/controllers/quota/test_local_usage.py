@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.projects.builders import NOW, cluster, details, quota, usage
+from ullage.kube.objects import Condition
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
 from ullage.projects.api.quotas import ResourceQuotaStatus
@@ -63,6 +64,41 @@ def test_a_cluster_that_cannot_be_counted_is_named_and_not_taken_for_empty() -> 
         "these clusters are not in the sum: new: its machines are not counted yet; odd: status.resourceUsage.cpu -90: an amount"
         " is not negative; silent: its machines are not counted yet"
     )
+
+
+def stale(reason: str = "MachinesNotRead", since: str = "2026-05-01T09:00:00Z") -> Condition:
+    return Condition(type="UsageFresh", status="False", reason=reason, message="long", last_transition_time=since)
+
+
+def test_a_cluster_whose_figures_are_not_of_now_counts_with_them_and_is_named_with_since_when() -> None:
+    found = local_usage(
+        [cluster("a", usage("2")), cluster("b", usage("3")), cluster("c", usage("4")), cluster("new")],
+        "abc",
+        before=NOBODY,
+        stale={"b": stale("MachinesNotCounted"), "c": stale(), "new": stale(), "another": stale()},
+    )
+    assert (found.usage, found.is_fresh) == (usage("9"), False)
+    assert found.message == (
+        "these clusters are not in the sum: new: its machines are not counted yet; the figures of these clusters are not of"
+        " now, and their MachineRecords on the seed say why: b: not all of its machines can be counted since"
+        " 2026-05-01T09:00:00Z; c: its machines cannot be read since 2026-05-01T09:00:00Z"
+    )
+
+
+def test_that_figures_are_not_of_now_is_a_reason_of_its_own() -> None:
+    found = local_usage([cluster("a", usage("2"))], "abc", before=NOBODY, stale={"a": stale()})
+    (condition,) = status_with(quota(), found, now=NOW).conditions
+    assert (condition.type, condition.status, condition.reason) == ("LocalUsageFresh", "False", "ClustersNotOfNow")
+    assert condition.message == (
+        "the figures of these clusters are not of now, and their MachineRecords on the seed say why: a: its machines cannot be"
+        " read since 2026-05-01T09:00:00Z"
+    )
+
+
+def test_a_thousand_clusters_that_are_not_of_now_make_a_short_message() -> None:
+    names = [f"c{number:04}" for number in range(1000)]
+    found = local_usage([cluster(one, usage("1")) for one in names], "abc", before=NOBODY, stale=dict.fromkeys(names, stale()))
+    assert found.message.endswith("c0004: its machines cannot be read since 2026-05-01T09:00:00Z; and 995 more")
 
 
 def test_a_thousand_clusters_that_are_not_counted_make_a_short_message() -> None:

@@ -14,12 +14,15 @@ from tests.unit.projects.builders import cluster, details, quota, usage
 from tests.unit.projects.controllers.seed_server import SeedServer
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
-from ullage.kube.objects import find_condition
+from ullage.kube.kinds import Meta
+from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus
 from ullage.projects.controllers.quota.local_usage import rules
 from ullage.projects.controllers.quota.local_usage.controller import LocalUsages
+from ullage.projects.names import CLUSTER_UID
 from ullage.projects.subjects import QuotaLookup
 
 
@@ -29,11 +32,16 @@ class Scene:
         clock = VirtualClock()
         self.quotas: Cache[ResourceQuota] = Cache(self.seed, QUOTAS, clock=clock, jitter=lambda: 0.5)
         self.clusters: Cache[Cluster] = Cache(self.seed, CLUSTERS, clock=clock, jitter=lambda: 0.5)
-        self.usages = LocalUsages(self.seed, QuotaLookup(self.quotas), self.clusters, clock=clock)
+        self.records: Cache[MachineRecord] = Cache(self.seed, RECORDS, clock=clock, jitter=lambda: 0.5)
+        self.usages = LocalUsages(self.seed, QuotaLookup(self.quotas), self.clusters, self.records, clock=clock)
         self.controller = self.usages.controller()
 
     def cluster(self, name: str, used: ResourceDetails | None = None, **given: Any) -> None:
         self.seed.put(CLUSTERS, cluster(name, used, **given))
+
+    def record(self, name: str, *conditions: Condition, uid: str = "") -> None:
+        meta = Meta(name=name, uid=f"record-{name}", annotations={CLUSTER_UID: uid or f"uid-of-{name}"})
+        self.seed.put(RECORDS, MachineRecord(metadata=meta, status=MachineRecordStatus(conditions=conditions)))
 
     def quota(self, project: str = "abc", **given: Any) -> None:
         self.seed.put(QUOTAS, quota(project, details(cpu="5"), **given))
@@ -52,7 +60,7 @@ def scene(test: Callable[[Scene], Awaitable[None]]) -> Any:
     def run() -> None:
         async def main() -> None:
             found = Scene()
-            tasks = [asyncio.create_task(one.run()) for one in (found.quotas, found.clusters, found.controller)]
+            tasks = [asyncio.create_task(one.run()) for one in (found.quotas, found.clusters, found.records, found.controller)]
             await test(found)
             for task in tasks:
                 task.cancel()
@@ -108,6 +116,41 @@ async def test_a_cluster_that_nobody_has_counted_is_named(found: Scene) -> None:
     found.cluster("new", usage("2"))
     await asyncio.sleep(3)
     assert (found.status().local_usage, found.fresh()[0]) == (usage("3"), "True")
+
+
+STALE = Condition(
+    type="UsageFresh", status="False", reason="MachinesNotRead", message="x", last_transition_time="2026-05-01T09:00:00Z"
+)
+
+
+@scene
+async def test_a_cluster_whose_record_says_that_its_figures_are_old_is_named_until_they_are_not(found: Scene) -> None:
+    found.quota()
+    found.cluster("a", usage("1"))
+    found.record("a")
+    await asyncio.sleep(3)
+    assert found.fresh()[0] == "True"
+    found.record("a", STALE)
+    await asyncio.sleep(3)
+    status, message = found.fresh()
+    assert (status, found.status().local_usage) == ("False", usage("1"))
+    assert message.endswith("a: its machines cannot be read since 2026-05-01T09:00:00Z")
+    before = len(found.seed.patched)
+    found.record("a", msgspec.structs.replace(STALE, message="in other words"))
+    await asyncio.sleep(30)
+    assert len(found.seed.patched) == before
+    found.record("a", msgspec.structs.replace(STALE, status="True", reason="Fresh"))
+    await asyncio.sleep(3)
+    assert found.fresh() == ("True", "all clusters are counted")
+
+
+@scene
+async def test_what_is_recorded_of_an_earlier_cluster_of_the_name_says_nothing(found: Scene) -> None:
+    found.quota()
+    found.cluster("a", usage("1"))
+    found.record("a", STALE, uid="earlier")
+    await asyncio.sleep(3)
+    assert found.fresh()[0] == "True"
 
 
 @scene

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.unit.projects.builders import NOW, details, quota, usage
@@ -167,10 +168,20 @@ def test_what_is_used_on_all_seeds(
     assert [seed.name for seed in found.seeds] == sorted(report.name for report in reports)
 
 
-def test_what_a_seed_says_about_its_own_figures_is_passed_on() -> None:
-    condition = Condition(type="LocalUsageFresh", status="False", reason="Incomplete", message="cluster x is not counted yet")
+def test_what_a_seed_says_about_its_own_figures_is_passed_on_with_since_when() -> None:
+    condition = Condition(
+        type="LocalUsageFresh",
+        status="False",
+        reason="Incomplete",
+        message="cluster x is not counted yet",
+        last_transition_time=HOUR_AGO,
+    )
     found = totals(quota(), [says("a", usage("1"), conditions=(condition,))], now=NOW)
     assert (written(found), found.unknown) == (usage("1"), ("seed a: cluster x is not counted yet",))
+    assert found.seeds == (SeedUsage(name="a", usage=usage("1"), incomplete_since=HOUR_AGO),)
+    whole = msgspec.structs.replace(condition, status="True")
+    found = totals(quota(), [says("a", usage("1"), conditions=(whole,))], now=NOW)
+    assert (found.unknown, found.seeds) == ((), (SeedUsage(name="a", usage=usage("1")),))
 
 
 def test_a_seed_that_is_away_for_a_week_is_stale_since_the_first_moment_and_written_rarely() -> None:

@@ -1,13 +1,15 @@
 """What the machines of each user cluster take, in the status of its Cluster. Keys are clusters.
 
 A cluster whose machines change all the time is written once a second. While its machines cannot be read, or one of them cannot
-be counted, the figures stay, and after a moment an Event says why: a Machine that was there before us is stamped soon. So it
-does where Machines are read, and something else is not that decisions go by.
+be counted, the figures stay, and after a moment an Event and the cluster's record say why: a Machine that was there before us
+is stamped soon. An Event also says where Machines are read, and something else is not that decisions go by.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -33,15 +35,23 @@ from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord
 from ullage.projects.charging.presence import RecordChanges
-from ullage.projects.controllers.cluster.usage.rules import ClusterUsage, cluster_usage, is_charged, not_read, unreachable
+from ullage.projects.controllers.cluster.usage.rules import (
+    ClusterUsage,
+    Stale,
+    cluster_usage,
+    is_charged,
+    not_read,
+    record_conditions,
+    unreachable,
+)
 from ullage.projects.controllers.cluster.usage.sums import Keys, MachineSums, Remembering
 from ullage.projects.names import ACCOUNT
-from ullage.projects.records import takes_of
+from ullage.projects.records import is_of, takes_of
 
 NAME: Final = "cluster-usage"
 WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
-WRITES: Final = (Write(CLUSTERS, ("patch",), ("status",)),)
+WRITES: Final = (Write(CLUSTERS, ("patch",), ("status",)), Write(RECORDS, ("patch",), ("status",)))
 FAILED: Final = Reason("ClusterResourceUsageReconcileFailed", type="Warning")
 NOT_READ: Final = Reason("ClusterNotRead", type="Warning")
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one Cluster
@@ -57,8 +67,10 @@ class UsageCaches:
 
 @dataclass(slots=True)
 class _Trouble:
-    since: float  # or when it was last told of
+    began: datetime
+    since: float  # the same, or when it was last told of
     told: str = ""
+    word: str = ""  # for what was told
 
 
 class ClusterUsages:
@@ -85,7 +97,7 @@ class ClusterUsages:
             followed, keys, only=lambda name: caches.clusters.get(Key("", name)) is not None, remembered=remembered
         )
         self._written: dict[str, float] = {}  # by uid: when
-        self._troubles: dict[str, _Trouble] = {}  # by uid
+        self._troubles: dict[tuple[str, Reason], _Trouble] = {}  # by uid
         self._rewrites: Rewrites[str] = Rewrites()
         caches.clusters.handle(self._forget)
 
@@ -115,7 +127,8 @@ class ClusterUsages:
         if old is not None and new is None:
             uid = old.metadata.uid
             self._written.pop(uid, None)
-            self._troubles.pop(uid, None)
+            for reason in (FAILED, NOT_READ):
+                self._troubles.pop((uid, reason), None)
             self._rewrites.forget(uid)
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -126,12 +139,13 @@ class ClusterUsages:
         if uid in self._written and (wait := self._written[uid] + BETWEEN - self._clock.monotonic()) > 0:
             return Requeue(wait)
         found = self._usage(cluster)
-        if found.problem:
-            return self._failed(cluster, FAILED, found.problem)
+        trouble = self._told(cluster, FAILED, found.problem, word=found.reason)
         wait = await self._write(cluster, found)
-        if problem := self._not_read(cluster.metadata.name):
-            return self._failed(cluster, NOT_READ, problem)
-        self._troubles.pop(uid, None)
+        await self._mark(cluster, trouble)
+        if found.problem:
+            return Requeue(LOOK_AGAIN)
+        if self._told(cluster, NOT_READ, self._not_read(cluster.metadata.name)) is not None:
+            return Requeue(LOOK_AGAIN)
         return Requeue(wait) if wait else None
 
     def _usage(self, cluster: Cluster) -> ClusterUsage:
@@ -154,13 +168,28 @@ class ClusterUsages:
         reach = self._followed.reach(name) if name in self._followed else None
         return not_read(reach.error) if reach is not None and not reach.reachable else ""
 
-    def _failed(self, cluster: Cluster, reason: Reason, problem: str) -> Requeue:
-        now = self._clock.monotonic()
-        trouble = self._troubles.setdefault(cluster.metadata.uid, _Trouble(now))
+    def _told(self, cluster: Cluster, reason: Reason, problem: str, *, word: str = "") -> _Trouble | None:
+        """Notes a problem, and has it told after a moment, and when it is another one; None: there is none."""
+        now, key = self._clock.monotonic(), (cluster.metadata.uid, reason)
+        if not problem:
+            self._troubles.pop(key, None)
+            return None
+        trouble = self._troubles.setdefault(key, _Trouble(self._clock.now(), now))
         if now >= trouble.since + GRACE and problem != trouble.told:
-            trouble.since, trouble.told = now, problem
+            trouble.since, trouble.told, trouble.word = now, problem, word
             self._recorder.record(CLUSTERS, cluster, reason, note=problem)
-        return Requeue(LOOK_AGAIN)
+        return trouble
+
+    async def _mark(self, cluster: Cluster, trouble: _Trouble | None) -> None:
+        """Has the record say that the figures are not of now, in the words that were told, or that they are again."""
+        record = self._caches.records.get(Key("", cluster.metadata.name))
+        if record is None or not is_of(record, cluster.metadata) or (trouble is not None and not trouble.told):
+            return
+        stale = None if trouble is None else Stale(trouble.word, trouble.told, trouble.began)
+        conditions = record_conditions(record, stale, now=self._clock.now())
+        new = msgspec.structs.replace(record.status, conditions=conditions)
+        with suppress(NotFound):
+            await patch_status(self._client, RECORDS, record, old=record.status, new=new)
 
     async def _write(self, cluster: Cluster, found: ClusterUsage) -> float:
         """Gives the seconds until it is worth another try; 0: it says what is used."""

@@ -1,21 +1,26 @@
 """What the status of a Cluster says that its machines take. Pure.
 
 Where a machine cannot be counted the sum would be too small, and nobody knows by how much. So what was said before stays, as
-with the peer; unlike there, it is said which machines these are, and for what reason.
+with the peer; unlike there, it is said which machines these are, and for what reason. That the figures are not of now is
+written into the cluster's record: the Cluster is KKP's, and its definition drops what it does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
+from ullage.kube.objects import Conditions, find_condition, set_condition
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
+from ullage.projects.api.records import CLUSTER_USAGE_FRESH, MachineRecord
 from ullage.projects.clusters import project_of
 from ullage.projects.names import is_project_id
 from ullage.projects.quota import is_counted, same_limits, usage_of
+from ullage.projects.records import MACHINES_NOT_COUNTED, MACHINES_NOT_READ
 
 NAMED: Final = 5  # machines that a message spells out
 
@@ -23,10 +28,20 @@ NAMED: Final = 5  # machines that a message spells out
 @dataclass(frozen=True, slots=True)
 class ClusterUsage:
     """`usage` is what the status is to say, None: nothing yet; `problem` tells why that is not what is used now, empty: it
-    is."""
+    is. `reason` is the same in one word."""
 
     usage: ResourceDetails | None
     problem: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Why figures are not of now, and since when."""
+
+    reason: str
+    message: str
+    since: datetime
 
 
 def is_charged(cluster: Cluster) -> bool:
@@ -42,14 +57,30 @@ def cluster_usage(
     while their servers may run; `uncounted` has the machines that cannot be counted, each with the reason. Nothing is 0, and
     not absent; an amount that has not changed stays as it is written in `before`."""
     if uncounted:
-        return ClusterUsage(before, _missing(uncounted))
+        return ClusterUsage(before, _missing(uncounted), MACHINES_NOT_COUNTED)
     usage = usage_of(machines + vanished)
     return ClusterUsage(before if before is not None and is_counted(before) and same_limits(before, usage) else usage)
 
 
 def unreachable(error: str, before: ResourceDetails | None) -> ClusterUsage:
     """Nobody knows what is there now."""
-    return ClusterUsage(before, f"its machines cannot be read, and the usage is that of before: {error}")
+    return ClusterUsage(before, f"its machines cannot be read, and the usage is that of before: {error}", MACHINES_NOT_READ)
+
+
+def record_conditions(record: MachineRecord, stale: Stale | None, *, now: datetime) -> Conditions:
+    """With what is said about the figures; the very same value where nothing is new, as of a cluster that was always well."""
+    before = record.status.conditions
+    if stale is None and find_condition(before, CLUSTER_USAGE_FRESH) is None:
+        return before
+    return set_condition(
+        before,
+        CLUSTER_USAGE_FRESH,
+        status=stale is None,
+        reason=stale.reason if stale is not None else "Fresh",
+        message=stale.message if stale is not None else "what its machines take is of now",
+        generation=record.metadata.generation,
+        now=stale.since if stale is not None else now,
+    )
 
 
 def not_read(error: str) -> str:

@@ -102,6 +102,8 @@ def _within(facts: StatusFacts) -> Said:
         return Said(True, "NoLimit", f"project {project} has no limit")
     if silent := [seed.name for seed in facts.totals.seeds if not is_counted(seed.usage)]:
         return Said(None, "NotCounted", f"what project {project} uses is not known on every seed: {_few(silent)}")
+    if facts.totals.unknown:
+        return Said(None, "NotOfNow", f"project {project} may use more than its figures say: {_few(facts.totals.unknown)}")
     return Said(True, "WithinQuota", f"project {project} uses no more than it may")
 
 

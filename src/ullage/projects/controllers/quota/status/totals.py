@@ -51,7 +51,7 @@ class Totals:
     usage: Amounts | None
     seeds: tuple[SeedUsage, ...]
     stale: tuple[str, ...] = ()  # out of reach: the last figures count
-    unknown: tuple[str, ...] = ()  # not counted there yet, or not readable
+    unknown: tuple[str, ...] = ()  # not counted there yet, not readable, or not of now by the seed's own word
 
 
 def totals(quota: ResourceQuota, reports: Iterable[SeedReport], *, now: datetime) -> Totals:
@@ -91,7 +91,9 @@ def _heard(report: SeedReport, quota: ResourceQuota, old: SeedUsage | None, *, n
     found = report.copy.status.local_usage
     usage = last if is_counted(last) and same_limits(last, found) else usage_of(amounts_of(found, field="status.localUsage"))
     fresh = find_condition(report.copy.status.conditions, LOCAL_USAGE_FRESH)
-    return SeedUsage(name=report.name, usage=usage), fresh.message if fresh is not None and fresh.status != "True" else ""
+    if fresh is None or fresh.status == "True":
+        return SeedUsage(name=report.name, usage=usage), ""
+    return SeedUsage(name=report.name, usage=usage, incomplete_since=fresh.last_transition_time), fresh.message
 
 
 def _unusable(copy: ResourceQuota | None, quota: ResourceQuota) -> str:
