@@ -33,18 +33,22 @@ def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]
     found = seeds.Seeds(wiring, namespace=settings.seed_namespace)
     metrics = ProjectMetrics(wiring.metrics.registry)
     caches = default.DefaultCaches(lookup=lookup, projects=projects, settings=wiring.cache(SETTINGS))
+    defaults = default.DefaultLimits(caches)
     made: tuple[Any, ...] = (
         label.QuotaLabels(client, lookup, projects, clock=clock),
         default.DefaultQuotas(client, caches, recorder=recorder),
         status.QuotaStatuses(
             client,
-            status.StatusCaches(lookup=lookup, projects=projects, seeds=found),
+            status.StatusCaches(lookup=lookup, projects=projects, seeds=found, defaults=defaults),
             problem=label.problems(projects),
             recorder=recorder,
             metrics=metrics,
             clock=clock,
         ),
-        copy.QuotaCopies(client, lookup.quotas, found, recorder=recorder, clock=clock),
-        *(escrow.QuotaEscrow(client, lookup, found, metrics=metrics, clock=clock, division=one) for one in DIVISIONS),
+        copy.QuotaCopies(client, lookup, found, defaults=defaults, recorder=recorder, clock=clock),
+        *(
+            escrow.QuotaEscrow(client, lookup, found, defaults=defaults, metrics=metrics, clock=clock, division=one)
+            for one in DIVISIONS
+        ),
     )
     return [one.controller(metrics=wiring.metrics) for one in made]

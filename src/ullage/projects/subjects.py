@@ -1,14 +1,28 @@
-"""Quotas by their subject: a project finds its quota, whatever that is called."""
+"""Quotas by their subject: a project finds its quota, whatever that is called, and what it has without one."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
 
 from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
+from ullage.kube.controller.controller import Source
 from ullage.kube.slices import Wiring
+from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 
 BY_SUBJECT: Final = "subject of a quota"
+
+
+class Defaults(Protocol):
+    """What projects have by default, for those who have to know what holds after a quota that goes."""
+
+    def limits(self, project: str) -> ResourceDetails | None:
+        """Empty where there are none; None: nobody can tell."""
+
+    def sources(self, keys: Callable[[str], Iterable[Key]]) -> list[Source[Any, Key]]:
+        """Wakes what depends on the default of a project, and has a controller wait until that is known."""
 
 
 class QuotaLookup:

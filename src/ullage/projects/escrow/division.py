@@ -32,6 +32,7 @@ class Holder:
     held: bool = False
     first: bool = False  # in line for all resources (`first_in_line`)
     leaving: bool = False  # keeps what it uses, and gets no more
+    had: int | None = None  # the limit that its ledger has, where it is not of the record; None: it has none
     has_target: bool = False  # its ledger has the limit that it is told, whether or not it is known to keep to it
 
     @property
@@ -207,8 +208,9 @@ def _for_unbounded(wish: int, holders: Sequence[Holder], index: int, *, room: in
     """What a seed is told that may be without a limit. Once it keeps to that it is granted to it, so it rises like a grant:
     only by what nobody else may have, which is what is granted to them, or what their ledgers are seen to have."""
     one = holders[index]
-    if one.target is None:  # no raise: it has no limit now, and uses that anyway
-        return min(wish, max(one.use, room))
+    if one.target is None:  # no raise: it has no limit now and uses that anyway, or has one from before
+        most = max(one.use, room)
+        return min(wish, most if one.had is None else min(most, one.had))
     others = (other for place, other in enumerate(holders) if place != index)
     if any(other.granted is None and not other.has_target for other in others):
         return min(wish, one.target)

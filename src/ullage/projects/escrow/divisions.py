@@ -32,9 +32,10 @@ class Division:
     limits: Callable[[ResourceQuota], Quota]
     keeps_taken: bool = False  # in the record: of machines the status has that, and it moves all the time
 
-    def wanted(self, quota: ResourceQuota) -> Quota:
-        """What there is to divide; of a quota that is being deleted nothing."""
-        return {} if is_deleting(quota.metadata) else self.limits(quota)
+    def wanted(self, quota: ResourceQuota, heir: ResourceQuota | None = None) -> Quota:
+        """What there is to divide; of a quota that is being deleted what its heir allows, or nothing where it has none."""
+        holds = heir if is_deleting(quota.metadata) else quota
+        return {} if holds is None else self.limits(holds)
 
     def carried(self, limits: Limits) -> Limits:
         """As the seed's ledger is told them."""

@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from ullage.ledger.amounts import spell
+from ullage.projects.api.quotas import ResourceQuota
 from ullage.projects.escrow.steps import Quota
 from ullage.projects.escrow.terms import Escrow, Part
+from ullage.projects.names import RESOURCES, SETTING
+from ullage.projects.quota import limits_of
 
 LISTED: Final = 5  # seeds that a sentence names
 
@@ -39,6 +42,26 @@ def _without_limit(escrow: Escrow, resource: str) -> Iterator[str]:
         part = share.parts.get(resource)
         if part is None or part.granted is None:
             yield seed
+
+
+def handing_over(quota: ResourceQuota, heir: ResourceQuota | None) -> str:
+    """What is done about the limits of a quota that is being deleted."""
+    if heir is None:
+        return "the seeds are told that there is no limit any more"
+    if heir.metadata.uid == quota.metadata.uid:
+        return (
+            "its limits stay, since nobody can tell which default takes its place: mend spec.defaultQuota of the"
+            f" KubermaticSetting {SETTING}"
+        )
+    which = f"the quota {heir.metadata.name}" if heir.metadata.uid else "the default"
+    limits = limits_of(heir.spec.quota)
+    said = ", ".join(f"{one} {spell(one, limits[one], down=True)}" for one in RESOURCES if one in limits)
+    return f"{which} is in force in its place: {said or 'no limit'}, and the seeds are told so"
+
+
+def out_of_reach(seeds: list[str]) -> str:
+    """Of seeds for which a quota waits that is being deleted."""
+    return f"out of reach: {_few(seeds)}; where a seed does not come back, delete its Seed object"
 
 
 def left_behind(escrow: Escrow, seeds: Collection[str]) -> str:

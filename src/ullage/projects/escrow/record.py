@@ -14,10 +14,12 @@ import msgspec
 
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import Json
-from ullage.projects.api.quotas import ResourceQuota
+from ullage.kube.objects import Json, is_deleting
+from ullage.projects.api.amounts import ResourceDetails
+from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaSpec
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import CLUSTER_ESCROW, ESCROW, quota_name
+from ullage.projects.quota import limits_of
 
 RECORDS: Final = (ESCROW, CLUSTER_ESCROW)
 SHOWN: Final = 80  # characters of a record that cannot be read
@@ -63,3 +65,17 @@ def leading(quotas: Iterable[ResourceQuota]) -> ResourceQuota | None:
         return not has_any_record(meta), meta.name != quota_name(quota.spec.subject.name), meta.name
 
     return min(quotas, key=rank, default=None)
+
+
+def heir(quota: ResourceQuota, quotas: Iterable[ResourceQuota], default: ResourceDetails | None) -> ResourceQuota | None:
+    """Whose limits hold while a quota is being deleted, until every seed has heard of them: another quota's of the project
+    (`quotas` are all that it has), or those of the default, which is empty where there is none. Its own where nobody can tell
+    what the default is. None: nobody's, and the seeds are told that there is no limit."""
+    stays = [one for one in quotas if one.metadata.uid != quota.metadata.uid and not is_deleting(one.metadata)]
+    if default is None and not stays:
+        return quota
+    if stays or not limits_of(default or ResourceDetails()):
+        return leading(stays)
+    assert default is not None
+    name = quota_name(quota.spec.subject.name)
+    return ResourceQuota(metadata=Meta(name=name), spec=ResourceQuotaSpec(subject=quota.spec.subject, quota=default))

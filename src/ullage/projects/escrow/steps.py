@@ -203,6 +203,7 @@ def _divided(
 
 def _holder(share: Share, resource: str, whole: Quantity, seen: SeedLedger | None, *, now: datetime, leaving: bool) -> Holder:
     part, demand = share.parts.get(resource), seen.demand.get(resource) if seen else None
+    had = seen.limits.get(Cell(ACCOUNT, resource)) if seen and part is None else None
     return Holder(
         granted=part.granted.nanos if part and part.granted is not None else None,
         target=part.target.nanos if part else None,
@@ -211,6 +212,7 @@ def _holder(share: Share, resource: str, whole: Quantity, seen: SeedLedger | Non
         waiting=max(demand.since, share.turn or NEVER) if demand else NEVER,
         held=share.turn is not None and share.turn <= now < share.turn + HOLD,
         leaving=leaving,
+        had=None if had is None else had.nanos,
         has_target=part is not None and seen is not None and seen.change >= share.change,
     )
 

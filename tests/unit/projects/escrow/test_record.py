@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.projects.builders import meta, quota
+from tests.unit.projects.builders import details, meta, quota
 from ullage.errors import BadInput
+from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import ResourceQuota
-from ullage.projects.escrow.progress import not_in_force
-from ullage.projects.escrow.record import has_record, leading, read_record, record_patch
+from ullage.projects.escrow.progress import handing_over, not_in_force
+from ullage.projects.escrow.record import has_record, heir, leading, read_record, record_patch
 from ullage.projects.escrow.terms import Escrow, Part, Share
 from ullage.projects.names import ESCROW
 from ullage.quantity import Quantity
@@ -63,6 +64,60 @@ def test_what_is_no_record_is_not_taken_for_an_empty_one(text: str) -> None:
 def test_which_of_several_quotas_of_a_project_is_in_force(quotas: list[ResourceQuota], name: str | None) -> None:
     found = leading(quotas)
     assert (found.metadata.name if found else None) == name
+
+
+GOING = quota(limits=details(cpu=10), deleting=True)
+OTHER = quota(limits=details(memory="4Gi"), name="mine")
+
+
+@pytest.mark.parametrize(
+    ("others", "default", "limits", "said"),
+    [
+        pytest.param([], details(), None, "the seeds are told that there is no limit any more", id="there is no default"),
+        pytest.param(
+            [],
+            details(cpu=4),
+            details(cpu=4),
+            "the default is in force in its place: cpu 4 cores, and the seeds are told so",
+            id="a default",
+        ),
+        pytest.param(
+            [OTHER],
+            details(cpu=4),
+            details(memory="4Gi"),
+            "the quota mine is in force in its place: memory 4Gi, and the seeds are told so",
+            id="another quota goes before the default",
+        ),
+        pytest.param(
+            [quota(name="mine")],
+            None,
+            details(),
+            "the quota mine is in force in its place: no limit, and the seeds are told so",
+            id="another quota without a limit",
+        ),
+        pytest.param(
+            [quota(name="mine", limits=details(cpu=1), deleting=True)],
+            details(),
+            None,
+            "the seeds are told that there is no limit any more",
+            id="another one that goes, too",
+        ),
+        pytest.param(
+            [],
+            None,
+            details(cpu=10),
+            "its limits stay, since nobody can tell which default takes its place: mend spec.defaultQuota of the"
+            " KubermaticSetting globalsettings",
+            id="nobody can tell",
+        ),
+    ],
+)
+def test_what_holds_while_a_quota_is_being_deleted(
+    others: list[ResourceQuota], default: ResourceDetails | None, limits: ResourceDetails | None, said: str
+) -> None:
+    found = heir(GOING, [GOING, *others], default)
+    assert (found.spec.quota if found else None) == limits
+    assert handing_over(GOING, found) == said
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,13 @@ HELD = {"a": share(40), "b": share(60)}
             id="a first quota below use is accepted, and cut in proportion",
         ),
         pytest.param(
+            {},
+            {"a": seed(20, 20), "b": seed(80)},
+            100,
+            {"a": "20 of None @6", "b": "40 of None @6"},
+            id="who comes with a limit gets no more at first: another may have the rest until it is told",
+        ),
+        pytest.param(
             {"a": share(40, -1), "b": share(60, -1)},
             {"a": seed(40), "b": seed(60)},
             100,

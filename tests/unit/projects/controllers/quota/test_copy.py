@@ -23,7 +23,7 @@ from ullage.projects.controllers.quota.copy.rules import (
     removal,
     status_patch,
 )
-from ullage.projects.names import FINALIZER
+from ullage.projects.names import ESCROW, FINALIZER
 
 OWNER = OwnerReference(api_version="kubermatic.k8c.io/v1", kind="Project", name="abc", uid="uid-of-abc")
 LABELS = {"subject-name": "abc", "subject-kind": "project"}
@@ -254,6 +254,20 @@ def test_copies_go_first_and_then_the_finalizer(
     assert (found.metadata is not None) is done
     if found.metadata is not None:
         assert found.metadata.finalizers == ("other",)
+
+
+def test_where_another_quota_takes_its_place_the_copies_stay_and_nobody_waits_for_a_seed_once_all_were_told() -> None:
+    after = quota(limits=details(cpu=4), name="mine")
+    seen = [on("a", copy()), SeedCopy("b", reachable=False)]
+    told = removal(master(deleting=True, annotations={ESCROW: "{}"}), seen, after)
+    assert told.metadata is None
+    assert told.waiting == (
+        "the quota mine is in force in its place: cpu 4 cores, and the seeds are told so; out of reach: b; where a seed does"
+        " not come back, delete its Seed object"
+    )
+    found = removal(GOING, seen, after)
+    assert (found.delete, found.waiting) == ((), "")
+    assert found.metadata is not None
 
 
 @pytest.mark.parametrize(

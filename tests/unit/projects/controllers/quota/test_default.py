@@ -19,6 +19,7 @@ from ullage.projects.controllers.quota.default.rules import (
     UpdateDefault,
     default_in,
     is_empty,
+    limits_by_default,
     setting_faults,
     steps,
 )
@@ -137,6 +138,23 @@ def test_a_limit_that_the_new_default_does_not_have_goes() -> None:
 )
 def test_what_the_setting_says(given: KubermaticSetting | None, default: Default | None) -> None:
     assert default_in(given) == default
+
+
+@pytest.mark.parametrize(
+    ("given", "of", "limits"),
+    [
+        pytest.param(setting(FOUR), project(), FOUR, id="a default"),
+        pytest.param(setting(details(cpu=0)), project(), details(), id="a default of nothing is none"),
+        pytest.param(None, project(), details(), id="no setting at all"),
+        pytest.param(setting(FOUR), None, details(), id="no such project"),
+        pytest.param(setting(FOUR), project(deleting=True), details(), id="a project that goes"),
+        pytest.param(setting(details(cpu="lots")), project(), None, id="a slip: nobody can tell"),
+    ],
+)
+def test_what_a_project_has_without_a_quota(
+    given: KubermaticSetting | None, of: Project | None, limits: ResourceDetails | None
+) -> None:
+    assert limits_by_default(given, of) == limits
 
 
 def test_a_slip_in_the_setting_is_said() -> None:

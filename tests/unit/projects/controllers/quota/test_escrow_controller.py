@@ -521,3 +521,33 @@ def test_a_process_that_is_killed_at_any_moment_of_a_deletion_is_replaced_by_ano
         return killed
 
     at_every_moment(test)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_at_any_moment_of_a_deletion_leaves_the_default_to_another() -> None:
+    """Never is a seed without a limit, and never do they have more than the larger of the two quotas."""
+
+    async def test(scene: MasterScene, moment: int) -> bool:
+        scene.set_default({"cpu": "4"})
+        async with scene.running():
+            scene.set_quota(TEN)
+            await in_force(scene, eu="5", us="5")
+            assert all(scene.seeds["us"].admit() for _ in range(2))
+            await scene.quiet()
+        seen: list[dict[str, str | None]] = []
+        for seed in scene.seeds.values():
+            seed.committed = lambda: seen.append(scene.limits())
+        killed = await killed_once(scene, moment, lambda: scene.api.remove(QUOTAS, NAME))
+        async with scene.running():
+            await scene.until(
+                lambda: scene.quota() is not None and "deletionTimestamp" not in scene.meta() and total(scene) == 4
+            )
+            await scene.until(lambda: sum(int(one or 0) for one in granted(scene).values()) == 4, seconds=300)
+        assert not any("" in limits.values() for limits in seen), "one of them is without a limit"
+        sums = [sum(int(limit or 0) for limit in limits.values()) for limits in seen]
+        first = next(place for place, sum in enumerate(sums) if sum <= 4)
+        assert max(sums) <= 10
+        assert max(sums[first:]) <= 4, "once the default is in force, it is"
+        return killed
+
+    at_every_moment(test)

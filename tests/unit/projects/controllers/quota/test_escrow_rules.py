@@ -28,7 +28,7 @@ from ullage.projects.escrow.record import record_patch
 from ullage.projects.escrow.seeds import SeedLedger
 from ullage.projects.escrow.steps import Carry, Record
 from ullage.projects.escrow.terms import Escrow, Part, Share
-from ullage.projects.names import ACCOUNT, DRAINED, DRAINING, MAX_CLUSTERS
+from ullage.projects.names import ACCOUNT, CLUSTER_ESCROW, DRAINED, DRAINING, MAX_CLUSTERS
 from ullage.quantity import Quantity
 
 CELL = Cell(ACCOUNT, "cpu")
@@ -121,7 +121,8 @@ def test_what_seeds_take_of_the_number_of_clusters_is_kept_in_the_record() -> No
     record = Escrow({"eu": Share(1, reached=1, parts={"clusters": Part(cpu(4), cpu(4))})})
 
     def seen(found: Escrow, ledger: SeedLedger | None = counted) -> EscrowFacts:
-        whole = quota(annotations={MAX_CLUSTERS: "4"})
+        written = record_patch(found, CLUSTER_ESCROW)["metadata"]["annotations"]
+        whole = quota(annotations={MAX_CLUSTERS: "4", **written})
         return EscrowFacts(quota=whole, record=found, seeds={"eu": ledger}, division=OF_CLUSTERS)
 
     record = at_rest(record, seen)

@@ -31,6 +31,7 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Charge, Refusal, book
 from ullage.ledger.codec import book_of
 from ullage.ledger.demand import may_be_granted, wanted_by, with_demand
+from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Seed
 from ullage.projects.api.quotas import QUOTAS
 from ullage.projects.controllers.quota.escrow.controller import QuotaEscrow
@@ -115,7 +116,8 @@ class Watcher:
         self.task: asyncio.Task[Any] | None = None
         client: Any = Slow(world.master, world)
         stub: Any = self
-        self.escrow = QuotaEscrow(client, stub, stub, metrics=ProjectMetrics(CollectorRegistry()), clock=world.clock)
+        metrics = ProjectMetrics(CollectorRegistry())
+        self.escrow = QuotaEscrow(client, stub, stub, defaults=stub, metrics=metrics, clock=world.clock)
 
     def begin(self) -> None:
         if self.task is None or self.task.done():
@@ -136,6 +138,10 @@ class Watcher:
 
     def of(self, project: str) -> list[Any]:
         return [] if self.quota.seen is None else [self.quota.seen]
+
+    def limits(self, project: str) -> ResourceDetails:
+        """By default there are none."""
+        return ResourceDetails()
 
     # --- seeds ---
 

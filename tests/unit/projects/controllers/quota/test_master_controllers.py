@@ -13,7 +13,7 @@ from tests.unit.snapshots.api.objects import patched
 from ullage.kube.errors import Unavailable
 from ullage.projects.api.kkp import PROJECTS, SETTINGS
 from ullage.projects.api.quotas import QUOTAS
-from ullage.projects.names import FINALIZER
+from ullage.projects.names import COPY_OF, FINALIZER
 
 Json = dict[str, Any]
 MARKS = {"subject-name": "abc", "subject-kind": "project"}
@@ -96,6 +96,109 @@ async def test_a_quota_of_somebody_s_own_is_never_touched_and_the_default_return
         scene.api.remove(QUOTAS, NAME)
         await scene.until(lambda: scene.limits() == {"eu": "3", "us": "3"})
         assert scene.meta()["labels"] == {**MARKS, **BOTH}
+
+
+@simulated
+async def test_the_default_returns_on_all_seeds_in_reach_while_one_is_away_and_takes_its_room_when_it_is_back(
+    scene: MasterScene,
+) -> None:
+    scene.set_default({"cpu": "8"})
+    scene.set_quota({"cpu": "10"})
+    async with scene.running():
+        await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
+        scene.seeds["us"].cut_off()
+        await scene.quiet(60)
+        scene.api.remove(QUOTAS, NAME)
+        await scene.until(lambda: scene.limits() == {"eu": "3", "us": "5"})
+        await scene.quiet(3600)
+        assert sum(scene.seeds["eu"].admit() for _ in range(100)) == 3, "all but what the other may have"
+        assert scene.seeds["us"].limit() == "5", "it has heard of nothing"
+        said = scene.condition("Ready")
+        assert (said["status"], said["reason"]) == ("False", "Pending")
+        assert said["message"] == (
+            "it is being deleted: the default is in force in its place: cpu 8 cores, and the seeds are told so; out of reach:"
+            " us; where a seed does not come back, delete its Seed object"
+        )
+        waits = "the default is in force in its place: cpu 8 cores, and the seeds are told so; out of reach: us"
+        assert any(reason == "DeletionWaits" and waits in note for reason, note in scene.events())
+        assert scene.status()["shown"]["cpu"].endswith("/8")
+        scene.seeds["us"].come_back()
+        await scene.until(lambda: scene.meta().get("labels", {}).keys() >= BOTH.keys(), seconds=300)
+        await scene.until(lambda: scene.condition("Ready").get("status") == "True")
+        assert "deletionTimestamp" not in scene.meta()
+        assert sum(int(limit or 99) for limit in scene.limits().values()) == 8
+
+
+@simulated
+async def test_between_a_quota_and_the_default_no_seed_is_without_a_limit_or_has_more_than_its_part(scene: MasterScene) -> None:
+    scene.set_default({"cpu": "4"})
+    scene.set_quota({"cpu": "10"})
+    async with scene.running():
+        await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
+        await scene.until(lambda: None not in scene.copies().values())
+        lowered, seen = [False], list[dict[str, str | None]]()
+
+        def note() -> None:
+            limits = scene.limits()
+            lowered[0] = lowered[0] or limits == {"eu": "2", "us": "2"}
+            if lowered[0]:
+                seen.append(limits)
+
+        for seed in scene.seeds.values():
+            seed.committed = note
+        scene.api.committed = note
+        scene.api.remove(QUOTAS, NAME)
+        await scene.until(lambda: scene.quota() is not None and "deletionTimestamp" not in scene.meta())
+        scene.seeds["us"].cut_off()  # at once: nobody has looked there since the quota is another
+        assert not scene.seeds["eu"].admit() or scene.seeds["eu"].limit() == "2"
+        await scene.quiet(600)
+        assert lowered[0]
+        assert all(sum(int(limit or 99) for limit in limits.values()) <= 4 for limits in seen), seen
+        assert None not in scene.copies().values(), "a copy stays, and is of the next quota"
+        assert copied(scene, "eu")["metadata"]["annotations"][COPY_OF] == scene.meta()["uid"]
+
+
+@simulated
+async def test_where_nobody_can_tell_whether_there_is_a_default_a_deleted_quota_lifts_no_limit(scene: MasterScene) -> None:
+    scene.set_default({"cpu": "many"})
+    scene.set_quota({"cpu": "10"})
+    async with scene.running():
+        await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
+        scene.api.remove(QUOTAS, NAME)
+        await scene.quiet(600)
+        assert scene.limits() == {"eu": "5", "us": "5"}
+        assert "mend spec.defaultQuota of the KubermaticSetting globalsettings" in scene.condition("Ready")["message"]
+        scene.set_default(None)
+        await scene.until(lambda: scene.quota() is None)
+        assert scene.limits() == {"eu": "", "us": ""}
+
+
+@simulated
+async def test_a_quota_that_goes_with_its_project_gives_way_to_no_default(scene: MasterScene) -> None:
+    scene.set_default({"cpu": "4"})
+    scene.set_quota({"cpu": "10"})
+    async with scene.running():
+        await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
+        scene.api.edit(PROJECTS, "abc", merge={"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}})
+        scene.api.remove(QUOTAS, NAME)
+        await scene.until(lambda: scene.quota() is None)
+        assert scene.limits() == {"eu": "", "us": ""}
+
+
+@simulated
+async def test_a_default_that_is_taken_off_while_a_deleted_quota_waits_lifts_the_limits(scene: MasterScene) -> None:
+    scene.set_default({"cpu": "8"})
+    scene.set_quota({"cpu": "10"})
+    async with scene.running():
+        await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
+        scene.seeds["us"].cut_off()
+        await scene.quiet(60)
+        scene.api.remove(QUOTAS, NAME)
+        await scene.until(lambda: scene.limits()["eu"] == "3")
+        scene.set_default(None)
+        await scene.until(lambda: scene.limits()["eu"] == "")
+        scene.seeds["us"].come_back()
+        await scene.until(lambda: scene.quota() is None, seconds=300)
 
 
 @simulated

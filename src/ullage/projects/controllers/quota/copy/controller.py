@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from ullage.clock import Clock
 from ullage.errors import NotNow
 from ullage.kube.cache.cache import Cache
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import hold, let_go, patch_seen
 from ullage.kube.client.interface import Finder, ObjectClient, Patcher
 from ullage.kube.controller.controller import Controller, Requeue, Source
@@ -26,7 +26,7 @@ from ullage.kube.kinds import Kind
 from ullage.kube.metrics import Metrics
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
-from ullage.projects.api.kkp import SEEDS
+from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota.copy.rules import (
     SeedCopy,
@@ -38,10 +38,12 @@ from ullage.projects.controllers.quota.copy.rules import (
     removal,
     status_patch,
 )
+from ullage.projects.escrow.record import heir
 from ullage.projects.names import FINALIZER
 from ullage.projects.seeds import Seeds, answering
+from ullage.projects.subjects import Defaults, QuotaLookup
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, SEEDS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS, SETTINGS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
 WRITES: Final = (Write(QUOTAS, ("patch",)),)
 WORKERS: Final = 8  # some may wait for a seed
@@ -56,17 +58,30 @@ class QuotaCopies:
     """The controller of copies. A key without a namespace is a quota; with one, that is the seed."""
 
     def __init__(
-        self, client: MasterClient, quotas: Cache[ResourceQuota], seeds: Seeds, *, recorder: EventRecorder, clock: Clock
+        self,
+        client: MasterClient,
+        lookup: QuotaLookup,
+        seeds: Seeds,
+        *,
+        defaults: Defaults,
+        recorder: EventRecorder,
+        clock: Clock,
     ) -> None:
         self._client = client
-        self._quotas = quotas
+        self._lookup = lookup
+        self._quotas: Cache[ResourceQuota] = lookup.quotas
+        self._defaults = defaults
         self._seeds = seeds
         self._recorder = recorder
         self._clock = clock
         self._rewrites: Rewrites[Key] = Rewrites()
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
-        sources: list[Source[Any, Key]] = [Source(self._quotas, self._of_quota), self._seeds.source(self._every)]
+        sources: list[Source[Any, Key]] = [
+            Source(self._quotas, self._of_quota),
+            self._seeds.source(self._every),
+            *self._defaults.sources(self._going),
+        ]
         found = Controller("project-quota-copies", sources, self.reconcile, workers=WORKERS, clock=self._clock, metrics=metrics)
         self._quotas.handle(self._forget)
         self._seeds.wake_by_reach(found.queue, self._every)
@@ -78,6 +93,10 @@ class QuotaCopies:
 
     def _every(self, seed: str) -> Iterable[Key]:
         return [key for quota in self._quotas.items() for key in _keys(quota.metadata.name, (seed,))]
+
+    def _going(self, project: str) -> Iterable[Key]:
+        """What holds after them is another."""
+        return [key_of(quota) for quota in self._lookup.of(project) if is_deleting(quota.metadata)]
 
     def _forget(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
         if old is not None and new is None:
@@ -147,7 +166,9 @@ class QuotaCopies:
     # --- taken away ---
 
     async def _remove(self, quota: ResourceQuota) -> None:
-        plan = removal(quota, [self._seen(seed, quota) for seed in self._seeds.names])
+        project = quota.spec.subject.name
+        after = heir(quota, self._lookup.of(project), self._defaults.limits(project))
+        plan = removal(quota, [self._seen(seed, quota) for seed in self._seeds.names], after)
         if plan.metadata is not None:
             await let_go(self._client, QUOTAS, quota, FINALIZER)
             return

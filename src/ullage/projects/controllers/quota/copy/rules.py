@@ -16,6 +16,7 @@ import msgspec
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Conditions, Json, find_condition, is_deleting, merge_patch, without_finalizer
 from ullage.projects.api.quotas import USAGE_FRESH, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.escrow.progress import handing_over, out_of_reach
 from ullage.projects.escrow.record import has_any_record
 from ullage.projects.names import COPY_OF, DEFAULT_MARKS, FINALIZER, MAX_CLUSTERS, SUBJECT_KIND, SUBJECT_NAME
 from ullage.projects.quota import is_counted, same_limits, with_limits
@@ -95,6 +96,8 @@ def _labels(copy: Meta, master: Meta) -> dict[str, str]:
 
 def _annotations(copy: Mapping[str, str], master: Meta) -> dict[str, str]:
     kept = {name: value for name, value in copy.items() if name != MAX_CLUSTERS}
+    if COPY_OF in kept:  # it may have been made for a quota that was there before
+        kept[COPY_OF] = master.uid
     said = master.annotations.get(MAX_CLUSTERS)
     return kept if said is None else {**kept, MAX_CLUSTERS: said}
 
@@ -120,15 +123,16 @@ class SeedCopy:
 @dataclass(frozen=True, slots=True)
 class Removal:
     """What is next when a quota is deleted: these copies, and when there is none any more, the finalizer. Before that, while
-    there is a record of what the seeds may have, they are told that there is no limit any more, which is not done here."""
+    there is a record of what the seeds may have, they are told what holds after it, which is not done here."""
 
     delete: tuple[tuple[str, ResourceQuota], ...] = ()  # by seed
     metadata: Meta | None = None  # what the quota is to have: without the finalizer
     waiting: str = ""  # for what, in a sentence
 
 
-def removal(master: ResourceQuota, copies: Iterable[SeedCopy]) -> Removal:
-    """Each step may be repeated, and whoever is killed after any of them goes on with the next."""
+def removal(master: ResourceQuota, copies: Iterable[SeedCopy], heir: ResourceQuota | None = None) -> Removal:
+    """Each step may be repeated, and whoever is killed after any of them goes on with the next. Where another quota takes the
+    place of this one the copies stay for it: nothing is to keep that waiting once the seeds know its limits."""
     if not is_deleting(master.metadata) or FINALIZER not in master.metadata.finalizers:
         return Removal()
     delete: list[tuple[str, ResourceQuota]] = []
@@ -142,8 +146,8 @@ def removal(master: ResourceQuota, copies: Iterable[SeedCopy]) -> Removal:
             if not is_deleting(one.copy.metadata):
                 delete.append((one.seed, one.copy))
     if has_any_record(master.metadata):
-        return Removal(waiting=_waiting([], unknown, first="the seeds are told that there is no limit any more"))
-    if not going and not unknown:
+        return Removal(waiting=_waiting([], unknown, first=handing_over(master, heir)))
+    if heir is not None or (not going and not unknown):
         return Removal(metadata=without_finalizer(master.metadata, FINALIZER))
     return Removal(tuple(delete), None, _waiting(going, unknown))
 
@@ -153,7 +157,7 @@ def _waiting(going: list[str], unknown: list[str], first: str = "") -> str:
     if going:
         said.append(f"there is still a copy on {_few(going)}")
     if unknown:
-        said.append(f"out of reach: {_few(unknown)}; where a seed does not come back, delete its Seed object")
+        said.append(out_of_reach(unknown))
     return "; ".join(said)
 
 

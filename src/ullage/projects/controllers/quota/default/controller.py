@@ -7,7 +7,7 @@ quota of somebody's own is gone, and not with the next change of the setting.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ from ullage.kube.kinds import Kind
 from ullage.kube.metrics import Metrics
 from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Write
+from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, SETTINGS, KubermaticSetting, Project
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota.default.rules import (
@@ -31,6 +32,7 @@ from ullage.projects.controllers.quota.default.rules import (
     Step,
     UpdateDefault,
     default_in,
+    limits_by_default,
     setting_faults,
     steps_for,
 )
@@ -58,6 +60,28 @@ class DefaultCaches:
     lookup: QuotaLookup
     projects: Cache[Project]
     settings: Cache[KubermaticSetting]
+
+
+class DefaultLimits:
+    """What projects have by default (`subjects.Defaults`)."""
+
+    def __init__(self, caches: DefaultCaches) -> None:
+        self._caches = caches
+
+    def limits(self, project: str) -> ResourceDetails | None:
+        return limits_by_default(self._caches.settings.get(KEY), self._caches.projects.get(Key("", project)))
+
+    def sources(self, keys: Callable[[str], Iterable[Key]]) -> list[Source[Any, Key]]:
+        projects, settings = self._caches.projects, self._caches.settings
+
+        def every(setting: KubermaticSetting) -> Iterable[Key]:
+            found = projects.items() if setting.metadata.name == SETTING else ()
+            return [key for project in found for key in keys(project.metadata.name)]
+
+        return [
+            Source(settings, every, when=_other_default),
+            Source(projects, lambda project: keys(project.metadata.name), when=_other_life),
+        ]
 
 
 class DefaultQuotas:
@@ -118,6 +142,10 @@ def _matters(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:
         return True
     one, other = old.metadata, new.metadata
     return (one.labels, one.deletion_timestamp, old.spec) != (other.labels, other.deletion_timestamp, new.spec)
+
+
+def _other_life(old: Project | None, new: Project | None) -> bool:
+    return old is None or new is None or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
 
 
 def _other_default(old: KubermaticSetting | None, new: KubermaticSetting | None) -> bool:

@@ -68,6 +68,15 @@ def default_in(setting: KubermaticSetting | None) -> Default | None:
     return Default(None if found is None or is_empty(found.quota) else found.quota)
 
 
+def limits_by_default(setting: KubermaticSetting | None, project: Project | None) -> ResourceDetails | None:
+    """What a project may use that has no quota: nothing is said where there is no default, and of a project that goes. None:
+    nobody can tell, since what the setting says cannot be read."""
+    if setting is None or project is None or is_deleting(project.metadata):
+        return ResourceDetails()
+    found = default_in(setting)
+    return None if found is None else found.limits or ResourceDetails()
+
+
 def setting_faults(setting: KubermaticSetting) -> list[QuotaFault]:
     found = setting.spec.default_quota
     return [] if found is None else list(amount_faults(found.quota, field=DEFAULT_FIELD))

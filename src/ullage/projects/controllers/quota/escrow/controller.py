@@ -23,14 +23,14 @@ from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.kube.metrics import Metrics
-from ullage.kube.objects import find_condition
+from ullage.kube.objects import find_condition, is_deleting
 from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.codec import READY, WITHIN_LIMITS
 from ullage.ledger.service.limits import Outdated, set_limits
-from ullage.projects.api.kkp import SEEDS, Seed
+from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS, Seed
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota.escrow.rules import (
     EscrowFacts,
@@ -45,18 +45,19 @@ from ullage.projects.controllers.quota.escrow.rules import (
     steps,
 )
 from ullage.projects.escrow.divisions import OF_MACHINES, Division
-from ullage.projects.escrow.record import leading, read_record, record_patch
+from ullage.projects.escrow.record import has_record, heir, leading, read_record, record_patch
 from ullage.projects.escrow.seeds import SeedLedger, seed_ledger
 from ullage.projects.escrow.steps import Carry, Record, look_again
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.metrics import ProjectMetrics
 from ullage.projects.names import is_project_id
+from ullage.projects.quota import limits_of
 from ullage.projects.seeds import Seeds, answering
-from ullage.projects.subjects import QuotaLookup
+from ullage.projects.subjects import Defaults, QuotaLookup
 
 logger = logging.getLogger(__name__)
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, SEEDS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS, SETTINGS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (LEDGERS,)
 WRITES: Final = (Write(QUOTAS, ("patch",)),)
 WORKERS: Final = 8  # some may wait for a seed
@@ -79,6 +80,7 @@ class QuotaEscrow:
         lookup: QuotaLookup,
         seeds: Seeds,
         *,
+        defaults: Defaults,
         metrics: ProjectMetrics,
         clock: Clock,
         division: Division = OF_MACHINES,
@@ -89,11 +91,14 @@ class QuotaEscrow:
         self._seeds = seeds
         self._metrics = metrics
         self._clock = clock
+        self._defaults = defaults
+        self._handed: dict[str, Escrow] = {}  # by project: the record of a quota that went, for the one that comes after it
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [
             Source(self._lookup.quotas, lambda quota: (Key("", quota.spec.subject.name),), when=_matters),
             self._seeds.source(self._every),
+            *self._defaults.sources(lambda project: (Key("", project),)),
         ]
         found = Controller(self._division.name, sources, self.reconcile, workers=WORKERS, clock=self._clock, metrics=metrics)
         self._seeds.wake_by_reach(found.queue, self._every)
@@ -120,6 +125,7 @@ class QuotaEscrow:
             written = await self._write(quota, found[0])
             if written is None:
                 return None
+            self._hand_over(facts, found[0])
             quota = written
         return Requeue(0.0)
 
@@ -127,8 +133,9 @@ class QuotaEscrow:
         """Ledgers of a project without a quota have no limits. Here there is no record that guards a write: so whether there is
         none is asked of the server, or whoever hears of quotas late would take limits away that another has just carried."""
         found = lifted(self._seen(project))
-        if not found:
-            return None
+        default = self._defaults.limits(project)
+        if not found or default is None or limits_of(default):
+            return None  # a default is on its way, and takes over what the seeds have
         there = (await self._client.list(QUOTAS)).items  # whatever it is called: that is seldom asked
         if any(one.spec.subject.name == project for one in there):
             return Requeue(AFTER_DOUBT)
@@ -145,6 +152,8 @@ class QuotaEscrow:
             logger.error("record of grants cannot be read", extra={"quota": quota.metadata.name, "error": str(error)})
             return None
         project = quota.spec.subject.name
+        if not has_record(quota.metadata, self._division.annotation) and not is_deleting(quota.metadata):
+            record = self._handed.get(project, record)
         found = {seed.metadata.name: seed for seed in self._seeds.objects.items()}
         dead = {name: self._left(seed, quota, record) for name, seed in found.items() if is_dead(seed)}
         return EscrowFacts(
@@ -155,6 +164,7 @@ class QuotaEscrow:
             dead={name: left for name, left in dead.items() if left is not None},
             gone=frozenset(name for name, seed in found.items() if is_gone(seed)),
             division=self._division,
+            heir=heir(quota, self._lookup.of(project), self._defaults.limits(project)) if is_deleting(quota.metadata) else None,
         )
 
     def _seen(self, project: str) -> dict[str, SeedLedger | None]:
@@ -193,6 +203,14 @@ class QuotaEscrow:
             return None
         self._metrics.steps.labels("record" if record is not None else "forget").inc()
         return written
+
+    def _hand_over(self, facts: EscrowFacts, step: Record | Forget) -> None:
+        """The next quota of the project may come while a seed is out of reach that this one knew. Only as long as this process
+        runs: another one sees what the seeds have, and gives none of them more than that at first."""
+        project = facts.quota.spec.subject.name
+        self._handed.pop(project, None)
+        if isinstance(step, Forget) and facts.heir is not None and facts.record.shares:
+            self._handed[project] = facts.record
 
     async def _carry(self, project: str, found: Iterable[Carry]) -> None:
         """All at once, and each by itself: a seed that fails is tried again, and the others have theirs."""

@@ -25,14 +25,15 @@ GONE: Final = "gone"  # of a dead seed: its machines are gone, too
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Take the record off a quota that is being deleted: every seed knows that it has no limit."""
+    """Take the record off a quota that is being deleted: every seed knows what holds after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EscrowFacts:
     """The quota that is in force for a project, its record, and what is seen of the seeds: None where one cannot be asked.
     `dead` are those that somebody says are gone for good, with what they took when they were last seen; `gone` are those of
-    them whose machines are said to be gone, too."""
+    them whose machines are said to be gone, too. `heir` is whose limits hold while the quota is being deleted
+    (`escrow.record.heir`)."""
 
     quota: ResourceQuota
     record: Escrow
@@ -41,6 +42,12 @@ class EscrowFacts:
     dead: Mapping[str, Amounts] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     division: Division = OF_MACHINES
+    heir: ResourceQuota | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is known what holds after a quota that is being deleted."""
+        return self.heir is None or self.heir.metadata.uid != self.quota.metadata.uid
 
 
 Steps = tuple[Record | Carry | Forget, ...]
@@ -50,14 +57,18 @@ def steps(facts: EscrowFacts, *, now: datetime) -> Steps:
     """Either the record is written, or limits are carried: never both at once. Nothing where all is as it should be."""
     meta = facts.quota.metadata
     if is_deleting(meta) and not has_record(meta, facts.division.annotation):
-        return ()  # nobody was told anything, or all were told that it is over
+        return ()  # nobody was told anything, or all were told what holds after it
+    if facts.record.shares and not has_record(meta, facts.division.annotation):
+        return (Record(facts.record),)  # it was handed over: whoever is killed now leaves it to others
     known = without_dead(facts)
     if facts.division.keeps_taken:
         known = with_taken(known, facts.seeds)
     if known != facts.record:
         return (Record(known),)
-    found = next_steps(facts.record, facts.division.wanted(facts.quota), facts.seeds, now=now, draining=facts.draining)
-    if found or not is_deleting(meta) or untold(facts.record, facts.seeds):
+    found = next_steps(
+        facts.record, facts.division.wanted(facts.quota, facts.heir), facts.seeds, now=now, draining=facts.draining
+    )
+    if found or not is_deleting(meta) or not facts.decided or untold(facts.record, facts.seeds):
         return found
     return (Forget(),)
 

@@ -7,7 +7,7 @@ count many times a second: what is shown follows within the second that lies bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,18 +27,19 @@ from ullage.kube.kinds import Kind
 from ullage.kube.metrics import Metrics
 from ullage.kube.objects import find_condition, is_deleting
 from ullage.kube.slices import Write
-from ullage.projects.api.kkp import PROJECTS, SEEDS, Project
+from ullage.projects.api.amounts import ResourceDetails
+from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS, Project
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.controllers.quota.status.rules import OVER_QUOTA, StatusFacts, over_quota_note, status_of
 from ullage.projects.controllers.quota.status.totals import SeedReport, next_step, totals
 from ullage.projects.escrow.divisions import DIVISIONS
-from ullage.projects.escrow.progress import left_behind, not_in_force
-from ullage.projects.escrow.record import leading, read_record
+from ullage.projects.escrow.progress import handing_over, left_behind, not_in_force, out_of_reach
+from ullage.projects.escrow.record import heir, leading, read_record
 from ullage.projects.metrics import ProjectMetrics
 from ullage.projects.seeds import Seeds
-from ullage.projects.subjects import QuotaLookup
+from ullage.projects.subjects import Defaults, QuotaLookup
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS, SETTINGS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
 WRITES: Final = (Write(QUOTAS, ("patch",), ("status",)),)
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one quota
@@ -54,6 +55,7 @@ class StatusCaches:
     lookup: QuotaLookup
     projects: Cache[Project]
     seeds: Seeds
+    defaults: Defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class QuotaStatuses:
         self._projects = caches.projects
         self._seeds = caches.seeds
         self._problem_of = problem
+        self._defaults = caches.defaults
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
@@ -94,6 +97,7 @@ class QuotaStatuses:
             Source(quotas, lambda quota: self._of(quota.spec.subject.name)),  # one may be in the way of another
             Source(self._projects, lambda one: self._of(one.metadata.name), when=lambda old, new: old is None or new is None),
             self._seeds.source(self._every),
+            *self._defaults.sources(self._going),
         ]
         found = Controller("project-quota-status", sources, self.reconcile, clock=self._clock, metrics=metrics)
         quotas.handle(self._forget)
@@ -104,6 +108,10 @@ class QuotaStatuses:
 
     def _of(self, project: str) -> Iterable[Key]:
         return map(key_of, self._lookup.of(project))
+
+    def _going(self, project: str) -> Iterable[Key]:
+        """What holds after them is another."""
+        return [key_of(quota) for quota in self._lookup.of(project) if is_deleting(quota.metadata)]
 
     def _every(self, seed: str) -> Iterable[Key]:
         return map(key_of, self._lookup.quotas.items())
@@ -124,13 +132,25 @@ class QuotaStatuses:
             return Requeue(wait)
         said = last.wanted if last is not None and quota.status == last.kept else quota.status
         now = self._clock.now()
-        new = status_of(self._facts(msgspec.structs.replace(quota, status=said)), now=now)
+        new = status_of(self._facts(self._in_force(quota, said)), now=now)
         if new != said:
             await self._write(quota, said, new)
         again = next_step(new.seeds, now=now)  # the age of figures is part of what is said
         return None if again is None else Requeue(again.total_seconds())
 
     # --- gather ---
+
+    def _in_force(self, quota: ResourceQuota, said: ResourceQuotaStatus) -> ResourceQuota:
+        """With the limits that hold: while a quota is being deleted those of whoever comes after it."""
+        spec = quota.spec
+        if is_deleting(quota.metadata):
+            after = self._heir(quota)
+            spec = msgspec.structs.replace(spec, quota=ResourceDetails() if after is None else after.spec.quota)
+        return msgspec.structs.replace(quota, status=said, spec=spec)
+
+    def _heir(self, quota: ResourceQuota) -> ResourceQuota | None:
+        project = quota.spec.subject.name
+        return heir(quota, self._lookup.of(project), self._defaults.limits(project))
 
     def _facts(self, quota: ResourceQuota) -> StatusFacts:
         reports = [self._report(seed, quota) for seed in self._seeds.names]
@@ -163,11 +183,16 @@ class QuotaStatuses:
         except BadInput as error:
             step = "nothing is granted or taken back until it can be read; without it every seed is asked anew"
             return ("EscrowUnreadable", f"{error}; {step}"), ""
-        if is_deleting(quota.metadata):
-            return ("", ""), ""
         seen = {one.name: one.reachable for one in reports}
+        if is_deleting(quota.metadata):
+            return ("", ""), self._handing_over(quota, seen) if any(record.shares for _, record in records) else ""
         waits = (not_in_force(record, division.wanted(quota), seen) for division, record in records)
         return ("", ""), "; ".join(dict.fromkeys(filter(None, waits)))
+
+    def _handing_over(self, quota: ResourceQuota, seen: Mapping[str, bool]) -> str:
+        away = [seed for seed, reachable in sorted(seen.items()) if not reachable]
+        said = f"it is being deleted: {handing_over(quota, self._heir(quota))}"
+        return f"{said}; {out_of_reach(away)}" if away else said
 
     # --- act ---
 
