@@ -101,12 +101,27 @@ class HookRuns:
             return HooksFailed(Problem(HOOK_TIMED_OUT, _too_long(late, len(wanted))))
         await self._leave_others(holder, {one.name for one in wanted})
         ready: list[HookRun] = []
-        for one in wanted:
-            found = await self._joined(one, holder)
+        # Those that are held come last: they are read from the API only when all are, right before the word.
+        for one in sorted(wanted, key=lambda one: self._is_held(one, holder)):
+            found = self._must_wait(one, holder) or await self._joined(one, holder)
             if not isinstance(found, HookRun):
                 return found
             ready.append(found)
         return HooksReady(tuple(one.metadata.name for one in ready), min((one.status.until for one in ready), default=""))
+
+    def _is_held(self, wanted: WantedRun, holder: HookHolder) -> bool:
+        run = self.runs.get(Key("", wanted.name))
+        return run is not None and _holds(run, holder) and run.status.phase == "Held" and not self._ends(run)
+
+    def _must_wait(self, wanted: WantedRun, holder: HookHolder) -> HooksWaiting | None:
+        """Told from the cache, which is asked once a second for each that waits. What it has is old at worst, and whoever waits
+        for that waits a moment longer. None: there may be something to do."""
+        run = self.runs.get(Key("", wanted.name))
+        if run is None:
+            return None
+        if _holds(run, holder):
+            return _pre_runs(run) if run.status.phase in ("", "Pre") and not is_deleting(run.metadata) else None
+        return _not_over(run) if self._ends(run) else None
 
     async def leave(self, holder: HookHolder) -> None:
         for run in self.of_holder(holder):
@@ -143,9 +158,8 @@ class HookRuns:
         await self._client.create(HOOK_RUNS, HookRun(metadata=meta, spec=replace(wanted.spec, holders=(holder,))))
 
     async def _state(self, run: HookRun, holder: HookHolder) -> HookRun | HookAnswer:
-        status, inside = run.status, any(one.uid == holder.uid for one in run.spec.holders)
-        ends = is_deleting(run.metadata) or status.phase not in OPEN or (status.phase == "Held" and not self._has_time(run))
-        if ends:
+        status, inside = run.status, _holds(run, holder)
+        if self._ends(run):
             return await self._ended(run, holder, inside=inside)
         if not inside:
             if len(run.spec.holders) >= MOST_HOLDERS:
@@ -153,7 +167,7 @@ class HookRuns:
             run = await self._write_holders(run, (*run.spec.holders, holder))
         if status.phase == "Held":
             return run
-        return HooksWaiting(f"the pre command is running in pod {run.spec.pod}")
+        return _pre_runs(run)
 
     async def _ended(self, run: HookRun, holder: HookHolder, *, inside: bool) -> HookAnswer:
         """It ends, or has ended. Whoever waited for it is told how; another run is begun when this one is gone."""
@@ -162,8 +176,12 @@ class HookRuns:
             return HooksFailed(Problem(HOOK_FAILED, f"{where}: the pre command failed: {run.status.pre.message}"))
         if inside and run.status.phase not in OPEN:
             await self.drop(run, {holder.uid})
-        said = f": the post command failed: {run.status.post.message}" if run.status.post.message else ""
-        return HooksWaiting(f"an earlier run of hooks in pod {run.spec.pod} has not ended yet{said}")
+        return _not_over(run)
+
+    def _ends(self, run: HookRun) -> bool:
+        """Whether nobody can join it, or be cut under it, any more."""
+        status = run.status
+        return is_deleting(run.metadata) or status.phase not in OPEN or (status.phase == "Held" and not self._has_time(run))
 
     def _has_time(self, run: HookRun) -> bool:
         until = read_time(run.status.until)
@@ -172,6 +190,19 @@ class HookRuns:
     async def _write_holders(self, run: HookRun, holders: tuple[HookHolder, ...]) -> HookRun:
         written: list[Json] = [_json(one) for one in holders]
         return await patch_seen(self._client, HOOK_RUNS, run, {"spec": {"holders": written}})
+
+
+def _holds(run: HookRun, holder: HookHolder) -> bool:
+    return any(one.uid == holder.uid for one in run.spec.holders)
+
+
+def _pre_runs(run: HookRun) -> HooksWaiting:
+    return HooksWaiting(f"the pre command is running in pod {run.spec.pod}")
+
+
+def _not_over(run: HookRun) -> HooksWaiting:
+    said = f": the post command failed: {run.status.post.message}" if run.status.post.message else ""
+    return HooksWaiting(f"an earlier run of hooks in pod {run.spec.pod} has not ended yet{said}")
 
 
 def _too_long(run: HookRun, number: int) -> str:

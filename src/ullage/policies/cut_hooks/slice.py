@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
@@ -66,7 +68,8 @@ def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
     lookups = [snapshot_lookup(wiring, dialect) for dialect in DIALECTS]
     tasks = CommandTasks(wiring.client)
     wiring.hold(tasks)
-    holders = LiveHolders(wiring.client)
+    caches = {(one.dialect.snapshots.group, one.dialect.snapshots.plural): one.snapshots for one in lookups}
+    holders = LiveHolders(wiring.client, caches)
     runs = HookRunController(wiring.client, hooks, tasks, holders=holders, recorder=recorder, clock=wiring.clock)
     snapshots = HookedSnapshots(wiring.client, lookups, hooks, recorder=recorder, clock=wiring.clock)
     return [runs.controller(metrics=wiring.metrics), snapshots.controller(metrics=wiring.metrics)]
@@ -92,11 +95,16 @@ def holds_for_hooks() -> Hold:
 
 @dataclass(frozen=True, slots=True)
 class LiveHolders:
-    """Whether a holder is there, asked of the API itself."""
+    """Whether a holder is there. That it is gone is asked of the API itself; that it is there, a cache may say."""
 
     client: Client
+    caches: Mapping[tuple[str, str], Cache[Any]]  # by group and plural of a kind
 
     async def gone(self, holder: HookHolder) -> bool:
+        cache = self.caches.get((holder.group, holder.resource))
+        cached = cache.get(Key(holder.namespace, holder.name)) if cache is not None else None
+        if cached is not None and cached.metadata.uid == holder.uid:
+            return False
         kind = Kind(holder.group, holder.version, "", holder.resource, Object, whole=False)
         try:
             found = await self.client.find(kind, holder.name, holder.namespace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from tests.unit.policies.cut_hooks.scene import NAMESPACE, POST, PRE, HookProcess, Scene, at
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.client.client import Client
 from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRefused, ExecRequest
 from ullage.kube.errors import Forbidden, NotFound, TooManyRequests, Unavailable
 from ullage.policies.cut_hooks.api import HookCommand
+from ullage.policies.cut_hooks.controllers.run.perform.controller import LOOK_SECONDS, MOST_LOOKED_AT
 from ullage.policies.cut_hooks.controllers.run.perform.rules import (
     CommandResult,
     RunFacts,
@@ -27,7 +29,8 @@ from ullage.policies.cut_hooks.controllers.snapshot.cut.controller import LATE_N
 from ullage.policies.cut_hooks.interface import HookHolder
 from ullage.policies.cut_hooks.pod_annotations import MAX_FREEZE
 from ullage.policies.cut_hooks.resolution import MOST_RUNS
-from ullage.policies.cut_hooks.run import HookOutcome, HookRun, HookRunSpec, HookRunStatus, Phase
+from ullage.policies.cut_hooks.run import HOOK_RUNS, HookOutcome, HookRun, HookRunSpec, HookRunStatus, Phase
+from ullage.policies.cut_hooks.slice import LiveHolders
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import ESTIMATE
 from ullage.times import timestamp
@@ -581,6 +584,137 @@ async def test_more_pods_than_can_be_told_are_too_many_and_that_is_said() -> Non
             await process.look()
     assert f"HookInvalid: more than {MOST_RUNS} commands would be run before this cut" in scene.word()
     assert (scene.ran, scene.runs()) == ([], [])
+
+
+# --- what it costs to wait --------------------------------------------------------------------------------------------
+
+
+def reads(scene: Scene) -> list[str]:
+    """What is read from the API itself, by kind, as it comes."""
+    seen: list[str] = []
+    find = scene.api.find
+
+    async def watched(kind, name, namespace=""):  # type: ignore[no-untyped-def]
+        seen.append(kind.plural)
+        return await find(kind, name, namespace)
+
+    scene.api.find = watched  # type: ignore[method-assign]
+    return seen
+
+
+async def test_who_waits_for_a_pre_command_asks_the_api_nothing() -> None:
+    """Of three pods two are frozen, and the third one takes its time."""
+    scene = Scene()
+    for name in ("a", "b", "c"):
+        scene.pod(name)
+    scene.snapshot("s")
+    scene.snapshot("t")
+    async with scene.process() as process:
+        while len(scene.ran) < 2:
+            await process.look()
+            scene.clock.advance(0.3)
+        scene.answers["freeze"] = "hang"
+        while len(scene.ran) < 3:
+            await process.look()
+            scene.clock.advance(0.3)
+        await process.look()
+        seen = reads(scene)
+        for _ in range(20):
+            await process.look()
+            scene.clock.advance(1.0)
+    assert seen.count("hookruns") == 0
+
+
+async def test_who_waits_for_anothers_run_to_end_asks_the_api_nothing() -> None:
+    scene = Scene(answers={"thaw": "hang"})
+    scene.pod()
+    scene.snapshot("s")
+    async with scene.process() as process:
+        while "post db" not in scene.ran:
+            await process.look()
+            scene.clock.advance(0.3)
+        scene.snapshot("t")
+        for _ in range(3):
+            await process.look()
+        seen = reads(scene)
+        for _ in range(20):
+            await process.look()
+            scene.clock.advance(1.0)
+    assert seen.count("hookruns") == 0
+
+
+async def test_nobody_is_told_to_be_cut_by_what_only_the_cache_has() -> None:
+    scene = Scene(cuts=False)
+    scene.pod()
+    scene.snapshot()
+    find = scene.api.find
+
+    async def ended(kind, name, namespace=""):  # type: ignore[no-untyped-def]
+        found = await find(kind, name, namespace)
+        if kind is HOOK_RUNS and found is not None and found.status.phase == "Held":
+            return replace(found, status=replace(found.status, phase="Post"))
+        return found
+
+    scene.api.find = ended  # type: ignore[method-assign]
+    async with scene.process() as process:
+        for _ in range(30):
+            await process.look()
+            scene.clock.advance(0.3)
+    assert "pre db" in scene.ran
+    assert scene.word() == "hold"
+
+
+async def test_holders_are_asked_for_a_few_at_a_time_and_only_while_they_hold() -> None:
+    scene = Scene(cuts=False)
+    scene.pod()
+    scene.snapshot()
+    asked: list[str] = []
+    async with scene.process() as process:
+        original = process.gone
+
+        async def gone(holder: HookHolder) -> bool:
+            asked.append(holder.uid)
+            return await original(holder)
+
+        process.gone = gone  # type: ignore[method-assign]
+        while not scene.word().startswith("go@"):
+            await process.look()
+            scene.clock.advance(0.3)
+        name = scene.runs()[0]["metadata"]["name"]
+        some = [{**scene.runs()[0]["spec"]["holders"][0], "uid": f"other-{number}"} for number in range(50)]
+        scene.api.edit(HOOK_RUNS, name, merge={"spec": {"holders": [*scene.runs()[0]["spec"]["holders"], *some]}})
+        asked.clear()
+        scene.clock.advance(LOOK_SECONDS)
+        await process.look()
+        assert 0 < len(asked) <= MOST_LOOKED_AT
+        for _ in range(4):
+            scene.clock.advance(LOOK_SECONDS)
+            await process.look()
+        assert {one["uid"] for one in scene.runs()[0]["spec"]["holders"]} == {"uid-s"}
+        scene.answers["thaw"] = "hang"
+        while "post db" not in scene.ran:
+            scene.clock.advance(LOOK_SECONDS)
+            await process.look()
+        asked.clear()
+        scene.clock.advance(LOOK_SECONDS)
+        await process.look()
+        assert asked == []
+
+
+async def test_a_holder_that_a_cache_has_is_there_and_costs_nothing() -> None:
+    scene = Scene()
+    scene.snapshot("s")
+    async with scene.process() as process:
+        await process.current()
+        seen = reads(scene)
+        holders = LiveHolders(cast(Client, scene.api), {(GA.snapshots.group, "volumesnapshots"): process.caches[GA.snapshots]})
+        there = HookHolder(
+            group=GA.snapshots.group, version="v1", resource="volumesnapshots", namespace=NAMESPACE, name="s", uid="uid-s"
+        )
+        assert not await holders.gone(there)
+        assert seen == []
+        assert await holders.gone(replace(there, uid="before"))  # and one that none has is asked of the API itself
+        assert seen == ["volumesnapshots"]
 
 
 # --- the rules of a run -----------------------------------------------------------------------------------------------

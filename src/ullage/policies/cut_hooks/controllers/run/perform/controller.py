@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ullage.clock import Clock
 from ullage.errors import UllageError
@@ -35,12 +35,20 @@ from ullage.policies.cut_hooks.runs import BY_POD, HookRuns, RunClient
 from ullage.policies.cut_hooks.tasks import CommandTasks
 
 LOOK_SECONDS: Final = 10.0  # between two looks whether holders are still there
+MOST_LOOKED_AT: Final = 20  # holders, in one look: at the same time, since a worker waits for it
 SOON: Final = 0.05
 
 
 class Holders(Protocol):
     async def gone(self, holder: HookHolder) -> bool:
         """Whether the object is not there any more, by the word of the API itself."""
+
+
+class _Look(NamedTuple):
+    """At the holders of a run: when the last one was, and where the next one begins."""
+
+    at: float
+    place: int = 0
 
 
 class HookRunController:
@@ -61,7 +69,7 @@ class HookRunController:
         self._recorder = recorder
         self._clock = clock
         self._beginning = asyncio.Lock()
-        self._looked: dict[str, float] = {}  # by uid of a run: when its holders were last looked at
+        self._looked: dict[str, _Look] = {}  # by uid of a run
 
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [
@@ -184,12 +192,17 @@ class HookRunController:
         self._looked.pop(run.metadata.uid, None)
 
     async def _pruned(self, run: HookRun) -> HookRun:
-        """Holders that are gone without a word hold nothing. They are looked for now and then."""
+        """Holders that are gone without a word hold nothing. They are looked for now and then, where that makes a difference:
+        not while a command runs."""
         now, uid = self._clock.monotonic(), run.metadata.uid
-        if not run.spec.holders or now - self._looked.get(uid, now - LOOK_SECONDS) < LOOK_SECONDS:
+        looked = self._looked.get(uid, _Look(now - LOOK_SECONDS))
+        if run.status.phase not in ("Held", "Done") or not run.spec.holders or now - looked.at < LOOK_SECONDS:
             return run
-        self._looked[uid] = now
-        gone = {one.uid for one in run.spec.holders if await self._holders.gone(one)}
+        start = looked.place % len(run.spec.holders)
+        some = (*run.spec.holders[start:], *run.spec.holders[:start])[:MOST_LOOKED_AT]
+        self._looked[uid] = _Look(now, start + len(some))
+        answers = await asyncio.gather(*(self._holders.gone(one) for one in some))
+        gone = {one.uid for one, is_gone in zip(some, answers, strict=True) if is_gone}
         return await self._runs.drop(run, gone) if gone else run
 
     async def _tell(self, run: HookRun, new: HookRunStatus) -> None:
