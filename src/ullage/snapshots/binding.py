@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ullage.engines.holds import Hold
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.model import ASKED_AGAIN, Problem, Record, Ref, Snapshot
+from ullage.snapshots.model import ASKED_AGAIN, SHARED_BY, Problem, Record, Ref, Snapshot
 
 
 def ref_of(snapshot: Snapshot) -> Ref:
@@ -52,3 +52,8 @@ def in_progress(snapshot: Snapshot, record: Record | None) -> bool:
         return False
     problem = record.state.problem
     return not record.handle and (record.begun or problem is None or problem.reason in ASKED_AGAIN)
+
+
+def was_shared(record: Record) -> bool:
+    """Whether an administrator has given its snapshot to the namespace, and may take it back."""
+    return SHARED_BY in record.meta.annotations

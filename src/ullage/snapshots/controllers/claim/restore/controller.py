@@ -31,8 +31,9 @@ from ullage.kube.objects import with_finalizer, without_finalizer
 from ullage.kube.slices import Write
 from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
 from ullage.snapshots.backends.base import Backend, InProgress, Restored, Secrets
+from ullage.snapshots.binding import was_shared
 from ullage.snapshots.controllers.claim.restore import triggers
-from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts
+from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts, review
 from ullage.snapshots.controllers.claim.restore.persistent_volume import NEW_VOLUMES, new_volume
 from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
 from ullage.snapshots.controllers.claim.restore.topology import topology_of
@@ -162,6 +163,10 @@ class Restorer:
         request = await self._placed(claim, request)
         if not resumed:
             claim = await self._begin(claim, facts.snapshot)
+            if blocker := await self._taken_back(facts):
+                await self._release(claim)
+                self._record_event(claim, blocker)
+                return
         try:
             restored = await self._backends[request.driver].restore(replace(request.restoration, secrets=secrets))
         except InProgress:
@@ -176,6 +181,16 @@ class Restorer:
         note = f"volume {request.restoration.name} was made from VolumeSnapshot {facts.source.namespace}/{facts.source.name}"
         self._record_event(claim, Blocker("Restored", note, waits=True))
         await self._release(claim)
+
+    async def _taken_back(self, facts: RestoreFacts) -> Blocker | None:
+        """What was shared is taken back without waiting for claims that nothing was begun for. Whoever does that looks for
+        those that were, after the deletion; here the deletion is looked for, after the claim was begun: one of the two sees
+        the other."""
+        if facts.record is None or not was_shared(facts.record):
+            return None
+        dialect, source = self._lookups[facts.source.group].dialect, facts.source
+        live = await self._client.find(dialect.snapshots, source.name, source.namespace)
+        return review(replace(facts, snapshot=dialect.read_snapshot(live) if live is not None else None))
 
     async def _provide(self, facts: RestoreFacts, request: RestoreRequest, *, restored: Restored, secrets: Secrets) -> None:
         """Writes the PersistentVolume. Where that cannot be, the volume goes again: nothing would tell of it."""

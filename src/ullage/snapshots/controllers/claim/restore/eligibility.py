@@ -14,7 +14,7 @@ from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import spell
 from ullage.quantity import Quantity
-from ullage.snapshots.binding import refers_to
+from ullage.snapshots.binding import refers_to, was_shared
 from ullage.snapshots.data_source import DataSource, has_begun, waits_for
 from ullage.snapshots.model import LOST, Record, Snapshot
 
@@ -82,11 +82,13 @@ def _snapshot_exists(facts: RestoreFacts) -> Blocker | None:
 
 
 def _snapshot_stays(facts: RestoreFacts) -> Blocker | None:
-    """A claim that was begun, or there before, holds the deletion up, so it may be filled."""
+    """A claim that was begun, or there before, holds the deletion up, so it may be filled. What was shared is held up by those
+    that were begun alone."""
     assert facts.snapshot is not None
-    if not is_deleting(facts.snapshot.meta) or has_begun(facts.claim) or waits_for(facts.claim, facts.snapshot.meta):
+    if not is_deleting(facts.snapshot.meta) or has_begun(facts.claim):
         return None
-    return _deleting(facts)
+    given = facts.record is not None and was_shared(facts.record)
+    return None if waits_for(facts.claim, facts.snapshot.meta) and not given else _deleting(facts)
 
 
 def _record_stays(facts: RestoreFacts) -> Blocker | None:

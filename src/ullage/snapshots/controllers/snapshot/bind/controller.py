@@ -7,7 +7,7 @@ version that was looked at, so a decision that something overtook is made anew.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import msgspec
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
@@ -24,7 +24,9 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
+from ullage.kube.objects import is_deleting
 from ullage.ledger.charging.release import seconds_held
+from ullage.snapshots.binding import was_shared
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
@@ -35,7 +37,7 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
     plan_snapshot,
     wants_other_class,
 )
-from ullage.snapshots.data_source import DataSource, snapshot_key
+from ullage.snapshots.data_source import DataSource, has_begun, snapshot_key
 from ullage.snapshots.gate import gate_of
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
@@ -179,6 +181,16 @@ class Binder:
         if record is None and (snapshot.state.record or snapshot.meta.deletion_timestamp is not None):
             record = await self._read_record(name)  # the cache of records may be behind that of snapshots
         context = self._volumes.context(snapshot.meta.namespace, snapshot.claim)
+        source = self._as_source(snapshot)
+        restoring, waiting = self._volumes.restoring(source), self._volumes.waiting(source, snapshot.meta)
+        if (
+            waiting
+            and record is not None
+            and was_shared(record)
+            and is_deleting(snapshot.meta)
+            and not is_deleting(record.meta)
+        ):
+            restoring = [*restoring, *await self._begun(waiting)]
         begun = bool(snapshot.imported_record) or (record is not None and not wants_other_class(snapshot, record))
         facts = SnapshotFacts(
             snapshot=snapshot,
@@ -189,10 +201,16 @@ class Binder:
             defaults=self._dialect.defaults,
             settings=self._settings,
             hooked=record is None and bool(snapshot.claim) and CUT not in snapshot.meta.annotations and self._hooked(snapshot),
-            restoring=tuple(map(str, self._volumes.restoring(self._as_source(snapshot)))),
-            waiting_claims=tuple(map(str, self._volumes.waiting(self._as_source(snapshot), snapshot.meta))),
+            restoring=tuple(map(str, restoring)),
+            waiting_claims=tuple(map(str, waiting)),
         )
         return replace(facts, waiting=self._waiting(facts))
+
+    async def _begun(self, waiting: Sequence[Key]) -> list[Key]:
+        """Of claims that seem to wait, those that are being filled by now. Claims that wait do not keep what was shared; one
+        that was begun does, and the cache may be behind."""
+        found = await self._client.list(core.CLAIMS, waiting[0].namespace)
+        return [key for one in found.items if has_begun(one) and (key := key_of(one)) in waiting]
 
     def _as_source(self, snapshot: Snapshot) -> DataSource:
         return DataSource(self._dialect.snapshots.group, snapshot.meta.namespace, snapshot.meta.name)

@@ -13,7 +13,7 @@ from typing import Final
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting
-from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to
+from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to, was_shared
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
 from ullage.snapshots.gate import pays_for_itself
 from ullage.snapshots.model import (
@@ -296,7 +296,10 @@ def _imported(facts: SnapshotFacts) -> SnapshotPlan:
 
 
 def _deleting(facts: SnapshotFacts) -> SnapshotPlan:
-    """The storage system's snapshot first, then the record, then this. What is not bound to it is not touched."""
+    """The storage system's snapshot first, then the record, then this. What is not bound to it is not touched.
+
+    What was shared does not wait for claims that nothing was begun for: its administrator takes it back, and whoever has it
+    could keep it for ever by a claim that is never filled."""
     snapshot, record = facts.snapshot, facts.record
     if IN_GROUP in snapshot.meta.finalizers:
         return _member(snapshot)
@@ -306,7 +309,7 @@ def _deleting(facts: SnapshotFacts) -> SnapshotPlan:
         claims = ", ".join(facts.restoring)
         busy = Problem("SnapshotInUse", f"claim {claims} is being filled from it; it goes as soon as that is done or given up")
         return SnapshotPlan(state=replace(snapshot.state, problem=busy), driver=record.driver)
-    if facts.waiting_claims and _has_data(record):
+    if facts.waiting_claims and _has_data(record) and not was_shared(record):
         return SnapshotPlan(state=replace(snapshot.state, problem=_awaited(facts.waiting_claims)), driver=record.driver)
     if record.policy == "Retain":
         return SnapshotPlan(release=True, driver=record.driver)

@@ -5,19 +5,28 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from tests.unit.snapshots.controllers.cluster import DRIVER, GIB, NAME, World, fails
+from ullage.clock import SystemClock
 from ullage.errors import Impossible, NotNow, Retryable, Terminal, Uncertain
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, SECRETS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.errors import Forbidden, Unavailable
+from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.backends.base import InProgress, Restoration, Restored
 from ullage.snapshots.controllers.claim.restore.controller import PROGRESS_SECONDS
+from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.data_source import RESTORING
+from ullage.snapshots.metrics import Metrics
+from ullage.snapshots.model import SHARED_BY
+from ullage.snapshots.settings import Settings
+from ullage.snapshots.volume_queue import VolumeQueues
 
 COPY = Key("team", "copy")
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -119,6 +128,52 @@ async def test_the_persistent_volume_says_whose_it_is_and_how_it_goes() -> None:
             }
         },
     }
+
+
+async def test_a_snapshot_that_is_taken_back_in_the_moment_in_which_a_claim_is_begun_fills_it_no_more() -> None:
+    """Whoever deletes the record looks for claims that are begun; whoever begins one looks at the snapshot afterwards."""
+    world = World().everything()
+    world.api.edit(GA.records, "content", merge={"metadata": {"annotations": {SHARED_BY: "grant"}}})
+    world.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"finalizers": ["held"]}})
+    after = world.api.fuse.after
+
+    def revoked() -> None:
+        after()
+        if world.api.fuse.log == STEPS[:1]:
+            world.api.remove(GA.snapshots, "snap", "team")
+
+    world.api.fuse.after = revoked  # type: ignore[method-assign]
+    async with world.process() as process:
+        await process.current()
+        await process.restorer.reconcile(COPY)
+    assert (world.storage.asked, world.finalizers()) == ([], [PROTECTION])
+    blocked = "VolumeSnapshot team/snap is being deleted, no restore of it is begun"
+    assert world.told.events == [("Warning", "SnapshotDeleting", blocked)]
+
+
+async def test_what_is_taken_back_waits_for_a_claim_that_was_begun_before_the_caches_show_it() -> None:
+    world = World().everything()
+    world.api.edit(GA.records, "content", merge={"metadata": {"annotations": {SHARED_BY: "grant"}}})
+    world.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"finalizers": ["held"]}})
+    world.api.remove(GA.snapshots, "snap", "team")
+    async with world.process() as process:
+        await process.current()
+        binder = Binder(
+            cast(Client, world.api),
+            process.lookups[0],
+            process.volumes,
+            settings=Settings(drivers={DRIVER: "here"}),
+            queues=VolumeQueues(),
+            recorder=cast(Any, world.told),
+            metrics=Metrics(clock=SystemClock()),
+        )
+        world.api.edit(CLAIMS, "copy", "team", merge={"metadata": {"finalizers": [RESTORING]}})
+        await binder.reconcile(Key("team", "snap"))
+        assert not any(one.startswith("delete ") for one in world.api.fuse.log)
+        world.api.edit(CLAIMS, "copy", "team", merge={"metadata": {"finalizers": []}})
+        await process.current()
+        await binder.reconcile(Key("team", "snap"))
+    assert any(one.startswith("delete ") for one in world.api.fuse.log), "it waits, and is not waited for"
 
 
 async def test_a_claim_of_another_provisioner_is_left_alone() -> None:

@@ -24,6 +24,7 @@ READY = State(record="snapcontent-snap-uid", ready=True)
 SNAPSHOT: Snapshot = objects.snapshot(state=READY)
 RECORD: Record = objects.record(state=State(handle="shot-1", ready=True, restore_size=GIB))
 RECORD_GOING = replace(RECORD, meta=changed(RECORD.meta, deletion_timestamp=objects.DELETED))
+RECORD_GIVEN = replace(RECORD, meta=changed(RECORD.meta, annotations={"ullage.io/shared-by": "grant"}))
 AFTERWARDS = "2026-01-01T00:05:01Z"
 
 
@@ -85,6 +86,15 @@ REFUSALS = [
         facts(snapshot=snapshot(deletion_timestamp=objects.DELETED), record=RECORD_GOING),
         Blocker("SnapshotDeleting", "VolumeSnapshot team/snap is being deleted, no restore of it is begun"),
         id="a snapshot that is being deleted, and its record too",
+    ),
+    pytest.param(
+        facts(
+            snapshot=snapshot(deletion_timestamp=objects.DELETED),
+            claim=claim(creation_timestamp=objects.DELETED),
+            record=RECORD_GIVEN,
+        ),
+        Blocker("SnapshotDeleting", "VolumeSnapshot team/snap is being deleted, no restore of it is begun"),
+        id="a snapshot that was shared and is taken back, though the claim was there before",
     ),
     pytest.param(
         facts(snapshot=snapshot(State()), record=None),

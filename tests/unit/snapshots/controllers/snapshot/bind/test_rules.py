@@ -314,6 +314,17 @@ class TestDelete:
         assert made.state.problem == Problem("SnapshotInUse", text)
         assert made.state.ready
 
+    def test_what_was_shared_is_taken_back_though_a_claim_still_waits_for_it(self) -> None:
+        """Otherwise whoever has it could keep it for ever, by a claim that is never filled."""
+        given = record(state=DONE, imported="h-1", meta={"annotations": {"ullage.io/shared-by": "grant"}})
+        made = plan(snapshot=self.GOING, record=given, waiting_claims=("team/copy",))
+        assert (made.delete_record, made.state) == (True, None)
+        made = plan(snapshot=self.GOING, record=given, waiting_claims=("team/copy",), restoring=("team/other",))
+        assert not made.delete_record
+        assert made.state is not None
+        text = "claim team/other is being filled from it; it goes as soon as that is done or given up"
+        assert made.state.problem == Problem("SnapshotInUse", text)
+
     @pytest.mark.parametrize(
         "state",
         [
