@@ -491,6 +491,27 @@ async def test_where_the_others_are_being_taken_right_now_it_is_asked_for_patien
     assert scene.server.deleted == ["young"]
 
 
+@counted
+async def test_where_others_were_admitted_right_now_it_is_asked_for_patience(scene: CountScene) -> None:
+    """No cache has seen the one that came before it; it may go as soon as one has."""
+    scene.claim("disk", head=1)
+    scene.snapshot("kept", protected="true")
+    scene.limit(snapshots=2, oldest=True)
+    scene.server.watch_lag = lambda: 0.5
+    async with scene.served(leader=True):
+        await asyncio.sleep(2)
+        assert (await scene.create("one")).allowed
+        second = await scene.create("two")
+        assert (second.code, second.retry_after) == (429, 2)
+        assert "used 1, reserved 1, limit 2, over by 1; the oldest would be deleted for it" in second.message
+        assert "Try again: that changes in a moment" in second.message
+        assert (await scene.insist("two")).allowed
+        scene.change(GA.snapshots, "two", metadata={"annotations": {"ullage.io/protected": "true", "ullage.io/takes": "{}"}})
+        await asyncio.sleep(5)
+        assert (await scene.create("three")).code == 403, "nothing else is on its way"
+    assert scene.server.deleted == ["one"]
+
+
 # --- what does not go ------------------------------------------------------------------------------------------------
 
 HOLDS = pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from ullage.policies.counts.accounts import one_of, together
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.policies.counts.candidates import Candidates
 from ullage.policies.counts.charges import DIALECTS
-from ullage.policies.counts.choice import UNFINISHED, Candidate, Choice, choose, why_kept
+from ullage.policies.counts.choice import UNFINISHED, Candidate, Choice, Lack, choose, why_kept
 from ullage.policies.counts.lookup import LimitLookup
 from ullage.snapshots.model import Dialect
 from ullage.times import read_time
@@ -66,7 +66,7 @@ class Room:
         candidates = self._candidates.of(namespace, lack, look=self._oldest)
         choice = choose(lack, candidates)
         if not choice.helps:
-            soon = choose(lack, [_finished(one, self._clock.now()) for one in candidates])
+            soon = choose(_without_reserved(refusal), [_finished(one, self._clock.now()) for one in candidates])
             why = _too_little(candidates, choice.short)
             return _later(refusal, why) if soon.helps else _refused(refusal, namespace, why)
         if problem := await self._cannot_be(review):
@@ -136,6 +136,12 @@ def _is_of(review: Review, dialect: Dialect[Any, Any]) -> bool:
 
 def again_text(refusal: Refusal, choice: Choice) -> str:
     return f"{refusal_text(refusal)}. {_being_deleted(choice)}. Try again: this fits once that is really gone"
+
+
+def _without_reserved(refusal: Refusal) -> Lack:
+    """What would be lacking if all went that were admitted and are not seen yet: when they are, they may."""
+    left = ((Cell(one.account, one.resource), one.over, one.reserved) for one in refusal.over)
+    return {cell: over - reserved for cell, over, reserved in left if over > reserved}
 
 
 def _finished(one: Candidate, now: datetime) -> Candidate:
