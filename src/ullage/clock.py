@@ -28,6 +28,11 @@ class SystemClock:
         return time.monotonic()
 
 
+def processor_seconds() -> float:
+    """Seconds for which the processor has been busy with this thread, whatever the time of day is."""
+    return time.thread_time()
+
+
 class BootClock(SystemClock):
     """The machine's clocks, where time spent suspended counts too: for promises that others rely on meanwhile."""
 

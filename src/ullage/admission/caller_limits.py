@@ -1,10 +1,11 @@
-"""How much one cluster may ask: reviews a second, reviews at once, and bytes.
+"""How much one cluster may ask: reviews a second, reviews at once, bytes, and time of the processor.
 
 Whoever administers a user cluster knows the path that it asks under, and can post what he likes to it. His reviews are read
 into bounds of their own, and beyond his rate they are answered with 429 before anything of them is read: others find the room
-and the processor that they would find without him. Many clusters together have a bound as well, which is looked at with every
-part that is read. Long before it is reached each may only have its share, so that whoever fills it with many clusters keeps no
-small review of others out.
+and the processor that they would find without him. What a review costs is his to choose, too, so one that is large, or that the
+processor is long busy with, counts for several: his rate is a share of the processor. Many clusters together have a bound of
+bytes as well, which is looked at with every part that is read. Long before it is reached each may only have its share, so that
+whoever fills it with many clusters keeps no small review of others out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 from ullage.clock import Clock
 from ullage.kube.read_limits import KIB, MIB, text_weight
 from ullage.kube.token_bucket import TokenBucket
+from ullage.processor_time import paid_by
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ class CallerLimits:
     at_once: int = 256  # reviews that are being read or answered
     burst: float = 10.0  # seconds' worth of reviews that may come at once
     each: int = 64 * KIB  # of a review that counts for one, as it is once it is decoded; a larger one counts for several
+    seconds: float = 0.001  # of the processor, for a review that counts for one; one that takes longer counts for several
     largest: int = 8 * MIB  # a review: two objects of 3 MiB, which may grow in encoding
     held: int = 16 * MIB  # reviews of one cluster
     decoded: int = 64 * MIB  # that a review may take once it is decoded
@@ -66,6 +69,23 @@ class _Load:
         return self.running == 0 and self.bucket.full
 
 
+class _Bill:
+    """What one review costs, in the bytes that a cluster's bucket is filled with. The larger of size and time counts."""
+
+    def __init__(self, load: _Load, limits: CallerLimits, *, weight: int) -> None:
+        self._load = load
+        self._per_second = limits.each / limits.seconds
+        self._spent = 0.0  # by time
+        self._paid = float(max(limits.each, weight))
+        load.bucket.spend(self._paid)
+
+    def spend(self, seconds: float) -> None:
+        self._spent += seconds * self._per_second
+        if (more := self._spent - self._paid) > 0:
+            self._paid += more
+            self._load.bucket.spend(more)
+
+
 class CallerLoads:
     """Of all clusters besides our own. Only those are remembered that have asked lately."""
 
@@ -77,7 +97,8 @@ class CallerLoads:
 
     @contextlib.asynccontextmanager
     async def body(self, cluster: str, receive: Receive, *, declared: int) -> AsyncIterator[bytes]:
-        """The body of a review, which counts until the block ends. Raises CallerRefused and BodyRefused."""
+        """The body of a review, which counts until the block ends. What is `metered` in the block is paid for by the cluster.
+        Raises CallerRefused and BodyRefused."""
         load, size = self._enter(cluster), 0
         load.running += 1
 
@@ -92,9 +113,10 @@ class CallerLoads:
 
         try:
             async with load.bodies.body(bounded, declared=declared) as body:
-                load.bucket.spend(max(self._limits.each, weight := text_weight(body)))
+                bill = _Bill(load, self._limits, weight=(weight := text_weight(body)))
                 self._check(weight)
-                yield body
+                with paid_by(bill.spend):
+                    yield body
         except BodyRefused as error:
             if error.code != 503:
                 raise
@@ -112,7 +134,8 @@ class CallerLoads:
         if load.running >= limits.at_once:
             raise self._refused(cluster, load, f"{limits.at_once} reviews are under way, and no more are taken", 1.0)
         if (wait := load.bucket.wait()) > 0:
-            raise self._refused(cluster, load, f"more than {limits.reviews:g} reviews a second were asked for", wait)
+            problem = f"more than {limits.reviews:g} reviews a second were asked for; large and slow ones count for several"
+            raise self._refused(cluster, load, problem, wait)
         return load
 
     def _check_room(self, load: _Load, more: int) -> None:

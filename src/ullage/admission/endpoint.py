@@ -19,9 +19,10 @@ from ullage.admission import admission_review
 from ullage.admission.caller_limits import CallerLimits, CallerLoads, CallerRefused
 from ullage.admission.callers import CLUSTERS, Callers, path_of
 from ullage.admission.metrics import Metrics
-from ullage.clock import Clock
+from ullage.clock import Clock, processor_seconds
 from ullage.errors import BadInput, Retryable
-from ullage.kube.review import Decision, Hook, Request, Review, Unreadable
+from ullage.kube.review import Decision, Hook, Review, Unreadable
+from ullage.processor_time import metered, payer
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
 from ullage.serving.health import TEXT, health_page
 
@@ -82,11 +83,13 @@ class Endpoint:
         checks: Mapping[str, Check],
         callers: Callers | None = None,
         limits: CallerLimits | None = None,
+        processor: Callable[[], float] = processor_seconds,
     ) -> None:
         self._metrics = metrics
         self._clock = clock
         self._checks = checks
         self._callers = callers
+        self._processor = processor
         self._served: dict[str, Served] = {}  # by path
         self._elsewhere: dict[str, Served] = {}  # by the beginning of the path
         for hook in hooks:
@@ -128,7 +131,8 @@ class Endpoint:
         )
         try:
             async with bodies as body:
-                return await self._answered(served, scope, admission_review.decode(body), began, cluster=cluster)
+                answering = self._answered(served, scope, body, began, cluster=cluster)
+                return await metered(answering, payer(), processor=self._processor)
         except CallerRefused as error:
             served.throttled.inc()
             return Answer(429, f"{error}\n".encode(), retry_after=error.seconds)
@@ -137,7 +141,8 @@ class Endpoint:
         except BadInput as error:
             return Answer(400, f"{error}\n".encode())
 
-    async def _answered(self, served: Served, scope: Scope, request: Request, began: float, *, cluster: str) -> Answer:
+    async def _answered(self, served: Served, scope: Scope, body: bytes, began: float, *, cluster: str) -> Answer:
+        request = admission_review.decode(body)
         budget = admission_review.budget(admission_review.asked_timeout(scope["query_string"], served.hook.timeout))
         review = Review(request, began + budget, cluster)
         self._running += 1

@@ -35,8 +35,8 @@ ClusterReviews = Annotated[
     typer.Option(
         "--cluster-reviews",
         metavar="N",
-        help="How many reviews are answered for one user cluster in a second, on a seed; ten times as many at once. Large ones"
-        " count for one for each 64Ki, as they are in memory.",
+        help="How many reviews are answered for one user cluster in a second, on a seed; ten times as many at once. One counts"
+        " for several if it is larger than 64Ki, as it is in memory, or has the processor busy for more than a millisecond.",
     ),
 ]
 

@@ -52,6 +52,8 @@ class Scene:
         self.let = asyncio.Event()
         self.let.set()
         self.metrics = Metrics()
+        self.busy = 0.0  # seconds that the processor has worked
+        self.work = 0.0  # and works on before each answer, and after what it waits for
         targets = (Target.of(CONFIG_MAP, "CREATE"),)
         self.endpoint = Endpoint(
             [
@@ -63,10 +65,13 @@ class Scene:
             checks={},
             callers=CALLERS,
             limits=LIMITS,
+            processor=lambda: self.busy,
         )
 
     async def answer(self, review: Review) -> Decision:
+        self.busy += self.work
         await self.let.wait()
+        self.busy += self.work
         return Decision.allow()
 
     async def ask(self, cluster: str, body: bytes | None = None, *, receive: Any = None) -> tuple[int, dict[bytes, bytes], str]:
@@ -108,7 +113,9 @@ async def test_a_flood_is_told_to_come_again_and_others_are_answered() -> None:
     assert codes == [200] * 21 + [429] * 29, "two seconds' worth at once, and the one that spends more than there is"
     code, headers, text = await scene.ask("far")
     assert (code, headers[b"retry-after"]) == (429, b"1")
-    assert text == "cluster far: more than 10 reviews a second were asked for; try again\n"
+    assert text == (
+        "cluster far: more than 10 reviews a second were asked for; large and slow ones count for several; try again\n"
+    )
     assert [(await scene.ask(other))[0] for other in ("near", "")] == [200, 200]
     scene.clock.at += 1.0
     assert [(await scene.ask("far"))[0] for _ in range(12)].count(200) == 10
@@ -135,6 +142,27 @@ async def test_large_reviews_count_for_as_many_as_they_are_large() -> None:
     assert codes == [200] * 7 + [429] * 2, "each counts for three"
     _, headers, _ = await scene.ask("far")
     assert headers[b"retry-after"] == b"1"
+
+
+async def test_reviews_that_have_the_processor_busy_count_for_as_many_as_they_take_long() -> None:
+    scene = Scene()
+    scene.work = 0.002
+    codes = [(await scene.ask("far"))[0] for _ in range(9)]
+    assert codes == [200] * 6 + [429] * 3, "each takes as long as four may"
+    assert [(await scene.ask(other))[0] for other in ("near", "")] == [200, 200]
+    scene.clock.at += 1.0
+    assert [(await scene.ask("far"))[0] for _ in range(9)].count(200) == 2, "a hundredth of the processor's time"
+
+
+async def test_nobody_pays_for_what_others_do_while_he_waits() -> None:
+    scene = Scene()
+    scene.work = 0.010
+    async with scene.under_way("far", 1):
+        scene.work = 0.0
+        async with scene.under_way("near", 1):
+            scene.busy += 5.0
+    assert [(await scene.ask("near"))[0] for _ in range(20)] == [200] * 20
+    assert [(await scene.ask("far"))[0] for _ in range(20)].count(200) == 11, "its own ten"
 
 
 async def test_so_many_are_under_way_and_no_more() -> None:

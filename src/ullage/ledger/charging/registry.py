@@ -282,6 +282,9 @@ class Registry:
             known = self._books[ledger] = found, book_of(found, now=self._wiring.clock.now())
         return known[1]
 
+    def _forget(self, old: Ledger | None, new: Ledger | None) -> None:
+        self._books.pop((new or old or Ledger()).metadata.name, None)
+
     def folded(self, ledger: Ledger) -> Book | None:
         """The book of a ledger with all that this process has seen of our own cluster; None where it has not seen as much as
         whoever wrote the ledger last. What its caches show and what the book says are of one moment then; who waits, and is
@@ -313,7 +316,7 @@ class Registry:
             return
         wiring, self._settings = self._wiring, settings
         self._ledgers = wiring.cache(LEDGERS, namespace=settings.namespace)
-        self._ledgers.handle(lambda old, new: self._books.pop((new or old or Ledger()).metadata.name, None))
+        self._ledgers.handle(self._forget)
         self._service = Service(
             wiring.client,
             self._sources,

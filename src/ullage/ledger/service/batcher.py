@@ -35,6 +35,7 @@ from ullage.ledger.service.line import LOOK, Ask, Line, Pace
 from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
 from ullage.ledger.service.writes import Draft, StatusApi, draft, write
+from ullage.processor_time import Spend, in_parts, metered, payer
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ class Batcher:
 
     def ask(self, charge: Charge, *, until: float = -math.inf) -> asyncio.Future[Said]:
         """Gets in line; where more may be granted, waits there until a moment. Whoever gives up cancels the future."""
-        ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future(), until)
+        ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future(), until, payer=payer())
         self._line.add(ask)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"ledger {self.name}")
@@ -146,14 +147,20 @@ class Batcher:
 
     async def _run(self) -> None:
         try:
-            while self._line.asks():
-                await self._until_due()
-                await asyncio.sleep(max(0.0, self._free_at - self._around.clock.monotonic()))
-                due = self._changed() or self._around.clock.monotonic() >= self._demand_at
-                if asks := self._line.next(self._settings.batch, waiting=due):
-                    await self._attempt(asks)
+            while asks := self._line.asks():
+                payers = [ask.payer for ask in asks]
+                await metered(self._turn(payers), in_parts(payers))
         finally:
             self._task = None
+
+    async def _turn(self, payers: list[Spend | None]) -> None:
+        """`payers` are all in line at first, and then those who are decided: a book of 2,000 bookings is much to read."""
+        await self._until_due()
+        await asyncio.sleep(max(0.0, self._free_at - self._around.clock.monotonic()))
+        due = self._changed() or self._around.clock.monotonic() >= self._demand_at
+        if asks := self._line.next(self._settings.batch, waiting=due):
+            payers[:] = [ask.payer for ask in asks]
+            await self._attempt(asks)
 
     async def _until_due(self) -> None:
         """While all wait for room, nothing is done until the ledger has changed. Without a watch it is read now and then."""

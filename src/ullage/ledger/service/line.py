@@ -17,6 +17,7 @@ from ullage.clock import Clock
 from ullage.ledger.amounts import Cell, Wanted
 from ullage.ledger.book import Charge
 from ullage.ledger.service.decisions import Said, Verdict
+from ullage.processor_time import Spend
 
 MOST_WAITING: Final = 500  # for room in one ledger; whoever comes after that is refused at once
 LOOK: Final = 1.0  # seconds between two looks at a ledger that no watch tells of
@@ -31,6 +32,7 @@ class Ask:
     answer: asyncio.Future[Said]
     until: float = -math.inf  # how long it waits for room, on the monotonic clock
     refused: Verdict | None = None  # what it is told then, if it waits
+    payer: Spend | None = None  # of the time of the processor
 
 
 class Line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from tests.unit.ledger.simulated import Server, creating, ledger
 from ullage.kube.cache.cache import Cache
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.service.service import Service
+from ullage.processor_time import paid_by
 
 WRITE = 0.1  # seconds that a write takes where the API is slow
 
@@ -85,3 +86,21 @@ async def test_after_a_conflict_a_state_that_the_watch_has_not_brought_is_read(s
         [verdict] = await ask(service, creating("one"))
     assert verdict.allowed
     assert server.calls == ["PUT ledgers", "GET ledgers", "PUT ledgers"]
+
+
+@simulated
+async def test_what_a_round_takes_is_paid_by_all_who_are_decided_in_it(server: Server) -> None:
+    paid: dict[str, float] = {}
+
+    async def asked(service: Service, who: str, *, pays: bool) -> None:
+        def spend(seconds: float) -> None:
+            paid[who] = paid.get(who, 0.0) + seconds
+
+        with paid_by(spend) if pays else nullcontext():
+            await ask(service, creating(who))
+
+    async with watching(server) as service:
+        await asyncio.gather(*(asked(service, who, pays=who != "free") for who in ("a", "b", "free")))
+        assert server.calls.count("PUT ledgers") == 1
+    assert paid.keys() == {"a", "b"}
+    assert paid["a"] == paid["b"] > 0
