@@ -3,11 +3,15 @@
 The volume is attached without a frontend first, as Longhorn demands: from then on nobody writes to it. Then what is in it
 becomes a snapshot of its own, `undo-UID`, which is charged like every other, and the volume is reverted. Whether it was is told
 by the engine: as long as that snapshot is below the head, it was not. Undone, the volume is reverted to it.
+
+An engine answers while the volume is attached. A process that was killed may have reverted it all the same, and then `undo-UID`
+is all there is of what the claim had: while that snapshot is there and no engine answers, nothing is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from ullage.clock import Clock
@@ -17,7 +21,7 @@ from ullage.engines.chain import HEAD, Entry
 from ullage.engines.client.errors import Reason
 from ullage.engines.client.interface import EngineClient, EngineClients
 from ullage.engines.handles import NAMESPACE, SnapshotHandle
-from ullage.errors import Impossible, NotNow, Terminal
+from ullage.errors import Impossible, NotNow, Terminal, Uncertain
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.errors import NotFound
@@ -25,6 +29,7 @@ from ullage.policies.restores import model
 from ullage.policies.restores.api import RESTORES, EarlierClaim, SnapshotRestore
 from ullage.policies.restores.methods.base import Unused
 from ullage.policies.restores.model import RestoreJob
+from ullage.policies.restores.pods import ClaimInUse
 from ullage.snapshots.backends.base import Backend, Creation, InProgress, VolumeHandle
 
 TICKET_SECONDS: Final = 300.0  # a process that was killed keeps a volume from being used no longer than that
@@ -49,29 +54,35 @@ class RevertMethod:
 
     async def switch(self, job: RestoreJob, unused: Unused) -> str:
         volume = _volume(job).handle
-        if await self._stands(job, volume, reverted=True):
-            await self._release(job.restore, volume)
-            return job.restore.status.claim_uid
-        engine = await self._attached(job, volume, unused)
+        entries = await self._entries(volume)
+        if entries is None or not is_reverted(job, entries):
+            is_known = entries is not None or not await self._is_kept(job.restore)
+            await self._go_back(job, volume, unused, is_known=is_known)
+        await self._release(job.restore, volume)
+        return job.restore.status.claim_uid
+
+    async def _go_back(self, job: RestoreJob, volume: str, unused: Unused, *, is_known: bool) -> None:
+        """`is_known`: that the volume is not reverted."""
+        with _what_is_known(volume, is_known=is_known):
+            engine = await self._attached(job, volume, unused)
         try:
-            entries = await engine.list()
-            undo = undo_name(job, entries)
-            if not undo or is_below_head(entries, undo):
+            with _what_is_known(volume, is_known=is_known):
+                entries = await engine.list()
+            if not is_reverted(job, entries):
                 _, target = _target(job)  # not before: once it is reverted, the snapshot may go
                 await unused()
                 await self._revert(job, engine, target=target.snapshot, entries=entries)
         except (NotNow, Terminal):
             await self._release(job.restore, volume)  # nothing has changed, and pods may have it meanwhile
             raise
-        await self._release(job.restore, volume)
-        return job.restore.status.claim_uid
 
     async def _revert(self, job: RestoreJob, engine: EngineClient, *, target: str, entries: Mapping[str, Entry]) -> None:
-        """With all that is in it now as a snapshot. One of an earlier try is good as long as nobody has written since."""
+        """With all that is in it now as a snapshot. One of an earlier try is good as long as nobody has written since: neither
+        into the head, nor into a snapshot that was taken of it meanwhile."""
         if target not in entries or entries[target].removed:
             raise Impossible(f"volume {job.name}: its engine has no snapshot {target} any more")
         undo = undo_name(job, entries)
-        if not undo or entries[HEAD].size > 0:
+        if not undo or entries[HEAD].parent != undo or entries[HEAD].size > 0:
             undo = next_name(job, entries)
             assert job.source is not None
             creation = Creation(name=undo, volume=job.source.volume, owner=job.restore.metadata.namespace)
@@ -84,12 +95,14 @@ class RevertMethod:
 
     async def undo(self, job: RestoreJob, unused: Unused) -> str:
         volume = _volume(job).handle
-        if await self._stands(job, volume, reverted=False):
+        seen = await self._entries(volume)
+        if seen is not None and is_undone(job, seen):
             await self._release(job.restore, volume)
             return job.restore.status.claim_uid
         engine = await self._attached(job, volume, unused)
         try:
-            entries = await engine.list()
+            with _what_is_known(volume, is_known=False):
+                entries = await engine.list()
             undo = undo_name(job, entries)
             if not undo:
                 raise Impossible(f"volume {volume} has no snapshot any more of what the claim had before")
@@ -104,8 +117,7 @@ class RevertMethod:
 
     async def settle(self, restore: SnapshotRestore) -> None:
         """By the names alone: only we can have made snapshots of these names, and each says of which volume it is."""
-        prefix = _undo_prefix(restore)
-        for name in (prefix, *(f"{prefix}-{number}" for number in range(2, MOST_UNDOS + 1))):
+        for name in undo_names(restore):
             found = await self._client.find(SNAPSHOTS, name, NAMESPACE)
             if found is None:
                 continue
@@ -120,14 +132,19 @@ class RevertMethod:
 
     # --- attached without a frontend ---
 
-    async def _stands(self, job: RestoreJob, volume: str, *, reverted: bool) -> bool:
-        """Whether it is known to be done: then whoever uses the volume by now is not disturbed."""
+    async def _entries(self, volume: str) -> Mapping[str, Entry] | None:
+        """What its engine has, whoever uses the volume; None: it does not say."""
         try:
-            entries = await self._engines.of(volume).list()
-        except NotNow:
-            return False
-        undo = undo_name(job, entries)
-        return bool(undo) and is_below_head(entries, undo) != reverted
+            return await self._engines.of(volume).list()
+        except (NotNow, Impossible):
+            return None
+
+    async def _is_kept(self, restore: SnapshotRestore) -> bool:
+        """Whether there is a snapshot of what the claim had: nothing is reverted before there is."""
+        for name in undo_names(restore):
+            if await self._client.find(SNAPSHOTS, name, NAMESPACE) is not None:
+                return True
+        return False
 
     async def _attached(self, job: RestoreJob, volume: str, unused: Unused) -> EngineClient:
         """The volume's engine, once it runs and nobody can write."""
@@ -145,7 +162,8 @@ class RevertMethod:
             raise InProgress(f"volume {volume} is being attached without a frontend")
         engine = self._engines.of(volume)
         try:
-            offered = await engine.is_offered()
+            with _what_is_known(volume, is_known=False):
+                offered = await engine.is_offered()
         except NotNow as error:
             if error.reason != Reason.DETACHED:
                 raise
@@ -165,20 +183,48 @@ class RevertMethod:
             return
 
 
+@contextmanager
+def _what_is_known(volume: str, *, is_known: bool) -> Iterator[None]:
+    """What keeps an engine from being asked says nothing about what an earlier process had it do."""
+    try:
+        yield
+    except ClaimInUse as used:
+        if is_known:
+            raise
+        raise NotNow(f"{used}; whether volume {volume} was reverted already is seen only while its engine runs") from used
+    except Impossible as error:
+        if is_known:
+            raise
+        raise Uncertain(str(error)) from error
+
+
+def undo_names(restore: SnapshotRestore) -> list[str]:
+    """Of the snapshots with what the claim had before, in the order in which they are taken."""
+    first = f"undo-{restore.metadata.uid}"
+    return [first, *(f"{first}-{number}" for number in range(2, MOST_UNDOS + 1))]
+
+
 def undo_name(job: RestoreJob, entries: Mapping[str, Entry]) -> str:
     """The snapshot with what the claim had before: the latest of those that were taken for this restore; empty: none was."""
-    prefix = _undo_prefix(job.restore)
-    names = [prefix, *(f"{prefix}-{number}" for number in range(2, MOST_UNDOS + 1))]
-    return next((one for one in reversed(names) if one in entries and not entries[one].removed), "")
+    names = reversed(undo_names(job.restore))
+    return next((one for one in names if one in entries and not entries[one].removed), "")
 
 
 def next_name(job: RestoreJob, entries: Mapping[str, Entry]) -> str:
-    prefix = _undo_prefix(job.restore)
-    names = [prefix, *(f"{prefix}-{number}" for number in range(2, MOST_UNDOS + 1))]
-    free = next((one for one in names if one not in entries), "")
+    free = next((one for one in undo_names(job.restore) if one not in entries), "")
     if not free:
         raise Impossible(f"the volume was written to {MOST_UNDOS} times while it was to be restored")
     return free
+
+
+def is_reverted(job: RestoreJob, entries: Mapping[str, Entry]) -> bool:
+    undo = undo_name(job, entries)
+    return bool(undo) and not is_below_head(entries, undo)
+
+
+def is_undone(job: RestoreJob, entries: Mapping[str, Entry]) -> bool:
+    undo = undo_name(job, entries)
+    return bool(undo) and is_below_head(entries, undo)
 
 
 def is_below_head(entries: Mapping[str, Entry], name: str) -> bool:
@@ -191,17 +237,16 @@ def is_below_head(entries: Mapping[str, Entry], name: str) -> bool:
     return False
 
 
-def _undo_prefix(restore: SnapshotRestore) -> str:
-    return f"undo-{restore.metadata.uid}"
-
-
 def _ticket(restore: SnapshotRestore) -> str:
     return f"restore-{restore.metadata.uid}"
 
 
 def _volume(job: RestoreJob) -> VolumeHandle:
-    if not job.has_its_claim or job.source is None:
-        raise Impossible(f"claim {job.restore.spec.claim_name} is gone, or another one has its name by now")
+    name = job.restore.spec.claim_name
+    if not job.has_its_claim:
+        raise Impossible(f"claim {name} is gone, or another one has its name by now")
+    if job.source is None:  # its data may have changed all the same
+        raise NotNow(f"claim {name} has no PersistentVolume that is its own; it must have the one that it had")
     return job.source.volume
 
 
