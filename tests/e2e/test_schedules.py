@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ullage.policies.schedules.model import GROUP_LABEL, SCHEDULED_FOR
+from ullage.policies.schedules.model import GROUP_LABEL, SCHEDULED_BY, SCHEDULED_FOR
 from ullage.times import timestamp
 
 from .apart import IS_BORROWED
@@ -156,6 +156,20 @@ def test_a_schedule_that_cannot_be_is_refused_by_the_api(world: Scene) -> None:
         answer = tenant.api.call("POST", tenant.schedules, body)
         assert answer.code == 422, answer.raw
         assert field in answer.obj["message"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_nobody_else_says_that_a_schedule_made_a_snapshot(world: Scene, dialect: Dialect) -> None:
+    tenant = Tenant(world, dialect)
+    marks = {SCHEDULED_BY: "nightly", SCHEDULED_FOR: "2098-01-01T00:00:00Z", "note": "stays"}
+    body = dialect.of_claim("forged", "data")
+    made = tenant.api.create(
+        dialect.snapshots(tenant.namespace), {**body, "metadata": {"name": "forged", "annotations": marks}}
+    )
+    assert made["metadata"]["annotations"].keys() & marks.keys() == {"note"}
+    path = f"{dialect.snapshots(tenant.namespace)}/forged"
+    tenant.api.merge(path, {"metadata": {"annotations": marks}})
+    assert tenant.api.get(path).obj["metadata"]["annotations"].keys() & marks.keys() == {"note"}
 
 
 def test_whoever_edits_a_namespace_has_its_schedules_and_no_other(world: Scene) -> None:
