@@ -22,10 +22,10 @@ class Lister(Protocol):
 
 
 class ClaimInUse(NotNow):
-    """Pods use the claim: nothing was changed."""
+    """Pods use the claim, or something else does that the message tells of: nothing was changed."""
 
-    def __init__(self, claim: str, pods: tuple[PodUser, ...]) -> None:
-        super().__init__(in_use(claim, pods))
+    def __init__(self, claim: str, pods: tuple[PodUser, ...], *, message: str = "") -> None:
+        super().__init__(message or in_use(claim, pods))
         self.pods = pods
 
 

@@ -108,8 +108,8 @@ def _methods(wiring: Wiring, options: RestoreOptions) -> Mapping[str, RestoreMet
         found[model.REVERT] = revert
     in_place = options.in_place(wiring)
     if in_place is not None:
-        swap = SwapMethod(in_place)
-        wiring.hold(_swept(wiring, swap))
+        swap = SwapMethod(in_place, wiring.client, wiring.cache(PERSISTENT_VOLUMES), clock=wiring.clock)
+        wiring.hold(_swept(swap))
         found[model.SWAP] = swap
     return found
 
@@ -130,9 +130,9 @@ def _in_longhorn(wiring: Wiring) -> Callable[[PersistentVolume], bool]:
 
 
 @asynccontextmanager
-async def _swept(wiring: Wiring, swap: SwapMethod) -> AsyncIterator[None]:
+async def _swept(swap: SwapMethod) -> AsyncIterator[None]:
     """What nobody's restore keeps goes, now and then."""
-    sweeping = asyncio.create_task(_sweep(wiring, swap))
+    sweeping = asyncio.create_task(_sweep(swap))
     try:
         yield
     finally:
@@ -140,10 +140,10 @@ async def _swept(wiring: Wiring, swap: SwapMethod) -> AsyncIterator[None]:
         await asyncio.wait({sweeping})
 
 
-async def _sweep(wiring: Wiring, swap: SwapMethod) -> None:
+async def _sweep(swap: SwapMethod) -> None:
     while True:
         try:
-            await swap.sweep(wiring.client)
+            await swap.sweep()
         except UllageError as error:
             logger.warning("what restores in place left could not be removed", extra={"error": str(error)})
         await asyncio.sleep(SWEEP_SECONDS)

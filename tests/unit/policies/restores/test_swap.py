@@ -15,7 +15,10 @@ import pytest
 
 from tests.unit.policies.restores.scene import NS, PROTOTYPE_DIALECT, RestoreScene
 from tests.unit.snapshots.memory_api import Crash, Json
+from ullage.errors import NotNow
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PODS
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden
 from ullage.kube.slices import Wiring
 from ullage.policies.restores import pods
@@ -134,7 +137,23 @@ class HostPathScene(RestoreScene):
 
     def methods(self, wiring: Wiring) -> Mapping[str, RestoreMethod]:
         real = HostPathInPlace(self.settings, clock=self.clock)
-        return {"Swap": SwapMethod(FusedSwaps(self, real))}
+        volumes = wiring.cache(PERSISTENT_VOLUMES)
+        self.swap = SwapMethod(FusedSwaps(self, real), wiring.client, volumes, clock=self.clock)
+        return {"Swap": self.swap}
+
+    def other_volume(self, path: str, *, phase: str = "Bound", node: str = "", **source: Any) -> None:
+        """Of another namespace."""
+        ref = {"namespace": "them", "name": "shared", "uid": "uid-shared"}
+        spec: Json = {"claimRef": ref, **(source or {"hostPath": {"path": path}})}
+        if node:
+            terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        self.api.put(PERSISTENT_VOLUMES, {"metadata": {"name": "pv-2"}, "spec": spec, "status": {"phase": phase}})
+
+    def taken_away(self, name: str = "back") -> None:
+        """By somebody who takes the finalizer off first."""
+        self.api.edit(RESTORES, name, NS, merge={"metadata": {"finalizers": None}})
+        self.api.remove(RESTORES, name, NS)
 
 
 @pytest.fixture(autouse=True)
@@ -553,3 +572,160 @@ async def test_a_snapshot_of_another_claim_is_refused(scene: HostPathScene) -> N
         "VolumeSnapshot team/other is of claim them; only snapshots of claim db can be restored in place. "
         "To a new claim: ullage snapshot restore other --to NEW-CLAIM",
     )
+
+
+# --- directories that others have too --------------------------------------------------------------------------------
+
+SHARED = (
+    "volume pv-1 of claim db: another PersistentVolume has the same directory, one that it is in, or one in it; whoever uses "
+    "that would keep what is moved away, and lose what he writes"
+)
+OTHER_PATHS = [
+    pytest.param("{volume}", id="the same"),
+    pytest.param("{volume}/", id="the same, written otherwise"),
+    pytest.param("{volume}/../db", id="the same, on a way round"),
+    pytest.param("{volume}/below", id="one in it"),
+    pytest.param("{top}/volumes", id="one that it is in"),
+    pytest.param("/", id="all there is"),
+]
+
+
+@pytest.mark.parametrize("path", OTHER_PATHS)
+async def test_a_directory_that_another_volume_has_too_does_not_change_places(scene: HostPathScene, path: str) -> None:
+    """Their pod keeps the directory that is moved away, and writes there; it would go with the undo window."""
+    scene.other_volume(path.format(volume=scene.volume, top=scene.top))
+    mounted = os.open(scene.volume, os.O_RDONLY)
+    try:
+        scene.ask(undoWindow="0s")
+        await scene.run(scene.settled)
+        assert (scene.phase(), scene.read(), scene.kept()) == ("Failed", OLD, [])
+        assert scene.said()[1:] == (
+            "NotPossible",
+            f"{SHARED}. Restore it to a new claim: ullage snapshot restore snap --to NEW-CLAIM",
+        )
+        assert sorted(os.listdir(mounted)) == sorted(OLD)
+    finally:
+        os.close(mounted)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"path": "{volume}-2"}, id="whose name only begins like it"),
+        pytest.param({"path": "{top}/volumes/other"}, id="beside it"),
+        pytest.param({"path": "{volume}", "phase": "Released"}, id="whose claim is gone"),
+        pytest.param({"path": "", "csi": {"driver": "csi.example.com", "volumeHandle": "x"}}, id="that is no directory"),
+    ],
+)
+async def test_another_volume_is_in_nobodys_way(scene: HostPathScene, other: Mapping[str, Any]) -> None:
+    scene.other_volume(**{**other, "path": other["path"].format(volume=scene.volume, top=scene.top)})
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Complete")
+    assert scene.read() == NEW
+
+
+@pytest.mark.parametrize(("node", "phase"), [("here", "Failed"), ("there", "Complete")])
+async def test_the_same_path_on_another_node_is_another_directory(scene: HostPathScene, node: str, phase: str) -> None:
+    scene.other_volume(str(scene.volume), node="here")
+    affinity = (scene.api.body(PERSISTENT_VOLUMES, "pv-2") or {})["spec"]["nodeAffinity"]
+    scene.api.edit(PERSISTENT_VOLUMES, "pv-1", merge={"spec": {"nodeAffinity": affinity}})
+    scene.other_volume(str(scene.volume), node=node)
+    scene.ask()
+    await scene.run(lambda: scene.phase() in ("Complete", "Failed"))
+    assert scene.phase() == phase
+
+
+async def test_a_volume_that_comes_in_between_is_seen_right_before_the_swap(
+    scene: HostPathScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cache has it yet."""
+    scene.ask()
+    await scene.run(lambda: scene.phase() == "Switching")
+    scene.other_volume(str(scene.volume))
+    monkeypatch.setattr(Cache, "items", lambda self: [])
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read(), scene.kept(), "swap" in scene.api.fuse.log) == ("Failed", OLD, [], False)
+
+
+async def test_a_volume_that_comes_after_a_swap_that_was_done_does_not_make_it_a_failure(scene: HostPathScene) -> None:
+    scene.dies_after("swap")
+    scene.at_death = lambda: scene.other_volume(str(scene.volume))
+    scene.ask()
+    await scene.run(lambda: scene.phase() in ("Complete", "Failed"))
+    assert (scene.phase(), scene.read()) == ("Complete", NEW)
+
+
+async def test_an_undo_waits_until_nobody_else_has_the_directory(scene: HostPathScene) -> None:
+    scene.ask(undoWindow="1h")
+    await scene.run(lambda: scene.phase() == "Complete")
+    scene.other_volume(str(scene.volume))
+    scene.edit(undo=True)
+    await scene.run(lambda: scene.said("Undoable")[1] == "ClaimInUse")
+    scene.clock.advance(7200)
+    with pytest.raises(AssertionError, match="for ever"):
+        await scene.run(scene.settled, rounds=5)
+    assert (scene.phase(), scene.said("Undoable"), scene.read()) == ("Complete", ("True", "ClaimInUse", SHARED), NEW)
+    scene.api.remove(PERSISTENT_VOLUMES, "pv-2")
+    await scene.run(scene.settled)
+    assert (scene.phase(), scene.read()) == ("Undone", OLD)
+
+
+# --- taken away by force ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["of other names", "of the same name"])
+@pytest.mark.parametrize("phase", ["Switching", "Complete"])
+async def test_restores_that_are_taken_away_one_after_the_other_heap_nothing_up(
+    scene: HostPathScene, phase: str, *, again: bool
+) -> None:
+    async with scene.process() as (controller, wiring):
+        for number in range(4):
+            name = "loop" if again else f"loop-{number}"
+            scene.clock.advance(1)
+            scene.ask(name)
+            await scene._rounds(controller, wiring, lambda name=name: scene.phase(name) == phase, [60])  # type: ignore[misc]
+            scene.taken_away(name)
+            if not again:
+                await controller.reconcile(Key(NS, name))
+            assert len([one for one in scene.kept() if not one.startswith(".")]) <= 1
+        await controller.reconcile(Key(NS, name))
+        assert scene.kept() == []
+
+
+async def test_what_a_restore_left_that_this_process_never_saw_goes_when_its_end_is_seen(scene: HostPathScene) -> None:
+    for _ in range(3):
+        key = scene.ask("loop")
+        await scene.run(lambda: scene.phase("loop") == "Complete")
+        scene.taken_away("loop")
+        async with scene.process() as (controller, _):
+            await controller.reconcile(key)
+        assert scene.kept() == []
+
+
+async def test_names_that_no_restore_ever_had_are_not_looked_for_all_the_time(scene: HostPathScene) -> None:
+    looks = 0
+
+    async def kept() -> list[str]:
+        nonlocal looks
+        looks += 1
+        return []
+
+    async with scene.process() as (controller, _):
+        scene.swap._backend.kept = kept  # type: ignore[method-assign]
+        for number in range(10):
+            await controller.reconcile(Key(NS, f"never-{number}"))
+        assert looks == 1
+        scene.clock.advance(31)
+        await controller.reconcile(Key(NS, "never"))
+    assert looks == 2
+
+
+async def test_a_sweep_takes_what_is_left_of_others_although_one_cannot_be_removed(scene: HostPathScene) -> None:
+    area = scene.top / "volumes" / ".in-place"
+    for name in ("restore-a", "restore-b", "restore-c"):
+        (area / name).mkdir(parents=True)
+    (area / ".journal-restore-b").write_text("{")
+    async with scene.process():
+        with pytest.raises(NotNow, match="journal-restore-b: cannot be read"):
+            await scene.swap.sweep()
+    assert sorted(scene.kept()) == [".journal-restore-b", "restore-b"]
