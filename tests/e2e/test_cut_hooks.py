@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(IS_BORROWED, reason="a borrow
 Json = dict[str, Any]
 RUNS = "/apis/ullage.io/v1alpha1/hookruns"
 PRE, POST = "pre.hook.snapshot.ullage.io", "post.hook.snapshot.ullage.io"
-PRESET = "hook.snapshot.ullage.io/preset"
+PRESET, MAX_FREEZE = "hook.snapshot.ullage.io/preset", "hook.snapshot.ullage.io/max-freeze"
 SPEC = "hooks.snapshot.ullage.io/spec"
 
 
@@ -172,19 +172,64 @@ def test_a_pod_that_goes_while_its_hook_runs_leaves_nothing(case: Case, controll
     assert case.log == []
 
 
-def test_a_controller_killed_between_the_two_has_post_run_by_the_next(case: Case, controller: Controller) -> None:
-    case.pod({PRESET: "fsfreeze"})
+def test_a_post_command_that_fails_is_run_again(case: Case, controller: Controller) -> None:
+    post = '["sh","-c","cat /data/mended && echo post >> /data/log"]'
+    case.pod({f"{PRE}/command": says("pre"), f"{POST}/command": post})
+    case.ready(case.snapshot())
+    eventually(
+        "it has failed twice", lambda: [one for one in case.runs if one["status"].get("post", {}).get("answered", 0) >= 2]
+    )
+    assert case.log == ["pre"]
+    (case.place.files(case.claim) / "mended").touch()
+    case.over()
+    assert case.log == ["pre", "post"]
+
+
+def test_what_is_not_cut_in_max_freeze_has_post_run_and_says_so(case: Case, controller: Controller) -> None:
+    """The second pod takes longer than the first one may be frozen."""
+    for name in ("db", "other"):
+        hooks = {f"{PRE}/command": '["sleep","5"]', f"{POST}/command": says("post"), MAX_FREEZE: "3s"}
+        case.pod(hooks, name)
+    path = case.snapshot()
+    assert "2 commands run before this cut, and not all had ended 3 s after the first one" in case.error(path)
+    case.over()
+    assert case.log == ["post", "post"]
+    assert not GA.ready(case.api.get(path).obj)
+
+
+def killed_while_frozen(case: Case, controller: Controller) -> str:
+    """The path of the snapshot that it was frozen for."""
     for _ in range(10):  # a cut takes a tenth of a second: until one is hit
         path = case.snapshot()
         eventually("it is frozen", lambda: case.frozen, every=0.002)
         controller.kill()
-        if was_frozen := case.frozen:
+        if case.frozen:
             break
         controller.start()
         case.ready(path)
         case.over()
-    assert was_frozen
+    assert case.frozen
     assert [one["status"]["phase"] for one in case.runs] in (["Pre"], ["Held"], ["Post"])
+    return path
+
+
+def test_a_file_system_whose_pod_went_while_it_was_frozen_is_thawed_in_the_next_one(case: Case, controller: Controller) -> None:
+    case.pod({PRESET: "fsfreeze"})
+    path = killed_while_frozen(case, controller)
+    case.api.delete(f"{case.core}/pods/db", {"gracePeriodSeconds": 0})
+    eventually("the pod is gone", lambda: case.api.get(f"{case.core}/pods/db").code == 404)
+    controller.start()
+    eventually("another pod is waited for", lambda: [one for one in case.runs if one["status"].get("goneSince")])
+    assert case.frozen
+    case.pod({}, "next")
+    case.over()
+    assert not case.frozen
+    case.ready(path)
+
+
+def test_a_controller_killed_between_the_two_has_post_run_by_the_next(case: Case, controller: Controller) -> None:
+    case.pod({PRESET: "fsfreeze"})
+    path = killed_while_frozen(case, controller)
     controller.start()
     case.ready(path)
     case.over()
