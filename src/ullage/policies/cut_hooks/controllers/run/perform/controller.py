@@ -105,9 +105,7 @@ class HookRunController:
 
     async def _step(self, run: HookRun) -> Requeue | None:
         decision = next_run_step(facts := await self._facts(run))
-        if (
-            decision.step is RunStep.PRE
-        ):  # exec knows pods by name: what a cache has not heard yet would be another pod's freeze
+        if decision.step is RunStep.PRE:  # exec knows names alone: what a cache has not heard of yet may be another pod
             decision = next_run_step(self._with_pod(facts, await self._live_pod(run)))
         match decision.step:
             case RunStep.WRITE:
