@@ -24,6 +24,7 @@ ASKED, MOST = 200, 40
 KEPT = ("protected-1", "protected-2", "in-use")
 PATIENCE = 12.0  # seconds for which a client tries again
 CREATED, FORBIDDEN, AGAIN = 201, 403, 429
+LATE = 500  # where two hundred ask at once, a webhook on a machine with other work may not answer one in time
 
 pytestmark = [
     pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
@@ -66,12 +67,14 @@ class Limited:
     def ask(self, name: str, dialect: Dialect = GA, **annotations: str) -> Answer:
         body = dialect.of_claim(name, "disk")
         body["metadata"]["annotations"] = {f"ullage.io/{key}": value for key, value in annotations.items()}
-        return self.api.call("POST", dialect.snapshots(self.namespace), body)
+        answer = self.api.call("POST", dialect.snapshots(self.namespace), body)
+        assert answer.code != LATE or "context deadline exceeded" in answer.message, answer.raw
+        return answer
 
     def insist(self, name: str, dialect: Dialect) -> list[Answer]:
         """All that it was answered: it tries again for as long as it is told to, and is patient."""
         end, answers = time.monotonic() + PATIENCE, [self.ask(name, dialect)]
-        while answers[-1].code == AGAIN and time.monotonic() < end:
+        while answers[-1].code in (AGAIN, LATE) and time.monotonic() < end:
             time.sleep(float(answers[-1].headers.get("retry-after", 1)))
             answers.append(self.ask(name, dialect))
         return answers
@@ -127,7 +130,7 @@ def test_of_two_hundred_at_once_exactly_as_many_come_as_may(scene: Scene) -> Non
         answers += list(pool.map(lambda n: tenant.ask(f"t-{n}", BOTH[n % 2]), range(ASKED // 10)))
     codes = Counter(one.code for one in answers)
     assert codes[CREATED] == MOST, codes
-    assert set(codes) <= {CREATED, FORBIDDEN, AGAIN}, codes  # a replica that is too busy asks for patience
+    assert set(codes) <= {CREATED, FORBIDDEN, AGAIN, LATE}, codes  # a replica that is too busy asks for patience
     refused = next(one for one in answers if one.code == FORBIDDEN)
     assert f"limit {MOST}, over by 1" in refused.message, refused.message
     assert most_at_once(seen, 0) == MOST
@@ -150,7 +153,7 @@ def test_with_the_oldest_making_room_the_limit_holds_at_every_instant_and_nothin
     assert set(KEPT) <= tenant.names()
     waited = [one for one in told if one[0].code == AGAIN]
     codes = Counter(one[-1].code for one in told)
-    assert set(codes) <= {CREATED, AGAIN, FORBIDDEN}, codes
+    assert set(codes) <= {CREATED, AGAIN, FORBIDDEN, LATE}, codes
     assert len(gone) <= len(waited), "no more than were asked for"
     eventually("who is patient comes", lambda: tenant.insist("last", GA)[-1].code == CREATED)
     asked = next(one for answers in told for one in answers if "being deleted" in one.message)
