@@ -238,8 +238,11 @@ class MasterScene:
 
     # --- what others do ---
 
+    def make_seed(self, name: str) -> SeedCluster:
+        return SeedCluster(name, self.clock)
+
     def add_seed(self, name: str, **reference: str) -> SeedCluster:
-        made = self.seeds[name] = self.api.beside_of[f"{name}.example.com"] = SeedCluster(name, self.clock)
+        made = self.seeds[name] = self.api.beside_of[f"{name}.example.com"] = self.make_seed(name)
         text = kubeconfig(cluster={"server": f"https://{name}.example.com"})
         where = {"name": f"kubeconfig-{name}", "namespace": SEED_NAMESPACE}
         self.api.put(SECRETS, {"metadata": where, "data": secret_data({"kubeconfig": text})})
@@ -326,11 +329,11 @@ class MasterScene:
                 for task in tasks:
                     task.cancel()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60.0, *, every: float = 0.01) -> None:
         try:
             async with asyncio.timeout(seconds):
                 while not condition():  # noqa: ASYNC110  virtual time: it costs nothing
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(every)
         except TimeoutError:
             raise AssertionError(f"limits {self.limits()}, copies {self.copies()}, quota {self.quota()}") from None
 

@@ -20,6 +20,7 @@ from ullage.projects.controllers.quota.escrow.rules import (
     last_usage,
     left_by,
     lifted,
+    seconds_of_doubt,
     steps,
     untold,
 )
@@ -169,6 +170,11 @@ def test_a_quota_that_goes_is_forgotten_when_all_seeds_know_that_they_have_no_li
 
 def test_a_quota_that_goes_without_a_record_is_left_alone() -> None:
     assert steps(facts(Escrow(), {"eu": ledger(None)}, deleting=True), now=NOW) == ()
+
+
+@pytest.mark.parametrize(("projects", "seconds"), [(0, 1), (500, 1), (10_000, 20)])
+def test_the_more_projects_wait_for_a_watch_the_longer_each_waits(projects: int, seconds: float) -> None:
+    assert seconds_of_doubt(projects) == seconds
 
 
 def test_who_has_not_heard_of_the_record_yet() -> None:

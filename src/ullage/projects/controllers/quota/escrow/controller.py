@@ -33,6 +33,7 @@ from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS, Seed
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota.escrow.rules import (
+    AFTER_DOUBT,
     EscrowFacts,
     Forget,
     is_dead,
@@ -42,6 +43,7 @@ from ullage.projects.controllers.quota.escrow.rules import (
     last_usage,
     left_by,
     lifted,
+    seconds_of_doubt,
     steps,
 )
 from ullage.projects.escrow.divisions import OF_MACHINES, Division
@@ -62,7 +64,6 @@ ELSEWHERE: Final[tuple[Kind[Any], ...]] = (LEDGERS,)
 WRITES: Final = (Write(QUOTAS, ("patch",)),)
 WORKERS: Final = 8  # some may wait for a seed
 ROUNDS: Final = 5  # records in one run: each is looked at again, and there is rarely more than one
-AFTER_DOUBT: Final = 1.0  # seconds until something is looked at again whose watch is behind, or just being renewed
 
 
 class RecordClient(Patcher, Protocol):
@@ -92,6 +93,10 @@ class QuotaEscrow:
         self._metrics = metrics
         self._clock = clock
         self._defaults = defaults
+        self._noted: dict[str, tuple[float, list[Carry]]] = {}  # by project without a quota: limits that are to go, since when
+        self._listed: frozenset[str] = frozenset()  # the projects that had a quota
+        self._listed_at = 0.0
+        self._listing = asyncio.Lock()
         self._handed: dict[str, Escrow] = {}  # by project: the record of a quota that went, for the one that comes after it
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
@@ -114,6 +119,7 @@ class QuotaEscrow:
         quota = leading(self._lookup.of(key.name))
         if quota is None:
             return await self._lift(key.name)
+        self._noted.pop(key.name, None)
         for _ in range(ROUNDS):
             facts = self._facts(quota)
             if facts is None:
@@ -135,12 +141,27 @@ class QuotaEscrow:
         found = lifted(self._seen(project))
         default = self._defaults.limits(project)
         if not found or default is None or limits_of(default):
+            self._noted.pop(project, None)
             return None  # a default is on its way, and takes over what the seeds have
-        there = (await self._client.list(QUOTAS)).items  # whatever it is called: that is seldom asked
-        if any(one.spec.subject.name == project for one in there):
+        since, noted = self._noted.get(project, (0.0, []))
+        if noted != found:
+            self._noted[project] = (self._clock.monotonic(), found)
+            return Requeue(AFTER_DOUBT)
+        if project in await self._listed_since(since):
             return Requeue(AFTER_DOUBT)
         await self._carry(project, found)
+        self._noted.pop(project, None)
         return None
+
+    async def _listed_since(self, since: float) -> frozenset[str]:
+        """The projects that have a quota, whatever it is called, by a list that began after that moment and not long ago. One
+        does for all who ask at once: a seed that comes back may have limits of thousands that have none any more."""
+        async with self._listing:
+            now = self._clock.monotonic()
+            if self._listed_at <= since or self._listed_at < now - AFTER_DOUBT:
+                there = (await self._client.list(QUOTAS)).items
+                self._listed, self._listed_at = frozenset(one.spec.subject.name for one in there), now
+            return self._listed
 
     # --- gather ---
 
@@ -252,7 +273,7 @@ class QuotaEscrow:
         moment = look_again(record, now=now)
         waits = [] if moment is None else [(moment - now).total_seconds()]
         if any(self._seeds.reach(seed).reachable and self._seeds.ledgers(seed) is None for seed in self._seeds.names):
-            waits.append(AFTER_DOUBT)
+            waits.append(seconds_of_doubt(len(self._lookup.quotas)))
         return Requeue(min(waits)) if waits else None
 
 

@@ -21,6 +21,8 @@ from ullage.projects.quota import amounts_of, is_counted
 
 YES: Final = "true"
 GONE: Final = "gone"  # of a dead seed: its machines are gone, too
+AFTER_DOUBT: Final = 1.0  # seconds until something is looked at again whose watch is behind, or just being renewed
+LOOKS: Final = 500  # projects that are looked at in a second for that: all of them wait for the same watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,11 @@ def lifted(seeds: Mapping[str, SeedLedger | None]) -> list[Carry]:
         for name, seen in sorted(seeds.items())
         if seen is not None and (seen.limits or seen.grants)
     ]
+
+
+def seconds_of_doubt(projects: int) -> float:
+    """Until all of so many are looked at again, since the ledgers of a seed are just being read anew, of which nobody tells."""
+    return max(AFTER_DOUBT, projects / LOOKS)
 
 
 # --- seeds that leave ------------------------------------------------------------------------------------------------
