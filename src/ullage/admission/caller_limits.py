@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.clock import Clock
+from ullage.kube.processor_time import paid_by
 from ullage.kube.read_limits import KIB, MIB, text_weight
 from ullage.kube.token_bucket import TokenBucket
-from ullage.processor_time import paid_by
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive
 
 logger = logging.getLogger(__name__)

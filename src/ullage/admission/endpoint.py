@@ -21,8 +21,8 @@ from ullage.admission.callers import CLUSTERS, Callers, path_of
 from ullage.admission.metrics import Metrics
 from ullage.clock import Clock, processor_seconds
 from ullage.errors import BadInput, Retryable
+from ullage.kube.processor_time import metered, payer
 from ullage.kube.review import Decision, Hook, Review, Unreadable
-from ullage.processor_time import metered, payer
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
 from ullage.serving.health import TEXT, health_page
 

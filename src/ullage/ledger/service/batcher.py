@@ -22,6 +22,7 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
 from ullage.kube.kinds import Kind
+from ullage.kube.processor_time import Spend, in_parts, metered, payer
 from ullage.ledger.anew import with_lost_bookings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
@@ -35,7 +36,6 @@ from ullage.ledger.service.line import LOOK, Ask, Line, Pace
 from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
 from ullage.ledger.service.writes import Draft, StatusApi, draft, write
-from ullage.processor_time import Spend, in_parts, metered, payer
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.clock import Clock
+from ullage.kube.processor_time import Spend
 from ullage.ledger.amounts import Cell, Wanted
 from ullage.ledger.book import Charge
 from ullage.ledger.service.decisions import Said, Verdict
-from ullage.processor_time import Spend
 
 MOST_WAITING: Final = 500  # for room in one ledger; whoever comes after that is refused at once
 LOOK: Final = 1.0  # seconds between two looks at a ledger that no watch tells of

@@ -12,9 +12,9 @@ from tests.unit.kube.virtual_time import VirtualClock
 from tests.unit.ledger.service.test_service import ask, process, simulated
 from tests.unit.ledger.simulated import Server, creating, ledger
 from ullage.kube.cache.cache import Cache
+from ullage.kube.processor_time import paid_by
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.service.service import Service
-from ullage.processor_time import paid_by
 
 WRITE = 0.1  # seconds that a write takes where the API is slow
 

@@ -7,7 +7,7 @@ version that was looked at, so a decision that something overtook is made anew.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import msgspec
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core
-from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
@@ -24,9 +24,7 @@ from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import is_deleting
 from ullage.ledger.charging.release import seconds_held
-from ullage.snapshots.binding import was_shared
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
@@ -37,7 +35,8 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
     plan_snapshot,
     wants_other_class,
 )
-from ullage.snapshots.data_source import DataSource, has_begun, snapshot_key
+from ullage.snapshots.controllers.snapshot.bind.shared import begun_among, is_taken_back
+from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.gate import gate_of
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
@@ -101,9 +100,7 @@ class Binder:
             Source(self._volumes.volumes, self._of_volume),
             Source(lookup.classes, lambda one: self._unbegun()),
         ]
-        if (
-            lookup.classes is not self._volumes.classes
-        ):  # a StorageClass may be what keeps a snapshot of this API from its class
+        if lookup.classes is not self._volumes.classes:  # a StorageClass may be what keeps a snapshot from its class
             sources.append(Source(self._volumes.classes, lambda one: self._unbegun()))
         name = f"snapshots-{self._dialect.name}"
         return Controller(name, sources, self.reconcile, workers=workers, clock=self._clock, metrics=metrics)
@@ -183,14 +180,8 @@ class Binder:
         context = self._volumes.context(snapshot.meta.namespace, snapshot.claim)
         source = self._as_source(snapshot)
         restoring, waiting = self._volumes.restoring(source), self._volumes.waiting(source, snapshot.meta)
-        if (
-            waiting
-            and record is not None
-            and was_shared(record)
-            and is_deleting(snapshot.meta)
-            and not is_deleting(record.meta)
-        ):
-            restoring = [*restoring, *await self._begun(waiting)]
+        if waiting and is_taken_back(snapshot, record):
+            restoring = [*restoring, *await begun_among(self._client, waiting)]
         begun = bool(snapshot.imported_record) or (record is not None and not wants_other_class(snapshot, record))
         facts = SnapshotFacts(
             snapshot=snapshot,
@@ -205,12 +196,6 @@ class Binder:
             waiting_claims=tuple(map(str, waiting)),
         )
         return replace(facts, waiting=self._waiting(facts))
-
-    async def _begun(self, waiting: Sequence[Key]) -> list[Key]:
-        """Of claims that seem to wait, those that are being filled by now. Claims that wait do not keep what was shared; one
-        that was begun does, and the cache may be behind."""
-        found = await self._client.list(core.CLAIMS, waiting[0].namespace)
-        return [key for one in found.items if has_begun(one) and (key := key_of(one)) in waiting]
 
     def _as_source(self, snapshot: Snapshot) -> DataSource:
         return DataSource(self._dialect.snapshots.group, snapshot.meta.namespace, snapshot.meta.name)

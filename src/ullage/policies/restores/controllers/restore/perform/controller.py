@@ -8,7 +8,7 @@ The restore itself is read from the API before each step: what is kept goes only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ullage.engines.handles import DRIVER as LONGHORN
 from ullage.errors import Impossible, NotNow, Retryable, Terminal
 from ullage.kube.builtin.core import PersistentVolumeClaim
 from ullage.kube.cache.cache import Cache
-from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import hold, let_go, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned
@@ -81,25 +81,14 @@ class SnapshotRestoreController:
     def controller(self, *, metrics: KubeMetrics | None = None, more: Iterable[Source[Any, Key]] = ()) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [
             own(self._restores),
-            Source(self._restores, lambda one: self._of_claim(one.metadata.namespace, one.spec.claim_name)),
-            Source(self._claims, lambda one: self._of_claim(one.metadata.namespace, one.metadata.name)),
+            Source(self._restores, lambda one: self._found.keys_of_claim(one.metadata.namespace, one.spec.claim_name)),
+            Source(self._claims, lambda one: self._found.keys_of_claim(one.metadata.namespace, one.metadata.name)),
             owned(self._claims, by=RESTORES),
-            *(Source(lookup.snapshots, self._of_snapshot(lookup)) for lookup in self._lookups),
+            *(Source(lookup.snapshots, self._found.keys_of_snapshot(lookup)) for lookup in self._lookups),
             *self._in_use_by.sources(),
             *more,
         ]
         return Controller("snapshot-restores", sources, self.reconcile, clock=self._clock, metrics=metrics)
-
-    def _of_claim(self, namespace: str, claim: str) -> Iterable[Key]:
-        """All but those that nothing is to be done about any more."""
-        return (key_of(one) for one in self._found.of_claim(namespace, claim) if not one.status.settled)
-
-    def _of_snapshot(self, lookup: SnapshotLookup) -> Callable[[Any], Iterable[Key]]:
-        def keys(obj: Any) -> Iterable[Key]:
-            claim = lookup.dialect.read_snapshot(obj).claim
-            return self._of_claim(obj.metadata.namespace, claim) if claim else ()
-
-        return keys
 
     # --- reconcile ---
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.cache import Cache
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.interface import Finder
 from ullage.policies.restores.api import SnapshotRestore
 from ullage.policies.restores.model import PENDING, RestoreJob
@@ -63,3 +63,16 @@ class RestoreFinder:
 
     def of_claim(self, namespace: str, claim: str) -> list[SnapshotRestore]:
         return self._restores.by(BY_CLAIM, str(Key(namespace, claim)))
+
+    # --- to be woken by ---
+
+    def keys_of_claim(self, namespace: str, claim: str) -> Iterable[Key]:
+        """All restores of a claim but those that nothing is to be done about any more."""
+        return (key_of(one) for one in self.of_claim(namespace, claim) if not one.status.settled)
+
+    def keys_of_snapshot(self, lookup: SnapshotLookup) -> Callable[[Any], Iterable[Key]]:
+        def keys(obj: Any) -> Iterable[Key]:
+            claim = lookup.dialect.read_snapshot(obj).claim
+            return self.keys_of_claim(obj.metadata.namespace, claim) if claim else ()
+
+        return keys

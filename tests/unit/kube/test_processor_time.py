@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ullage.processor_time import in_parts, metered, paid_by, payer
+from ullage.kube.processor_time import in_parts, metered, paid_by, payer
 
 
 class Processor:
