@@ -49,7 +49,7 @@ PLACES = (
     "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
 )
 
-pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster is not installed into")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster is not installed into")]
 
 
 @pytest.fixture(scope="module")

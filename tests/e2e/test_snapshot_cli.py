@@ -35,7 +35,7 @@ CLASSES = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses"
 GA, PROTOTYPE = "volumesnapshot.snapshot.storage.k8s.io", "volumesnapshot.volumesnapshot.external-storage.k8s.io"
 BOTH = [pytest.param("ga", GA, id="ga"), pytest.param("prototype", PROTOTYPE, id="prototype")]
 
-pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own")]
 
 
 class Ran:
