@@ -27,7 +27,7 @@ STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
 GA = "/apis/snapshot.storage.k8s.io/v1"
 PREFIX = "csi.storage.k8s.io/provisioner-secret"
 
-pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster is not installed into")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster is not installed into")]
 
 
 @pytest.fixture(scope="module")

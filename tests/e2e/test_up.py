@@ -131,6 +131,7 @@ def test_what_was_written_is_there_after_the_next_start(tmp_path: Path, up: Call
     assert second.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}").stdout == "b"
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_comes_back_on_its_port_for_the_same_kubeconfig(tmp_path: Path, up: Callable[..., Up]) -> None:
     running = up("--data-dir", str(tmp_path / "data"), "--port", "0")
     before = running.server
@@ -160,6 +161,7 @@ def test_the_default_port_gives_way_when_it_is_taken(tmp_path: Path, up: Callabl
     assert "warning: port 7443 is taken by another program: taking a free one" in both[1].lines
 
 
+@pytest.mark.slow
 def test_an_ephemeral_one_leaves_nothing_behind(up: Callable[..., Up]) -> None:
     running = up("--ephemeral", "--port", "0", "--no-demo")
     directory = running.kubeconfig.parent

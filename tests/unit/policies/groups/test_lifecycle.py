@@ -197,6 +197,7 @@ def test_a_snapshot_that_was_never_a_member_goes_with_its_data_whatever_its_fina
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @roads
 def test_a_process_may_die_before_and_after_every_effect(by_driver: bool) -> None:
     async def main(moment: int) -> bool:
@@ -216,6 +217,7 @@ def test_a_process_may_die_before_and_after_every_effect(by_driver: bool) -> Non
     assert moment > 60, "there were effects to die at"
 
 
+@pytest.mark.slow
 @roads
 @policies
 def test_a_process_may_die_at_any_moment_of_a_failure(by_driver: bool, policy: str) -> None:
@@ -241,6 +243,7 @@ def test_a_process_may_die_at_any_moment_of_a_failure(by_driver: bool, policy: s
     assert moment > 60, "there were effects to die at"
 
 
+@pytest.mark.slow
 @roads
 @policies
 def test_a_deletion_may_come_at_any_moment(by_driver: bool, policy: str) -> None:
