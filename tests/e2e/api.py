@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -134,7 +135,12 @@ class Api:
         return self._must("DELETE", path, body)
 
     def _must(self, method: str, path: str, body: object, headers: Mapping[str, str] | None = None) -> Json:
-        answer = self.call(method, path, body, headers=headers)
+        """Who is told to try again does, after the time that was said and ten times at most, as the clients of people do."""
+        for _ in range(10):
+            answer = self.call(method, path, body, headers=headers)
+            if answer.code != 429 or "retry-after" not in answer.headers:
+                break
+            time.sleep(float(answer.headers["retry-after"]))
         assert answer.code in {200, 201, 202}, f"{method} {path}: {answer.code} {answer.raw[:500]!r}"
         return answer.obj
 
