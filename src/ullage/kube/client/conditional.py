@@ -45,6 +45,12 @@ async def let_go(client: Patcher, kind: Kind[T], obj: T, finalizer: str) -> None
             await patch_seen(client, kind, obj, {"metadata": {"finalizers": list(meta.finalizers)}})
 
 
+async def annotate(client: Patcher, kind: Kind[T], obj: T, notes: Mapping[str, str | None]) -> T:
+    """The object with these annotations; None takes one off. One that has them all costs no write."""
+    changed = {key: value for key, value in notes.items() if obj.metadata.annotations.get(key) != value}
+    return await patch_seen(client, kind, obj, {"metadata": {"annotations": changed}}) if changed else obj
+
+
 async def patch_status(client: Patcher, kind: Kind[T], obj: T, *, old: Value, new: Value) -> T | None:
     """Writes what differs between two statuses of an object that was looked at. None: nothing does."""
     change = merge_patch(old, new)

@@ -13,11 +13,12 @@ from ullage.kube.objects import Json, is_deleting, is_owned_by, name_for, owner_
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.gate import Estimate, Gate
-from ullage.snapshots.model import CUT, DRIVER_RETRYING, GO, HOLD, LOST, NOT_ASKED, Problem
+from ullage.snapshots.model import CUT, GO, HOLD, LOST, PASSING, Problem
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup, VolumeBackup
 
-# Problems that may pass by themselves. All others are final: a backup does not wait for somebody to edit a class.
-PASSING: Final = frozenset({"", DRIVER_RETRYING, NOT_ASKED, "ClaimNotBound", "VolumeNotFound", "RecordMissing"})
+# Problems that a backup waits for, since they may pass by themselves. All others are final: it does not wait for somebody to
+# edit a class.
+WAITED_FOR: Final = PASSING | {"RecordMissing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class Member:
         if self.going:
             return Problem("SnapshotDeleted", f"{name} was deleted before the backup was complete")
         found = self.problem
-        if found is None or found.reason in PASSING:
+        if found is None or found.reason in WAITED_FOR:
             return None
         return found
 

@@ -18,7 +18,7 @@ from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
-from ullage.kube.client.conditional import hold, let_go, patch_seen, patch_status
+from ullage.kube.client.conditional import annotate, hold, let_go, patch_status
 from ullage.kube.controller.attempts import AFTER_REFUSAL, Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import ApiError
@@ -196,11 +196,7 @@ class GroupContentSyncer:
         return self._classes.get(Key("", name)) if name else None
 
     async def _annotate(self, content: VolumeGroupSnapshotContent, notes: dict[str, str | None]) -> VolumeGroupSnapshotContent:
-        had = content.metadata.annotations
-        changed = {key: value for key, value in notes.items() if had.get(key) != value}
-        if not changed:
-            return content
-        return await patch_seen(self._client, GROUP_CONTENTS, content, {"metadata": {"annotations": changed}})
+        return await annotate(self._client, GROUP_CONTENTS, content, notes)
 
     async def _write(self, content: VolumeGroupSnapshotContent, status: GroupContentStatus) -> VolumeGroupSnapshotContent:
         return await patch_status(self._client, GROUP_CONTENTS, content, old=content.status, new=status) or content

@@ -11,7 +11,7 @@ import msgspec
 
 from ullage.clock import Clock
 from ullage.kube.client.client import Client
-from ullage.kube.client.conditional import patch_seen, patch_status
+from ullage.kube.client.conditional import annotate, patch_seen, patch_status
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, TooManyRequests
 from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.booking import book
@@ -42,11 +42,7 @@ class GroupWriter:
         return await patch_status(self._client, GROUP_CONTENTS, content, old=content.status, new=status) or content
 
     async def annotate(self, content: VolumeGroupSnapshotContent, notes: dict[str, str | None]) -> VolumeGroupSnapshotContent:
-        had = content.metadata.annotations
-        changed = {key: value for key, value in notes.items() if had.get(key) != value}
-        if not changed:
-            return content
-        return await patch_seen(self._client, GROUP_CONTENTS, content, {"metadata": {"annotations": changed}})
+        return await annotate(self._client, GROUP_CONTENTS, content, notes)
 
     async def create_members(self, group: VolumeGroupSnapshot, members: Sequence[GroupMember]) -> Problem | None:
         """Why one may not be; those after it are not made."""
@@ -111,9 +107,7 @@ class GroupWriter:
         info, handle = member.info, handle_of(content)
         if info is None:
             return
-        if seen.metadata.annotations.get(GROUP_HANDLE) != handle:
-            notes: dict[str, str | None] = {GROUP_HANDLE: handle}
-            seen = await patch_seen(self._client, CONTENTS, seen, {"metadata": {"annotations": notes}})
+        seen = await annotate(self._client, CONTENTS, seen, {GROUP_HANDLE: handle})
         new = msgspec.structs.replace(
             seen.status,
             snapshot_handle=info.snapshot_handle,
