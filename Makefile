@@ -112,6 +112,10 @@ bench: $(BENCH_SET) ## run the benchmarks, each a package in bench/; BENCH=apise
 	@for main in bench/$(or $(BENCH),*)/__main__.py; do \
 		module=$$(dirname $$main | tr / .); echo "== $$module"; $(BIN)/python -m $$module $(ARGS); done
 
+.PHONY: bench-smoke
+bench-smoke: $(BENCH_SET) ## go through every benchmark once with tiny numbers, in about a minute: shows that each still runs
+	@$(BIN)/python -m bench.smoke
+
 UV = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 

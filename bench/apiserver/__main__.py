@@ -21,6 +21,7 @@ from bench.apiserver.load import DEFINITION, GROUP, SAMPLES, Rate, configmap, cr
 from bench.apiserver.memory import listener, resident_megabytes
 from bench.apiserver.table import Figure, render
 from bench.apiserver.wire import Connection, Target
+from bench.options import parse
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
 from tests.e2e.real import RealControlPlane
 from tools.kube.build import NoPrograms, programs
@@ -38,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=10, help="length of the fan-out (default 10)")
     parser.add_argument("--no-peer", action="store_true", help="measure the embedded server alone")
     parser.add_argument("--ephemeral", action="store_true", help="writes are not made durable one by one")
-    return parser.parse_args()
+    return parse(parser, objects=200, writes=100, clients=8, watchers=2, rate=100, seconds=1)
 
 
 def rate_rows(name: str, rate: Rate, *, aim: str = "") -> list[Figure]:
@@ -149,7 +150,7 @@ def peer(workdir: Path) -> Iterator[tuple[Target, list[int]] | None]:
     try:
         found = programs(os.environ)
     except NoPrograms as problem:
-        say(f"no peer: {problem}")
+        say(f"skipped the peer: {problem}")
         yield None
         return
     plane = RealControlPlane(found, durable=True)

@@ -95,7 +95,7 @@ async def _watch(connection: Connection, path: str, opened: asyncio.Semaphore) -
     reader = await connection.send("GET", path)
     await Connection.headers(reader)
     opened.release()
-    while line := await reader.readline():  # chunk sizes and blank lines carry no stamp
+    async for line in Connection.lines(reader):
         place = line.find(STAMP)
         if place >= 0:
             start = place + len(STAMP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -91,6 +92,16 @@ class Connection:
             elif lowered == b"transfer-encoding":
                 chunked = True
         return length, chunked
+
+    @staticmethod
+    async def lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        """Yields the whole lines of an answer in chunks, as they come. A line may be spread over several chunks."""
+        rest = b""
+        while size := int((await reader.readline()).split(b";")[0] or b"0", 16):
+            *whole, rest = (rest + await reader.readexactly(size)).split(b"\n")
+            await reader.readline()
+            for line in whole:
+                yield line
 
     @staticmethod
     async def _chunks(reader: asyncio.StreamReader) -> bytes:

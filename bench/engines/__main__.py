@@ -19,6 +19,7 @@ from bench.engines import polls, report
 from bench.engines.loading import load
 from bench.engines.moments import Child
 from bench.engines.volumes import Scale
+from bench.options import parse
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
 from tests.e2e.real import RealControlPlane
 from tools.kube.build import programs
@@ -34,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=32, help="connections that make the objects (default 32)")
     parser.add_argument("--polled", type=int, default=100, help="volumes on the real host (default 100; 0: no host)")
     parser.add_argument("--plane", choices=("embedded", "kube"), default="embedded", help="the API server (default embedded)")
-    return parser.parse_args()
+    return parse(parser, objects=[60], upgrade=60, rounds=3, clients=8, polled=2)
 
 
 @contextlib.contextmanager

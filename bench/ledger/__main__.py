@@ -22,6 +22,7 @@ from bench.ledger.endurance import endure
 from bench.ledger.report import render
 from bench.ledger.ways import Measured, Scene, Way, measure
 from bench.ledger.writes import cost_of_writes
+from bench.options import give_up, parse
 from tests.e2e.real import RealControlPlane
 from tools.kube.build import NoPrograms, programs
 from ullage.kube.crds.definitions import crd_of
@@ -41,7 +42,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--writes", action="store_true", help="what a write of a ledger costs, by its accounts, instead")
     parser.add_argument("--endurance", type=float, nargs="?", const=300.0, help="load for so many seconds (default 300)")
-    return parser.parse_args()
+    one_replica = "nothing, 1;hot tenant, 1;ResourceQuota;no admission"
+    return parse(parser, creates=50, clients=4, tenants=4, rounds=1, ways=one_replica)
 
 
 def ways(tenants: int) -> list[Way]:
@@ -100,7 +102,7 @@ def main() -> None:
     try:
         plane = RealControlPlane(programs(os.environ), durable=True)
     except NoPrograms as problem:
-        sys.exit(f"nothing to measure on: {problem}")
+        give_up(problem, options)
     plane.start()
     try:
         scene = Scene(target_of(plane.control_plane()), plane.kubeconfig, plane.pids, options.clients, options.creates)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.options import parse
 from bench.projects.report import render
 
 
@@ -27,8 +28,9 @@ def arguments() -> argparse.Namespace:
         help="user clusters on each seed, of as many projects; the other projects have none (default 2)",
     )
     parser.add_argument("--decisions", type=int, default=300, help="on each side, one after the other (default 300)")
-    options = parser.parse_args()
-    if min(vars(options).values()) < 1 or options.clusters > options.projects:
+    options = parse(parser, projects=2, seeds=1, clusters=1, machines=4, decisions=3)
+    numbers = (options.projects, options.seeds, options.machines, options.clusters, options.decisions)
+    if min(numbers) < 1 or options.clusters > options.projects:
         parser.error("all have to be at least 1, and --clusters at most --projects")
     return options
 

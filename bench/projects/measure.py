@@ -106,7 +106,7 @@ def fill(maker: Maker, found: Found) -> None:
 
 def by_turns(makers: list[Maker], found: tuple[Found, Found], decisions: int) -> None:
     for maker in makers:
-        for _ in range(WARM_UP):
+        for _ in range(min(WARM_UP, decisions)):
             maker.make(*maker.next())
         maker.delays()
     say(f"{decisions} machines on each side, one after the other")

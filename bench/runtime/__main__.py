@@ -24,6 +24,7 @@ from bench.apiserver.load import MERGE, SAMPLES, creates, hammer, sample
 from bench.apiserver.memory import resident_megabytes
 from bench.apiserver.table import Figure, render
 from bench.apiserver.wire import Connection, Target
+from bench.options import parse
 from bench.runtime import report
 from bench.runtime.ours import SAMPLES as KIND
 from tests.e2e.control_plane import EmbeddedServer
@@ -41,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=16, help="connections that make them (default 16)")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds of idling (default 20)")
     parser.add_argument("--patience", type=float, default=900.0, help="seconds until an operator is given up (default 900)")
-    return parser.parse_args()
+    return parse(parser, objects=200, changes=50, clients=4, idle=1.0, patience=60.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ async def compare(place: Place, options: argparse.Namespace) -> tuple[list[Figur
     say("ours")
     ours = await measure([sys.executable, "-m", "bench.runtime.ours"], place, options, base=report.TOUCHED)
     if importlib.util.find_spec("kopf") is None:
-        say("kopf is not installed: no peer")
+        say("skipped the peer: kopf is not installed")
         return ours, None
     say("kopf")
     command = [sys.executable, "-m", "kopf", "run", "--standalone", "-n", place.namespace, "-m", "bench.runtime.peer"]

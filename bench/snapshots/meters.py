@@ -53,12 +53,8 @@ class Observer:
         reader = await connection.send("GET", f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=3600")
         await Connection.headers(reader)
         opened.set()
-        rest = b""
-        while size := int(await reader.readline() or b"0", 16):  # an event may come in several chunks
-            *lines, rest = (rest + await reader.readexactly(size)).split(b"\n")
-            await reader.readline()
-            for line in lines:
-                self._see(self._decoder.decode(line))
+        async for line in Connection.lines(reader):
+            self._see(self._decoder.decode(line))
         raise RuntimeError(f"the watch on {path} ended")
 
     def _see(self, event: _Event) -> None:

@@ -26,6 +26,7 @@ THEIRS: Final = Way("(a) GA, defaults", lambda people, programs: people.start_th
 TUNED_ONES: Final = Way("(b) GA, 50/100 QPS", lambda people, programs: people.start_theirs(programs, *TUNED))
 OURS: Final = Way("(c) ours", lambda people, programs: people.start_ours())
 OURS_APART: Final = Way("(d) ours, sidecar", lambda people, programs: people.start_ours_apart())
+PEERS: Final = frozenset("ab")  # the ways that need the programs of the GA snapshotter
 WAYS: Final = {"a": THEIRS, "b": TUNED_ONES, "c": OURS, "d": OURS_APART}
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.options import parse
 from bench.space.report import render
 
 
@@ -24,7 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--snapshots", type=int, default=30_000, help="of the large namespace (default 30,000)")
     parser.add_argument("--decisions", type=int, default=1_000, help="of each kind in each namespace (default 1,000)")
     parser.add_argument("--embedded", action="store_true", help="on the embedded server, not on kube-apiserver")
-    return parser.parse_args()
+    return parse(parser, vms=2, claims=4, snapshots=8, decisions=5, embedded=True)
 
 
 def main() -> None:
