@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
@@ -12,9 +12,9 @@ from prometheus_client.registry import Collector
 
 from ullage.kube.cache.cache import Cache
 from ullage.kube.objects import find_condition
-from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import WITHIN_QUOTA, ResourceQuota
-from ullage.projects.quota import limits_of
+from ullage.projects.quota import limits_of, readable_of
+from ullage.quantity import Quantity
 
 STATES: Final = {"True": "within", "False": "over"}
 UNKNOWN: Final = "unknown"
@@ -54,12 +54,12 @@ class _Gauges(Collector):
         yield _amounts(
             "ullage_project_quota_limit",
             "What the machines of a project may take: cores or bytes",
-            ((one.spec.subject.name, one.spec.quota) for one in quotas),
+            ((one.spec.subject.name, limits_of(one.spec.quota)) for one in quotas),
         )
         yield _amounts(
             "ullage_project_quota_used",
             "What the machines of a project take on all seeds: cores or bytes",
-            ((one.spec.subject.name, one.status.global_usage) for one in quotas),
+            ((one.spec.subject.name, readable_of(one.status.global_usage)) for one in quotas),
         )
         over = GaugeMetricFamily(
             "ullage_project_over_quota", "1 for each project that uses more than it may", labels=["project"]
@@ -85,9 +85,9 @@ def _state(quota: ResourceQuota) -> str:
     return UNKNOWN if found is None else STATES.get(found.status, UNKNOWN)
 
 
-def _amounts(name: str, text: str, found: Iterable[tuple[str, ResourceDetails]]) -> Metric:
+def _amounts(name: str, text: str, found: Iterable[tuple[str, Mapping[str, Quantity]]]) -> Metric:
     family = GaugeMetricFamily(name, text, labels=["project", "resource"])
-    for project, details in found:
-        for resource, amount in limits_of(details).items():
+    for project, amounts in found:
+        for resource, amount in amounts.items():
             family.add_metric([project, resource], amount.nanos / 10**9)
     return family

@@ -1,7 +1,8 @@
 """A project's quota and usage in terms of the ledger: what limits follow from it, what is wrong with it, what is over. Pure.
 
 The webhook and the controllers read it alike. Where KKP's definition is in force nothing keeps a faulty value out before our
-webhook is there, so each value is looked at by itself: one that is wrong is said and left out, and the others hold.
+webhook is there, so each value is looked at by itself: one that is wrong is named and allows nothing until it is corrected, and
+the others hold. So a slip closes one limit, and never opens one.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import msgspec
 from msgspec import UnsetType
 
 from ullage.kube.kinds import Meta
-from ullage.ledger.amounts import Amounts, parse_amount, spell
+from ullage.ledger.amounts import Amounts, BadAmount, parse_amount, spell
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import ResourceQuota, UsageForPeople
 from ullage.projects.names import CPU, MAX_CLUSTERS, MEMORY, RESOURCES, STORAGE
-from ullage.quantity import Quantity, QuantityError
+from ullage.quantity import ZERO, Quantity, QuantityError
 
 QUOTA_FIELD: Final = "spec.quota"
 MAX_CLUSTERS_FIELD: Final = f"metadata.annotations[{MAX_CLUSTERS}]"
 UNLIMITED: Final = "unlimited"
+MOST: Final = Quantity.of(2**63 - 1)  # of an amount: what other readers have room for; 8Ei of memory
 MOST_DIGITS: Final = 64  # of a text: no amount that there can be has more
 SHOWN_DIGITS: Final = 40  # of a text that is refused
 MOST_CLUSTERS: Final = 1_000_000  # that an annotation can say
@@ -60,8 +62,20 @@ def amount_faults(details: ResourceDetails, *, field: str) -> Iterator[QuotaFaul
 
 
 def limits_of(details: ResourceDetails) -> dict[str, Quantity]:
-    """The limit of each resource that has one. 0 is a limit, and what is absent or faulty is none."""
-    return {resource: Quantity.parse(text) for resource, text in _written(details) if not _problem(text)}
+    """The limit of each resource that has one. 0 is a limit, and what is absent is none. A faulty amount is a limit of 0
+    until it is corrected."""
+    return {resource: ZERO if _problem(text) else Quantity.parse(text) for resource, text in _written(details)}
+
+
+def closed_by(quota: ResourceQuota) -> dict[str, QuotaFault]:
+    """The faulty amounts of a quota, by resource: why nothing is allowed of it."""
+    found = {fault.field: fault for fault in amount_faults(quota.spec.quota, field=QUOTA_FIELD)}
+    return {resource: fault for resource in RESOURCES if (fault := found.get(f"{QUOTA_FIELD}.{resource}")) is not None}
+
+
+def closed(details: ResourceDetails) -> ResourceDetails:
+    """The same limits, with 0 in the place of each faulty amount."""
+    return msgspec.structs.replace(details, **{name: "0" for name, text in _written(details) if _problem(text)})
 
 
 def same_limits(one: ResourceDetails, other: ResourceDetails) -> bool:
@@ -75,6 +89,11 @@ def max_clusters(quota: Meta) -> int | None:
     if not (said.isascii() and said.isdigit() and len(said) <= len(str(MOST_CLUSTERS))):
         return None
     return int(said) if int(said) <= MOST_CLUSTERS else None
+
+
+def cluster_limit(quota: Meta) -> int | None:
+    """The limit that holds; None: there is none. An annotation that cannot be read allows no further cluster."""
+    return None if MAX_CLUSTERS not in quota.annotations else max_clusters(quota) or 0
 
 
 def _all_good(details: ResourceDetails) -> bool:
@@ -92,9 +111,12 @@ def _problem(text: str) -> str:
     if len(text) > MOST_DIGITS:
         return "is too long"
     try:
-        return "is negative" if Quantity.parse(text).sign < 0 else ""
+        quantity = Quantity.parse(text)
     except QuantityError:
         return "is not a quantity"
+    if quantity.sign < 0:
+        return "is negative"
+    return f"is more than {MOST.value()}" if quantity > MOST else ""
 
 
 def _shown(text: str) -> str:
@@ -111,7 +133,16 @@ def is_counted(usage: ResourceDetails | None) -> bool:
 
 def amounts_of(usage: ResourceDetails, *, field: str) -> Amounts:
     """What is used. Raises `BadAmount`, which names the field, for what is no amount: nobody knows how much that is."""
-    return Amounts({resource: parse_amount(text, field=f"{field}.{resource}") for resource, text in _written(usage)})
+    found = {resource: parse_amount(text, field=f"{field}.{resource}") for resource, text in _written(usage)}
+    for resource, amount in found.items():
+        if amount > MOST:  # such a sum could not be told to anyone: neither as a number nor as a text that people read
+            raise BadAmount(f"{field}.{resource}", _shown(str(amount)), f"an amount is no more than {MOST.value()}")
+    return Amounts(found)
+
+
+def readable_of(usage: ResourceDetails) -> dict[str, Quantity]:
+    """What is used, as far as it can be read: a figure that is no amount is left out."""
+    return {resource: Quantity.parse(text) for resource, text in _written(usage) if not _problem(text)}
 
 
 def usage_of(amounts: Amounts) -> ResourceDetails:

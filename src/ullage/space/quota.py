@@ -1,7 +1,8 @@
 """The quota object in terms of the ledger: the limits that follow from it, what is wrong with it, and what is used. Pure.
 
 The webhook and the controllers read it alike. Where Harvester's definition is in force nothing keeps a faulty value out before
-our webhook is there, so each value is looked at by itself: one that is wrong is said and left out, and the others hold.
+our webhook is there, so each value is looked at by itself: one that is wrong is said, and the others hold. A negative limit
+counts as 0 until it is corrected: a slip closes a limit, and never opens one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ullage.ledger.amounts import Cell, Takings, spell
@@ -66,15 +68,21 @@ def _is_name(vm: str) -> bool:
 
 
 def limits_of(quota: ResourceQuota | None) -> dict[Cell, Quantity]:
-    """The limits that a ledger is to have. 0 is no limit, unless the quota says that it is one."""
+    """The limits that a ledger is to have. 0 is no limit, unless the quota says that it is one. What is negative is a limit of
+    0; a name that no virtual machine can have is left out."""
     if quota is None or quota.metadata.name != NAME:
         return {}
-    least = 0 if allows_zero(quota) else 1
+    limits = partial(_limits, zero=allows_zero(quota))
     limit = quota.spec.snapshot_limit
     whole = limit.namespace_total_snapshot_size_quota
-    found = {NAMESPACE_CELL: _bytes(whole)} if isinstance(whole, int) and whole >= least else {}
-    named = sorted((vm, one) for vm, one in limit.vm_total_snapshot_size_quota.items() if one >= least and _is_name(vm))
+    found = {NAMESPACE_CELL: _bytes(whole)} if isinstance(whole, int) and limits(whole) else {}
+    named = sorted((vm, one) for vm, one in limit.vm_total_snapshot_size_quota.items() if limits(one) and _is_name(vm))
     return found | {vm_cell(vm): _bytes(amount) for vm, amount in named[:MOST_LIMITED]}
+
+
+def _limits(amount: int, *, zero: bool) -> bool:
+    """Whether a number is a limit at all."""
+    return amount != 0 or zero
 
 
 def allows_zero(quota: ResourceQuota) -> bool:
@@ -82,7 +90,7 @@ def allows_zero(quota: ResourceQuota) -> bool:
 
 
 def _bytes(amount: int) -> Quantity:
-    return Quantity.of(amount, Format.BINARY_SI)
+    return Quantity.of(max(0, amount), Format.BINARY_SI)
 
 
 # --- what is used ----------------------------------------------------------------------------------------------------

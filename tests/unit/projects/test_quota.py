@@ -32,7 +32,14 @@ def q(text: str) -> Quantity:
         pytest.param(details(), {}, id="what is absent has no limit"),
         pytest.param(details(cpu=0, memory="0"), {"cpu": q("0"), "memory": q("0")}, id="zero is a limit: none"),
         pytest.param(details(cpu=5, storage="1Ti"), {"cpu": q("5"), "storage": q("1Ti")}, id="figures and texts"),
-        pytest.param(details(cpu="-1", memory="x", storage="1"), {"storage": q("1")}, id="faulty ones are left out"),
+        pytest.param(
+            details(cpu="-1", memory="x", storage="1"),
+            {"cpu": q("0"), "memory": q("0"), "storage": q("1")},
+            id="faulty ones allow nothing, and the others hold",
+        ),
+        pytest.param(details(memory="1e999"), {"memory": q("0")}, id="more than there can be allows nothing"),
+        pytest.param(details(memory=2**63), {"memory": q("0")}, id="one more than 64 bits hold allows nothing"),
+        pytest.param(details(memory=2**63 - 1), {"memory": Quantity.of(2**63 - 1)}, id="as much as 64 bits hold"),
     ],
 )
 def test_limits_follow_from_the_quota(given: ResourceDetails, limits: dict[str, Quantity]) -> None:
@@ -54,6 +61,11 @@ ALLOWED_CPU = "it is a quantity of 0 or more, such as 4 or 1500m; 0 allows none,
             details(cpu="9" * 65),
             [f"spec.quota.cpu: '{'9' * 40}…' is too long: {ALLOWED_CPU}"],
             id="more digits than an amount has are cut short",
+        ),
+        pytest.param(
+            details(cpu="1e100"),
+            [f"spec.quota.cpu: '1e100' is more than 9223372036854775807: {ALLOWED_CPU}"],
+            id="more than there can be",
         ),
         pytest.param(
             details(memory="-1Gi", storage="1 T"),
@@ -103,6 +115,10 @@ def test_sums_are_exact_and_what_is_absent_is_nothing() -> None:
 def test_what_is_no_amount_is_not_taken_for_nothing() -> None:
     with pytest.raises(BadAmount, match=r"^status\.localUsage\.memory -1: an amount is not negative$"):
         amounts_of(details(cpu=1, memory="-1"), field="status.localUsage")
+    with pytest.raises(
+        BadAmount, match=r"^status\.localUsage\.memory '1e999' ?: an amount is no more than 9223372036854775807$"
+    ):
+        amounts_of(details(memory="1e999"), field="status.localUsage")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,11 @@ WHOLE = "snapshots/namespace"
             quota(None, {"db": 3}, annotations=ZERO), {"snapshots/vm/db": 3}, id="absent is no limit, whatever zero is"
         ),
         pytest.param(quota(5, name="another"), {}, id="a quota of another name does not count"),
-        pytest.param(quota(-1, {"db": -2, "web": 4}), {"snapshots/vm/web": 4}, id="what is negative is left out"),
+        pytest.param(
+            quota(-1, {"db": -2, "web": 4}),
+            {WHOLE: 0, "snapshots/vm/db": 0, "snapshots/vm/web": 4},
+            id="what is negative allows nothing, and the others hold",
+        ),
         pytest.param(quota(1, {"My VM": 2, "a/b": 3, "x" * 254: 4}), {WHOLE: 1}, id="what no VM can be called is left out"),
     ],
 )

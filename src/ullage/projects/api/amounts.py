@@ -12,7 +12,9 @@ from ullage.kube.kinds import Value
 GROUP: Final = "kubermatic.k8c.io"
 VERSION: Final = "v1"
 
-# As quantities are written everywhere, but for the sign: there is no less than nothing, in figures as in text.
+# As quantities are written everywhere, but for the sign: there is no less than nothing, in figures as in text. How large an
+# amount may be is checked by the hook (`projects/quota.py`), and only where the amount changes. A server without ratcheting
+# would hold a stored amount that the schema refuses against every write of the object: status, record of grants, finalizers.
 _AMOUNT: Final = msgspec.Meta(
     extra_json_schema={
         "pattern": r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$",

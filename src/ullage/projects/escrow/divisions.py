@@ -16,7 +16,7 @@ from ullage.projects.api.quotas import ResourceQuota
 from ullage.projects.cluster_count import ledger as clusters
 from ullage.projects.escrow.steps import Quota
 from ullage.projects.names import ACCOUNT, CLUSTER_ESCROW, ESCROW, project_of, quota_name
-from ullage.projects.quota import limits_of, max_clusters
+from ullage.projects.quota import cluster_limit, limits_of
 from ullage.quantity import Quantity
 
 
@@ -43,7 +43,7 @@ class Division:
 
 
 def _number(quota: ResourceQuota) -> Quota:
-    most = max_clusters(quota.metadata)
+    most = cluster_limit(quota.metadata)
     return {} if most is None else {clusters.RESOURCE: Quantity.of(most)}
 
 

@@ -4,29 +4,37 @@ every number with its unit, for every resource that is exceeded, and what to try
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ullage.ledger.amounts import Amounts, spell
 from ullage.ledger.book import Over
 from ullage.projects.machines.wholes import NO_PARTS, Exceeded, Whole, Wholes, exceeded_by
 from ullage.projects.names import CPU, MEMORY, RESOURCES, STORAGE
+from ullage.projects.quota import QuotaFault
 from ullage.quantity import Quantity
 
 NAMES: Final = {CPU: "CPU", MEMORY: "Memory", STORAGE: "disk size"}
 ENFORCE_EARLY: Final = "ullage.io/enforce-early"
 LONGEST_REASON: Final = 512  # characters: a provider may say more, and a tenant has written some of it
 LONGEST_WARNING: Final = 256  # characters: kube-apiserver cuts what is longer
+CORRECT: Final = "have an administrator correct the quota"
 TRY_AGAIN: Final = "try again in a moment, since room may come from other seeds"
 _PARTS: Final = (Exceeded.PART, Exceeded.PART_OF_UNKNOWN)
 _FIGURES: Final = (Exceeded.WHOLE, Exceeded.PART)  # what is said of these has what all seeds use
 
 
-def refusal_text(over: Iterable[Over], *, next_step: str, wholes: Wholes = NO_PARTS) -> str:
+def refusal_text(
+    over: Iterable[Over], *, next_step: str, wholes: Wholes = NO_PARTS, closed: Mapping[str, QuotaFault] | None = None
+) -> str:
     """`requested CPU "6" would exceed current quota (quota/used "20"/"18"): asked 6 cores, used 18 cores, …; requested Memory
     …`. `wholes` is the project's quota where what limits here is this seed's part of it: it is named first, with what the
-    project uses of it, and then the part, with what is used here."""
+    project uses of it, and then the part, with what is used here. `closed` has the amounts that cannot be, by resource: nothing
+    is allowed until they are corrected."""
     every = in_order(over)
+    if wrong := [str(fault) for one in every if closed and (fault := closed.get(one.resource)) is not None]:
+        said = "; ".join(over_text(one) for one in every)
+        return f"{said}. The quota allows nothing until it is corrected: {'; '.join(wrong)}. Next: {CORRECT}"
     said = "; ".join(over_text(one, whole=wholes.of.get(one.resource)) for one in every)
     step = f"{TRY_AGAIN}, or {next_step}" if _only_parts(every, wholes) else next_step
     return f"{said}{_stale_text(every, wholes)}. Next: {step}"

@@ -22,7 +22,7 @@ from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, Project
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
 from ullage.projects.names import DEFAULT_MARKS, PROJECT, RESOURCES, SUBJECT_NAME, bad_project_id, is_project_id, quota_name
-from ullage.projects.quota import limits_of
+from ullage.projects.quota import readable_of
 from ullage.projects.routes.freshness import list_warnings, usage_warnings
 from ullage.projects.routes.items import NewQuota, Nothing, QuotaItem, QuotaNumbers, details_of, item_of, total_of
 from ullage.projects.webhook.quota_rules import QuotaFacts
@@ -92,7 +92,7 @@ class QuotaAdministration:
             new = await self._client.patch(QUOTAS, old.metadata.name, merge=merge, uid=old.metadata.uid, field_manager=MANAGER)
         except NotFound:
             raise Declined.missing(QUOTAS, old.metadata.name) from None
-        used = Amounts(limits_of(new.status.global_usage))
+        used = Amounts(readable_of(new.status.global_usage))
         return await self._answer(new, (*quota_warnings(QuotaFacts(new=new, old=old, used=used)), *usage_warnings(new)))
 
     async def delete(self, call: RouteCall) -> Reply:

@@ -17,7 +17,7 @@ from ullage.projects.api.amounts import Amount, ResourceDetails
 from ullage.projects.api.kkp import Project
 from ullage.projects.api.quotas import ResourceQuota
 from ullage.projects.names import CPU, MEMORY, PROJECT, RESOURCES, STORAGE, is_default
-from ullage.projects.quota import limits_of
+from ullage.projects.quota import limits_of, readable_of
 from ullage.projects.routes.numbers import Number, limit_number, text_of, usage_number
 from ullage.quantity import Quantity
 
@@ -92,7 +92,7 @@ def item_of(quota: ResourceQuota, project: Project | None) -> QuotaItem:
         subject_human_readable_name=project.spec.name if project is not None else "",
         is_default=is_default(quota.metadata),
         quota=limit_numbers(limits_of(quota.spec.quota)),
-        status=_status(limits_of(status.global_usage), limits_of(status.local_usage)),
+        status=_status(readable_of(status.global_usage), readable_of(status.local_usage)),
     )
 
 
@@ -102,9 +102,9 @@ def total_of(quotas: Iterable[ResourceQuota]) -> QuotaItem:
     used: dict[str, Quantity] = {}
     here: dict[str, Quantity] = {}
     for quota in quotas:
-        _add(limits, quota.spec.quota)
-        _add(used, quota.status.global_usage)
-        _add(here, quota.status.local_usage)
+        _add(limits, limits_of(quota.spec.quota))
+        _add(used, readable_of(quota.status.global_usage))
+        _add(here, readable_of(quota.status.local_usage))
     return QuotaItem(name=TOTAL, is_default=False, quota=limit_numbers(limits), status=_status(used, here))
 
 
@@ -126,8 +126,8 @@ def _numbers(found: Mapping[str, Number]) -> QuotaNumbers:
     return QuotaNumbers(cpu=None if cpu is None else int(cpu), memory=found.get(MEMORY), storage=found.get(STORAGE))
 
 
-def _add(sums: dict[str, Quantity], details: ResourceDetails) -> None:
-    for resource, amount in limits_of(details).items():
+def _add(sums: dict[str, Quantity], amounts: Mapping[str, Quantity]) -> None:
+    for resource, amount in amounts.items():
         sums[resource] = sums[resource] + amount if resource in sums else amount
 
 

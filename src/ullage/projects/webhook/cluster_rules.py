@@ -11,7 +11,7 @@ from typing import Final
 
 from ullage.projects.api.quotas import ResourceQuota
 from ullage.projects.names import MAX_CLUSTERS
-from ullage.projects.quota import max_clusters
+from ullage.projects.quota import MAX_CLUSTERS_FIELD, faults, max_clusters
 
 STEP: Final = "delete a cluster of the project, or have an administrator raise the number"
 NEXT: Final = f"Next: {STEP}"
@@ -21,7 +21,13 @@ NEXT_OF_PART: Final = f"Next: try again in a minute, since room may come from th
 def refusal(project: str, *, here: int, allowed: int, quotas: Iterable[ResourceQuota]) -> str:
     """`here` is how many clusters count on this seed, those that are being made or deleted among them, and `allowed` how many
     may, as the ledger has it: all that the project may have, or this seed's part of that."""
+    quotas = list(quotas)
     said = [(limit, quota.metadata.name) for quota in quotas if (limit := max_clusters(quota.metadata)) is not None]
+    if wrong := [fault for quota in quotas for fault in faults(quota) if fault.field == MAX_CLUSTERS_FIELD]:
+        return (
+            f"project {project} has {_clusters(here)} on this seed, and gets no more until its quota is corrected: {wrong[0]}."
+            " Next: have an administrator correct it"
+        )
     if not said:  # it was just taken off
         return f"project {project} has {_clusters(here)} on this seed, and may have {allowed} there. {NEXT}"
     limit, name = min(said)

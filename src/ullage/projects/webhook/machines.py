@@ -27,6 +27,7 @@ from ullage.ledger.codec import book_of
 from ullage.projects.api.machines import MACHINES, Machine
 from ullage.projects.charging.keys import StampKeys
 from ullage.projects.charging.machines import ChargedClusters
+from ullage.projects.escrow.record import leading
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import MachineFacts
 from ullage.projects.machines.reading import machine_facts
@@ -43,6 +44,7 @@ from ullage.projects.machines.updates import (
 )
 from ullage.projects.machines.wholes import NO_PARTS, Wholes
 from ullage.projects.names import ACCOUNT, RESOURCES
+from ullage.projects.quota import QuotaFault, closed_by
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
 from ullage.projects.subjects import QuotaLookup
@@ -70,6 +72,11 @@ class MachineTerms:
     quotas: QuotaLookup  # of the seed: its copies
     settings: Settings
     clock: Clock
+
+    def closed(self, project: str) -> dict[str, QuotaFault]:
+        """Why the quota allows nothing of a resource, where its amount cannot be."""
+        copy = leading(self.quotas.of(project))
+        return closed_by(copy) if copy is not None else {}
 
     def wholes(self, project: str, book: Book) -> Wholes:
         """What a refusal says of other seeds."""
@@ -155,9 +162,8 @@ class MachineWebhook:
             replaces = allowed is not None and allowed.replaces and owners.deployment is not None
             project = self._terms.clusters.project(review.cluster)
             step = rolling_step(owners.deployment.metadata.name) if replaces and owners.deployment else room_step(project)
-            return refusal_text(
-                refusal.over, next_step=step, wholes=self._terms.wholes(project, book) if book is not None else NO_PARTS
-            )
+            wholes = self._terms.wholes(project, book) if book is not None else NO_PARTS
+            return refusal_text(refusal.over, next_step=step, wholes=wholes, closed=self._terms.closed(project))
 
         return tell
 

@@ -23,7 +23,7 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.kkp import PROJECTS, SETTINGS, KubermaticSetting, Project
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
-from ullage.projects.controllers.quota.default.rules import default_in
+from ullage.projects.controllers.quota.default.rules import default_in, setting_faults
 from ullage.projects.escrow.record import RECORDS, read_record, record_field
 from ullage.projects.names import (
     DEFAULT_MARKS,
@@ -122,6 +122,13 @@ class QuotaHooks:
         refusal = deletion_refusal(quota, default_configured=self._default_configured(), project=project)
         return Decision.refuse(refusal) if refusal else Decision.allow()
 
+    async def validate_setting(self, review: Review) -> Decision:
+        """What was wrong before is in nobody's way who changes something else."""
+        new, old = review.object(SETTINGS), review.old(SETTINGS)
+        before = frozenset(setting_faults(old)) if old is not None else frozenset()
+        wrong = [fault for fault in setting_faults(new) if fault not in before]
+        return _invalid(wrong) if wrong and not is_deleting(new.metadata) else Decision.allow()
+
     def _default_configured(self) -> bool:
         found = default_in(self._settings.get(Key("", SETTING)))
         return found is not None and found.limits is not None
@@ -144,6 +151,14 @@ class QuotaHooks:
                 targets=written,
                 answer=self.validate,
                 only_if=ONLY_IF,
+                side_effects="None",
+            ),
+            Hook(
+                name="projects-default-quota",
+                phase="validate",
+                targets=(Target.of(SETTINGS, "CREATE", "UPDATE"),),
+                answer=self.validate_setting,
+                only_if=ANOTHER_DEFAULT,
                 side_effects="None",
             ),
             Hook(
@@ -187,6 +202,11 @@ ONLY_IF: Final[Mapping[str, str]] = {
     "another-limit": "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"
     f" || {_differ([*RECORDS, MAX_CLUSTERS], 'annotations')}"
     f" || {_differ([SUBJECT_NAME, SUBJECT_KIND, *DEFAULT_MARKS], 'labels')}",
+}
+ANOTHER_DEFAULT: Final[Mapping[str, str]] = {
+    "has-default": "has(object.spec) && has(object.spec.defaultQuota)",
+    "another-default": "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.defaultQuota)"
+    " || object.spec.defaultQuota != oldObject.spec.defaultQuota",
 }
 ONLY_DEFAULTS: Final[Mapping[str, str]] = {
     "default": f"oldObject != null && {list(DEFAULT_MARKS)!r}.all(mark, {_value('oldObject', 'labels')} == 'true')",

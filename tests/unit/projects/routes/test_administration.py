@@ -145,10 +145,21 @@ async def test_what_follows_the_default_says_so_and_a_seed_s_own_usage_is_shown(
     assert shown["status"] == {"globalUsage": {"cpu": 3}, "localUsage": {"cpu": 0, "memory": 1.0}}
 
 
-async def test_an_amount_that_is_none_is_left_out_and_breaks_nothing() -> None:
+async def test_a_faulty_limit_is_shown_as_0_and_a_faulty_usage_is_left_out() -> None:
     strange = quota("abc", details(cpu="many", memory="1Gi"), status=ResourceQuotaStatus(global_usage=usage("some", "1Gi")))
     shown = await Api().put(strange).get(ONE)
-    assert (shown["quota"], shown["status"]["globalUsage"]) == ({"memory": 1.0}, {"memory": 1.0})
+    assert (shown["quota"], shown["status"]["globalUsage"]) == ({"cpu": 0, "memory": 1.0}, {"memory": 1.0})
+
+
+@pytest.mark.parametrize("amount", ["1e100", "1e999"])
+async def test_one_quota_beyond_all_numbers_keeps_no_other_from_being_shown(amount: str) -> None:
+    bad = quota("bad", details(memory=amount), status=ResourceQuotaStatus(global_usage=usage(amount, "1Gi")))
+    found = api().put(bad).project("bad", "")
+    assert [one for one in await found.get(ALL) if one["name"] != "project-bad"] == [ABC, XYZ]
+    assert (await found.get("/api/v2/quotas/project-bad"))["quota"] == {"memory": 0.0}
+    assert (await found.ask("GET", f"{ALL}?accumulate=true")).code == 200
+    assert (await found.ask("PUT", "/api/v2/quotas/project-bad", {"memory": 2})).code == 200
+    assert (await found.get("/api/v2/quotas/project-bad"))["quota"] == {"memory": 2.0}
 
 
 # --- creating --------------------------------------------------------------------------------------------------------

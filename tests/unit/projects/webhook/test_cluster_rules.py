@@ -40,6 +40,15 @@ WHERE = "ResourceQuota project-abc, annotation ullage.io/max-clusters"
             id="the quota that is in the way",
         ),
         pytest.param(
+            1,
+            0,
+            [says("many")],
+            "project abc has 1 cluster on this seed, and gets no more until its quota is corrected:"
+            " metadata.annotations[ullage.io/max-clusters]: 'many' is not allowed: it is a whole number from 0 to 1000000;"
+            " without it there is no limit. Next: have an administrator correct it",
+            id="a number that cannot be read",
+        ),
+        pytest.param(
             1, 1, [], f"project abc has 1 cluster on this seed, and may have 1 there. {NEXT}", id="nor that the quota went"
         ),
     ],

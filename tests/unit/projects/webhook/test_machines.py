@@ -8,7 +8,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from tests.unit.projects.builders import quota, usage
+from tests.unit.projects.builders import details, quota, usage
 from tests.unit.projects.machines.builders import SMALL
 from tests.unit.projects.seed_scene import SYSTEM, Json, SeedScene, machine_body, provider_spec, review_of, simulated
 from ullage.kube.cache.indexer import Key
@@ -107,6 +107,22 @@ async def test_a_refusal_has_the_numbers_of_all_seeds_and_of_this_one(scene: See
         await scene.seen()
         refused = await scene.create()
         assert (refused.code, refused.message) == (403, said)
+
+
+@simulated
+async def test_a_refusal_names_the_amount_of_the_quota_that_cannot_be(scene: SeedScene) -> None:
+    scene.cluster()
+    scene.limits(cpu="10", memory="0")  # as the escrow carries it
+    scene.seed.put(QUOTAS, quota(limits=details(cpu="10", memory="1e999")))
+    async with scene.served():
+        refused = await scene.create()
+        assert refused.code == 403
+        assert 'requested Memory "' in refused.message
+        assert (
+            "The quota allows nothing until it is corrected: spec.quota.memory: '1e999' is more than 9223372036854775807: it is"
+            " a quantity of 0 or more, such as 16Gi or 16G; 0 allows none, and without the field there is no limit."
+            " Next: have an administrator correct the quota"
+        ) in refused.message
 
 
 @simulated

@@ -81,7 +81,12 @@ async def answer(
         for cache in caches:
             await cache.synced.wait()
         found = QuotaHooks(QuotaLookup(caches[0]), caches[1], caches[2])
-        return await {"mutate": found.mutate, "validate": found.validate, "delete": found.delete}[phase](request)
+        return await {
+            "mutate": found.mutate,
+            "validate": found.validate,
+            "delete": found.delete,
+            "setting": found.validate_setting,
+        }[phase](request)
     finally:
         for task in reading:
             task.cancel()
@@ -95,6 +100,8 @@ async def answer(
     ("new", "old", "field"),
     [
         pytest.param(body({"cpu": "-1"}), None, "spec.quota.cpu", id="a negative amount"),
+        pytest.param(body({"memory": "1e999"}), None, "spec.quota.memory", id="more than there can be"),
+        pytest.param(body({"memory": "1e100"}), body(), "spec.quota.memory", id="changed to more than there can be"),
         pytest.param(body({"memory": "12 apples"}), None, "spec.quota.memory", id="no quantity"),
         pytest.param(body(subject="other"), body(), "spec.subject", id="another subject"),
         pytest.param(body(name="mine"), None, "metadata.name", id="a name that does not follow the subject"),
@@ -108,6 +115,43 @@ async def test_what_is_wrong_with_a_quota_is_refused_with_its_field(new: Json, o
     assert (decided.allowed, decided.code) == (False, 422)
     assert [cause.field for cause in decided.causes] == [field]
     assert field in decided.message
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        pytest.param(body({"memory": "2Gi"}), body({"memory": "1e999"}), id="it is corrected"),
+        pytest.param(body({"memory": "1e999", "cpu": "1"}), body({"memory": "1e999"}), id="something else is changed"),
+        pytest.param(
+            body({"memory": "1e999"}), body({"memory": "1e999"}, finalizers=["example.com/x"]), id="a finalizer is taken off"
+        ),
+    ],
+)
+async def test_what_was_stored_wrong_is_in_nobody_s_way(new: Json, old: Json) -> None:
+    assert (await answer("validate", asked(new, old))).allowed
+
+
+def setting_asked(new: str, old: str | None = None) -> Review:
+    def whole(amount: str) -> Json:
+        head = {"apiVersion": SETTINGS.api_version, "kind": SETTINGS.kind, "metadata": {"name": "globalsettings"}}
+        return {**head, "spec": {"defaultQuota": {"quota": {"memory": amount}}}}
+
+    return review(
+        kind={"group": SETTINGS.group, "version": SETTINGS.version, "kind": SETTINGS.kind},
+        name="globalsettings",
+        namespace="",
+        operation="CREATE" if old is None else "UPDATE",
+        object=whole(new),
+        oldObject=None if old is None else whole(old),
+        userInfo={"username": PERSON},
+    )
+
+
+async def test_a_default_beyond_all_numbers_is_refused_and_one_that_is_stored_can_be_corrected() -> None:
+    refused = await answer("setting", setting_asked("1e999"))
+    assert (refused.code, [cause.field for cause in refused.causes]) == (422, ["spec.defaultQuota.quota.memory"])
+    assert (await answer("setting", setting_asked("2Gi", "1e999"))).allowed
+    assert (await answer("setting", setting_asked("1e999", "1e999"))).allowed
 
 
 async def test_a_second_quota_of_a_project_is_refused_in_the_words_of_kkp() -> None:

@@ -64,6 +64,34 @@ async def test_two_who_put_each_other_right_do_not_write_all_the_time(scene: Mas
         assert scene.api.version - begin < 60
 
 
+@simulated
+async def test_an_amount_that_cannot_be_closes_its_own_limit_says_so_and_can_be_corrected(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota({"cpu": "10", "memory": "1e999"})
+        await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
+        assert [seed.limit("memory") for seed in scene.seeds.values()] == ["0", "0"]
+        await scene.until(lambda: scene.condition("Ready").get("reason") == "InvalidQuota")
+        assert "spec.quota.memory: '1e999' is more than 9223372036854775807" in scene.condition("Ready")["message"]
+        await scene.until(
+            lambda: any(
+                "spec.quota.memory" in one for one in [note for reason, note in scene.events() if reason == "InvalidQuota"]
+            )
+        )
+        scene.set_quota({"cpu": "10", "memory": "2Gi"})
+        await scene.until(lambda: scene.condition("Ready").get("status") == "True")
+        assert [seed.limit("memory") for seed in scene.seeds.values()] == ["1Gi", "1Gi"]
+
+
+@simulated
+async def test_one_that_is_stored_wrong_is_finalized_and_goes(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota({"memory": "1e999"})
+        await scene.until(lambda: [seed.limit("memory") for seed in scene.seeds.values()] == ["0", "0"])
+        await scene.api.delete(QUOTAS, NAME)
+        await scene.until(lambda: scene.quota() is None)
+        assert [seed.limit("memory") for seed in scene.seeds.values()] == ["", ""]
+
+
 # --- defaults --------------------------------------------------------------------------------------------------------
 
 
@@ -82,6 +110,26 @@ async def test_the_life_of_a_default_quota(scene: MasterScene) -> None:
         scene.set_default(None)
         await scene.until(lambda: scene.quota() is None and scene.quota("project-new") is None)
         assert scene.limits() == {"eu": "", "us": ""}
+
+
+@simulated
+async def test_while_the_default_is_faulty_a_new_project_is_allowed_nothing_of_it_and_others_keep_theirs(
+    scene: MasterScene,
+) -> None:
+    async with scene.running():
+        scene.set_default({"cpu": "8", "memory": "2Gi"})
+        await scene.until(lambda: scene.limits() == {"eu": "4", "us": "4"})
+        scene.set_default({"cpu": "8", "memory": "1e999"})
+        scene.api.put(PROJECTS, {"metadata": {"name": "new"}})
+        await scene.until(lambda: scene.quota("project-new") is not None)
+        made = scene.quota("project-new")
+        assert made is not None
+        assert made["spec"]["quota"] == {"cpu": "8", "memory": "0"}
+        kept = scene.quota()
+        assert kept is not None
+        assert kept["spec"]["quota"] == {"cpu": "8", "memory": "2Gi"}
+        scene.set_default({"cpu": "8", "memory": "4Gi"})
+        await scene.until(lambda: ((scene.quota("project-new") or {}).get("spec") or {})["quota"]["memory"] == "4Gi")
 
 
 @simulated

@@ -178,8 +178,8 @@ def test_whether_the_figures_are_of_now(found: Totals, status: str, reason: str,
             facts(details(cpu="-5", memory="1Gi"), used(usage())),
             "False",
             "InvalidQuota",
-            "these are left out: spec.quota.cpu: '-5' is negative: it is a quantity of 0 or more, such as 4 or 1500m; 0 allows"
-            " none, and without the field there is no limit",
+            "these allow nothing until they are corrected: spec.quota.cpu: '-5' is negative: it is a quantity of 0 or more,"
+            " such as 4 or 1500m; 0 allows none, and without the field there is no limit",
             id="a value that is none",
         ),
     ],

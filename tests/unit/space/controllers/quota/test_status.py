@@ -93,7 +93,7 @@ def conditions(status: ResourceQuotaStatus) -> dict[str, tuple[str, str, str]]:
             (
                 "False",
                 "InvalidLimits",
-                "these are left out: "
+                "these allow nothing until they are corrected, or are no limit at all: "
                 "spec.snapshotLimit.vmTotalSnapshotSizeQuota[db]: must be greater than or equal to 0, and is -1",
             ),
             id="a value that was there before the webhook",

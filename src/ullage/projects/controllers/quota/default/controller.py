@@ -31,6 +31,7 @@ from ullage.projects.controllers.quota.default.rules import (
     RemoveDefault,
     Step,
     UpdateDefault,
+    closed_default,
     default_in,
     limits_by_default,
     setting_faults,
@@ -110,14 +111,20 @@ class DefaultQuotas:
         if new is None or new.metadata.name != SETTING or not _other_default(old, new):
             return
         if wrong := setting_faults(new):
-            note = f"The default quotas that there are stay as they are: {'; '.join(map(str, wrong))}"
+            kept = "The default quotas that there are stay as they are, and new ones allow nothing of these"
+            note = f"{kept}: {'; '.join(map(str, wrong))}"
             self._recorder.record(SETTINGS, new, UNREADABLE, note=note)
 
     async def reconcile(self, key: Key) -> None:
-        project, default = self._caches.projects.get(key), default_in(self._caches.settings.get(KEY))
+        project, setting, there = (
+            self._caches.projects.get(key),
+            self._caches.settings.get(KEY),
+            self._caches.lookup.of(key.name),
+        )
+        default = default_in(setting) or (None if there else closed_default(setting))
         if project is None or default is None:
             return
-        for step in steps_for(default, project, self._caches.lookup.of(key.name)):
+        for step in steps_for(default, project, there):
             await self._take(step)
 
     async def _take(self, step: Step) -> None:

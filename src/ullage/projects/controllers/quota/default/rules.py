@@ -19,7 +19,7 @@ from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, KubermaticSetting, Project
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaSpec, Subject
 from ullage.projects.names import DEFAULT_MARKS, PROJECT, SUBJECT_KIND, SUBJECT_NAME, is_default, quota_name
-from ullage.projects.quota import QuotaFault, amount_faults, limits_of, same_limits, with_limits
+from ullage.projects.quota import QuotaFault, amount_faults, closed, limits_of, same_limits, with_limits
 
 DEFAULT_FIELD: Final = "spec.defaultQuota.quota"
 
@@ -75,6 +75,14 @@ def limits_by_default(setting: KubermaticSetting | None, project: Project | None
         return ResourceDetails()
     found = default_in(setting)
     return None if found is None else found.limits or ResourceDetails()
+
+
+def closed_default(setting: KubermaticSetting | None) -> Default | None:
+    """What a project without a quota gets while an amount of the setting is faulty: 0 in its place, so that a slip limits new
+    projects too much rather than not at all. It follows the setting once that is corrected. None: there is no fault."""
+    if setting is None or is_deleting(setting.metadata) or setting.spec.default_quota is None or not setting_faults(setting):
+        return None
+    return Default(closed(setting.spec.default_quota.quota))
 
 
 def setting_faults(setting: KubermaticSetting) -> list[QuotaFault]:

@@ -30,7 +30,14 @@ from ullage.kube.slices import Write
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS, Project
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
-from ullage.projects.controllers.quota.status.rules import OVER_QUOTA, StatusFacts, over_quota_note, status_of
+from ullage.projects.controllers.quota.status.rules import (
+    INVALID,
+    OVER_QUOTA,
+    StatusFacts,
+    invalid_note,
+    over_quota_note,
+    status_of,
+)
 from ullage.projects.controllers.quota.status.totals import SeedReport, next_step, totals
 from ullage.projects.escrow.divisions import DIVISIONS
 from ullage.projects.escrow.progress import handing_over, left_behind, not_in_force, out_of_reach
@@ -44,6 +51,7 @@ ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
 WRITES: Final = (Write(QUOTAS, ("patch",), ("status",)),)
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one quota
 PASSED: Final = Reason("OverQuota", type="Warning")
+UNREADABLE: Final = Reason(INVALID, type="Warning")
 WITHIN: Final = Reason("WithinQuota")
 
 Problem = Callable[[ResourceQuota], tuple[str, str]]
@@ -205,6 +213,8 @@ class QuotaStatuses:
             return
         self._written[quota.metadata.uid] = _Written(self._clock.monotonic(), new, written.status)
         self._metrics.writes.inc()
+        if note := invalid_note(said, new):
+            self._recorder.record(QUOTAS, quota, UNREADABLE, note=note)
         if note := over_quota_note(said, new):
             self._metrics.changes.labels("over").inc()
             self._recorder.record(QUOTAS, quota, PASSED, note=note)

@@ -21,6 +21,7 @@ from ullage.projects.names import RESOURCES
 from ullage.projects.quota import excesses, faults, for_people, is_counted, limits_of
 
 OVER_QUOTA: Final = "OverQuota"
+INVALID: Final = "InvalidQuota"  # an amount of it cannot be
 UNKNOWN: Final = "unknown"  # what is used, while no seed has said anything
 LISTED: Final = 5  # seeds or faults that a message spells out
 
@@ -80,7 +81,7 @@ def _ready(facts: StatusFacts) -> Said:
     if problem:
         return Said(False, reason, problem)
     if wrong := list(faults(facts.quota)):
-        return Said(False, "InvalidQuota", f"these are left out: {_few(map(str, wrong))}")
+        return Said(False, INVALID, f"these allow nothing until they are corrected: {_few(map(str, wrong))}")
     if facts.pending:
         return Said(False, "Pending", f"{facts.pending}; {facts.left}" if facts.left else facts.pending)
     limits = limits_of(facts.quota.spec.quota)
@@ -118,6 +119,14 @@ def _fresh(facts: StatusFacts) -> Said:
         return Said(False, "Incomplete", _few(found.unknown))
     count = len(found.seeds)
     return Said(True, "Fresh", f"counted on {count} seed{'' if count == 1 else 's'}" if count else "there is no seed")
+
+
+def invalid_note(old: ResourceQuotaStatus, new: ResourceQuotaStatus) -> str:
+    """What an Event tells when an amount of a quota turns out to be faulty, or another one does; empty: nothing new."""
+    before, after = find_condition(old.conditions, READY), find_condition(new.conditions, READY)
+    if after is None or after.reason != INVALID or (before is not None and before.message == after.message):
+        return ""
+    return after.message
 
 
 def over_quota_note(old: ResourceQuotaStatus, new: ResourceQuotaStatus) -> str:

@@ -138,7 +138,11 @@ def _ready(facts: StatusFacts) -> Said:
     if facts.ledger is None or not has_limits(facts.ledger.spec, wanted, about=SNAPSHOTS):
         return Said(False, "Pending", f"the limits are not in ledger {ledger} yet")
     if wrong := list(faults(facts.quota)):
-        return Said(False, "InvalidLimits", f"these are left out: {_few([str(one) for one in wrong])}")
+        return Said(
+            False,
+            "InvalidLimits",
+            f"these allow nothing until they are corrected, or are no limit at all: {_few([str(one) for one in wrong])}",
+        )
     whole = facts.quota.spec.snapshot_limit.namespace_total_snapshot_size_quota
     vms = sum(1 for cell in wanted if vm_of(cell.account))
     said = f"{spelled(whole, down=True)} for the namespace" if len(wanted) > vms and isinstance(whole, int) else ""
