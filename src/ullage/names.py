@@ -13,6 +13,11 @@ LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 # Labels with single dots between them; without a group that repeats, which takes memory for each time that it does.
 SUBDOMAIN: Final = re.compile(r"(?!.*(?:[-.]\.|\.-))[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 
+# The same for the schemas of our kinds: Go's regular expressions look neither ahead nor behind.
+LABEL_PATTERN: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+SUBDOMAIN_PATTERN: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL_VALUE_PATTERN: Final = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+
 LABEL_SENTENCE: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
     "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
@@ -26,6 +31,11 @@ SUBDOMAIN_SENTENCE: Final = (
     "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
+
+
+def or_empty(pattern: str) -> str:
+    """The pattern of a name that may be left empty."""
+    return f"^({pattern[1:-1]})?$"
 
 
 def is_label(text: str) -> bool:

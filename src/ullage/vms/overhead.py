@@ -18,6 +18,7 @@ from ullage.quantity import Quantity, QuantityError
 
 MI: Final = 1 << 20
 GI: Final = 1 << 30
+MOST: Final = 2**63 - 1  # bytes, or CPUs: other readers of a cost have 64 bits for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,4 +167,6 @@ def _amount(domain: Mapping[str, Any], *path: str, milli: bool = False) -> int |
         raise BadInput(where, str(text), str(error)) from error
     if quantity.sign < 0:
         raise BadInput(where, str(text), "an amount is not negative")
+    if quantity.value() > MOST:
+        raise BadInput(where, f"{str(text)[:40]!r}", f"an amount is no more than {MOST}")
     return quantity.milli() if milli else quantity.value()

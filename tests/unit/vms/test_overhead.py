@@ -125,8 +125,12 @@ def test_at_least_one_vcpu(said: object) -> None:
 
 @pytest.mark.parametrize(
     ("memory", "problem"),
-    [("ten", "quantities must match the regular expression"), ("-1Gi", "an amount is not negative")],
-    ids=["no quantity", "negative"],
+    [
+        ("ten", "quantities must match the regular expression"),
+        ("-1Gi", "an amount is not negative"),
+        ("1e999", "an amount is no more than 9223372036854775807"),
+    ],
+    ids=["no quantity", "negative", "more than there can be"],
 )
 def test_what_is_no_amount_is_refused_with_its_field(memory: str, problem: str) -> None:
     with pytest.raises(BadInput, match=problem) as caught:

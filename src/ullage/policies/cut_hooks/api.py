@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from ullage.errors import BadInput
 from ullage.kube.kinds import ATOMIC, Meta, Rule, Value
+from ullage.names import LABEL_LIMIT, LABEL_PATTERN, or_empty
 
 # On a VolumeSnapshot: the HookSpec that is run around its cut, as JSON. Ullage writes it, or somebody who may exec into pods.
 HOOKS: Final = "hooks.snapshot.ullage.io/spec"
@@ -37,7 +38,7 @@ def _range(least: int, most: int) -> msgspec.Meta:
 
 _WORDS: Final = msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_WORDS})
 _WORD: Final = msgspec.Meta(extra_json_schema={"maxLength": MOST_BYTES})
-_NAME: Final = msgspec.Meta(extra_json_schema={"maxLength": 63})
+_NAME: Final = msgspec.Meta(extra_json_schema={"maxLength": LABEL_LIMIT, "pattern": or_empty(LABEL_PATTERN)})
 
 
 class HookCommand(Value):

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Annotated, Final, Protocol, TypeVar
+
+import msgspec
 
 from ullage.kube.kinds import Kind, Object, Value
+from ullage.names import SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN, or_empty
 from ullage.policies.cut_hooks.api import HookSpec
 from ullage.snapshots.model import Problem
 
@@ -26,6 +29,9 @@ T = TypeVar("T", bound=Object)
 # Why a cut is not made, as a snapshot says it.
 HOOK_FAILED: Final = "HookFailed"
 HOOK_TIMED_OUT: Final = "HookTimedOut"
+
+
+_NAME: Final = msgspec.Meta(extra_json_schema={"maxLength": SUBDOMAIN_LIMIT, "pattern": or_empty(SUBDOMAIN_PATTERN)})
 
 
 class HookHolder(Value):
@@ -37,9 +43,9 @@ class HookHolder(Value):
     """The version of its kind."""
     resource: str
     """The plural of its kind: `volumesnapshots`."""
-    namespace: str
+    namespace: Annotated[str, _NAME]
     """Its namespace."""
-    name: str
+    name: Annotated[str, _NAME]
     """Its name."""
     uid: str
     """Its uid."""

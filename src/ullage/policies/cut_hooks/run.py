@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ullage.kube.kinds import AGE, ATOMIC, Column, Kind, Object, Rule, Value
+from ullage.names import LABEL_LIMIT, LABEL_PATTERN, SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN, or_empty
 from ullage.policies.cut_hooks.api import HookCommand
 from ullage.policies.cut_hooks.interface import HookHolder
 
@@ -23,6 +24,9 @@ POD_GONE: Final = "PodGone"  # a reason: the pod is gone, or is being deleted
 OVERDUE: Final = "TimedOut"  # a reason: the time was over before all holders were cut
 
 _TIME: Final = msgspec.Meta(extra_json_schema={"format": "date-time"})
+_LABEL: Final = msgspec.Meta(extra_json_schema={"maxLength": LABEL_LIMIT, "pattern": LABEL_PATTERN})
+_NAME: Final = msgspec.Meta(extra_json_schema={"maxLength": SUBDOMAIN_LIMIT, "pattern": SUBDOMAIN_PATTERN})
+_OPTIONAL_NAME: Final = msgspec.Meta(extra_json_schema={"maxLength": SUBDOMAIN_LIMIT, "pattern": or_empty(SUBDOMAIN_PATTERN)})
 _MOST: Final = msgspec.Meta(extra_json_schema={"maxItems": MOST_HOLDERS})
 
 Phase = Literal["", "Pre", "Held", "Failed", "Post", "Done"]
@@ -32,9 +36,9 @@ Delivery = Literal["", "Ended", "GivenUp", "Unknown", "Refused"]
 class HookRunSpec(Value):
     """What is run where, and for whom."""
 
-    namespace: str
+    namespace: Annotated[str, _LABEL]
     """The namespace of the pod."""
-    pod: str
+    pod: Annotated[str, _NAME]
     """The pod."""
     pod_uid: str = msgspec.field(name="podUID")
     """The uid of the pod: another one of its name has nothing to do with this."""
@@ -44,7 +48,7 @@ class HookRunSpec(Value):
     """Run after it."""
     max_freeze_seconds: int
     """The longest time between the two, in seconds."""
-    claim: str = ""
+    claim: Annotated[str, _OPTIONAL_NAME] = ""
     """Of the preset: the claim whose file system is frozen. A freeze outlives its pod: it is thawed in another one that mounts
     the claim, then. Empty: commands of the pod's own, of which there is nothing left when it is gone."""
     holders: Annotated[tuple[HookHolder, ...], ATOMIC, _MOST] = ()

@@ -9,6 +9,7 @@ import msgspec
 
 from ullage.kube.kinds import AGE, AS_SET, OPEN, Column, Kind, Object, Rule, Value
 from ullage.kube.objects import Conditions
+from ullage.names import SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN
 from ullage.snapshots.api.ga.types import GROUP as GA_GROUP
 from ullage.snapshots.api.prototype.types import GROUP as PROTOTYPE_GROUP
 
@@ -21,7 +22,7 @@ def _mark(**schema: object) -> msgspec.Meta:
 
 
 _TIME: Final = _mark(format="date-time")
-_NAME: Final = _mark(minLength=1, maxLength=253)
+_NAME: Final = _mark(minLength=1, maxLength=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)
 _DURATION: Final = _mark(pattern=r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$", minLength=2, maxLength=32)
 
 
@@ -127,7 +128,9 @@ RESTORES: Final = Kind(
     ),
     rules=(
         Rule(
-            "self.claimName == oldSelf.claimName && self.source == oldSelf.source",
+            # A name that the schema refuses today may have been stored before: it can be corrected.
+            f"(self.claimName == oldSelf.claimName || !oldSelf.claimName.matches('{SUBDOMAIN_PATTERN}'))"
+            f" && (self.source == oldSelf.source || !oldSelf.source.name.matches('{SUBDOMAIN_PATTERN}'))",
             "claim and snapshot of a restore cannot be changed: create another one",
             path="spec",
         ),

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from ullage.kube.kinds import AGE, ATOMIC, Column, Kind, Object, Value
 from ullage.kube.objects import Conditions
+from ullage.names import LABEL_VALUE_PATTERN, SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN, or_empty
 from ullage.policies.cut_hooks.api import HookSpec, hook_rules
 
 GROUP: Final = "ullage.io"
@@ -27,7 +28,7 @@ def _mark(**schema: object) -> msgspec.Meta:
 
 
 _TIME: Final = _mark(format="date-time")
-_NAME: Final = _mark(maxLength=253)
+_NAME: Final = _mark(maxLength=SUBDOMAIN_LIMIT, pattern=or_empty(SUBDOMAIN_PATTERN))
 _LABEL: Final = _mark(maxLength=63)
 _COUNT: Final = _mark(minimum=0)
 _SIZE: Final = _mark(pattern=r"^[0-9]+(\.[0-9]+)?([kMGTPE]|[KMGTPE]i)?$", maxLength=32)
@@ -107,7 +108,7 @@ class ScheduleSpec(Value):
     hooks: HookSpec | UnsetType = UNSET
     """What is run in pods that mount a claim, right before and right after it is cut. Whoever writes a schedule that has hooks
     must be one who may exec into the pods of the namespace."""
-    group: Annotated[str, _LABEL] = ""
+    group: Annotated[str, _mark(maxLength=63, pattern=LABEL_VALUE_PATTERN)] = ""
     """The snapshots that retention is about: those with the label `ullage.io/schedule` of this value. Absent: the schedule's
     own name. A schedule that is created anew under its name goes on with what is there; one under another name does, if this
     names the former group. Several schedules of one group share its snapshots, and the rules of each apply to all."""

@@ -9,6 +9,7 @@ import msgspec
 
 from ullage.kube.kinds import AGE, ATOMIC, Column, Kind, Object, Rule, Value, listed_by
 from ullage.kube.objects import Conditions
+from ullage.names import LABEL_LIMIT, LABEL_PATTERN, SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN, or_empty
 
 GROUP: Final = "ullage.io"
 VERSION: Final = "v1alpha1"
@@ -24,15 +25,16 @@ def _mark(**schema: object) -> msgspec.Meta:
 
 
 _LABEL: Final = _mark(maxLength=63)
-_NAME: Final = _mark(minLength=1, maxLength=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-_OPTIONAL_NAME: Final = _mark(maxLength=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")
+_NAME: Final = _mark(minLength=1, maxLength=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)
+_NAMESPACE: Final = _mark(minLength=1, maxLength=LABEL_LIMIT, pattern=LABEL_PATTERN)
+_OPTIONAL_NAME: Final = _mark(maxLength=SUBDOMAIN_LIMIT, pattern=or_empty(SUBDOMAIN_PATTERN))
 _NONE: Final[Mapping[str, str]] = {}
 
 
 class ShareSource(Value):
     """The snapshot that is given."""
 
-    namespace: Annotated[str, _mark(minLength=1, maxLength=63)]
+    namespace: Annotated[str, _NAMESPACE]
     """Its namespace."""
     name: Annotated[str, _NAME]
     """Its name."""
@@ -41,7 +43,7 @@ class ShareSource(Value):
 class ShareTargets(Value):
     """The namespaces that get it: those that are named, and those with the labels. Its own is never among them."""
 
-    namespaces: Annotated[tuple[Annotated[str, _LABEL], ...], ATOMIC, _mark(maxItems=MOST_NAMED)] = ()
+    namespaces: Annotated[tuple[Annotated[str, _NAMESPACE], ...], ATOMIC, _mark(maxItems=MOST_NAMED)] = ()
     """Namespaces by name. 100 at most."""
     match_labels: Annotated[Mapping[str, Annotated[str, _LABEL]], _mark(maxProperties=16)] = _NONE
     """Namespaces with all of these labels, those that come later, too. Absent: none. Whoever may label namespaces decides who
@@ -120,10 +122,17 @@ SHARES: Final = Kind(
         AGE,
     ),
     rules=(
-        Rule("self == oldSelf", "the source of a share cannot be changed: delete it, and create another", path="spec.source"),
+        Rule(
+            # Names that the schema refuses today may have been stored before: they can be corrected.
+            f"self == oldSelf || !oldSelf.__namespace__.matches('{LABEL_PATTERN}')"
+            + f" || !oldSelf.name.matches('{SUBDOMAIN_PATTERN}')",
+            "the source of a share cannot be changed: delete it, and create another",
+            path="spec.source",
+        ),
         Rule("self == oldSelf", "the API of a share cannot be changed: delete it, and create another", path="spec.dialect"),
         Rule(
-            "(has(self.name) ? self.name : '') == (has(oldSelf.name) ? oldSelf.name : '')",
+            "(has(self.name) ? self.name : '') == (has(oldSelf.name) ? oldSelf.name : '')"
+            f" || (has(oldSelf.name) && !oldSelf.name.matches('{or_empty(SUBDOMAIN_PATTERN)}'))",
             "the name of a share's snapshots cannot be changed: delete it, and create another",
             path="spec",
         ),

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ullage.kube.kinds import AGE, Column, Kind, Object, Rule, Value
+from ullage.names import LABEL_LIMIT, LABEL_PATTERN
 from ullage.projects.sizes.catalogue import MOST_FLAVOURS
 
 GROUP: Final = "ullage.io"
@@ -28,7 +29,7 @@ def _mark(**schema: object) -> msgspec.Meta:
 _TIME: Final = _mark(format="date-time")
 # Written as a whole: a field manager's record of every flavour would be larger than the map itself.
 _LINES: Final = _mark(**{"x-kubernetes-map-type": "atomic", "maxProperties": MOST_FLAVOURS})
-_AMOUNT: Final = r"(-|[0-9]+(\.[0-9]+)?([KMGTPE]i|[numkMGTPE])?)"
+_AMOUNT: Final = r"(-|[0-9]{1,19}(\.[0-9]+)?([KMGTPE]i|[numkMGTPE])?)"
 _LINE: Final = _mark(pattern=f"^{_AMOUNT} {_AMOUNT} {_AMOUNT}$", maxLength=128)
 _WORD: Final = _mark(maxLength=512)
 
@@ -37,7 +38,7 @@ class CatalogueSpec(Value):
     """Whose flavours they are. What is not said holds for all: a catalogue that is written by hand need not name a region or a
     credential."""
 
-    provider: Annotated[str, _mark(minLength=1, maxLength=63)]
+    provider: Annotated[str, _mark(minLength=1, maxLength=LABEL_LIMIT, pattern=LABEL_PATTERN)]
     """The provider, by machine-controller's name: aws, azure, gce, openstack, vsphere, and others."""
     region: Annotated[str, _WORD] = ""
     """The region; the zone at Google. Some providers have the same flavours everywhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,13 +12,16 @@ from msgspec.structs import replace
 from tests.unit.policies.sharing.scene import HANDLE, Scene
 from ullage.kube.cache.indexer import Key
 from ullage.kube.crds.definitions import crd_of, undocumented
-from ullage.kube.errors import Forbidden
+from ullage.kube.errors import Forbidden, Invalid
 from ullage.kube.kinds import Meta
 from ullage.policies.sharing.api import MOST_TARGETS, SHARES, SnapshotShare
 from ullage.policies.sharing.controllers.share.grant import rules
 from ullage.policies.sharing.model import FINALIZER, SHARED_FROM
 from ullage.snapshots.binding import misbound
 from ullage.snapshots.model import SHARED_BY
+from ullage.standalone.apiserver.schema.custom import compile_custom
+
+Json = dict[str, Any]
 
 
 @pytest.fixture(params=["ga", "prototype"])
@@ -288,6 +292,36 @@ async def test_a_share_that_is_deleted_takes_everything_back(scene: Scene, sourc
     assert scene.api.bodies(SHARES) == []
     assert (HANDLE in scene.data) is not source_first
     assert len(scene.records()) == (0 if source_first else 1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"source": {"namespace": "../vic", "name": "golden"}}, id="no namespace can be called so"),
+        pytest.param({"targets": {"namespaces": ["test", "../other"]}}, id="nor a target"),
+        pytest.param({"name": "a..b"}, id="nor a snapshot"),
+    ],
+)
+async def test_a_share_that_was_stored_with_a_bad_name_is_finalized_where_the_server_does_not_ratchet(
+    spec: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene()
+    scene.share("test", **spec)
+    schema = compile_custom(crd_of(SHARES)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    assert schema.validate(scene.api.body(SHARES, "grant")), "the schema refuses what is stored"
+    scene.api.edit(
+        SHARES, "grant", merge={"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    )
+    store = scene.api._store
+
+    def checked(place: Any, body: Json, event: str) -> Json:
+        if place.kind == SHARES.kind and (faults := schema.validate(body)):
+            raise Invalid(str(faults[0]), code=422)
+        return store(place, body, event)
+
+    monkeypatch.setattr(scene.api, "_store", checked)
+    await scene.live()
+    assert scene.api.bodies(SHARES) == []
 
 
 async def test_what_is_being_taken_back_is_looked_at_again(scene: Scene) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
-from ullage.kube.client.conditional import hold, let_go, patch_status
+from ullage.kube.client.conditional import hold, let_go, patch_seen, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
 from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, TooManyRequests
 from ullage.kube.events.reason import Reason
@@ -72,6 +72,8 @@ class ShareController:
         if is_deleting(share.metadata):
             if model.FINALIZER not in share.metadata.finalizers:
                 return None
+            if spec := rules.corrected(share.spec):
+                share = await patch_seen(self._client, SHARES, share, {"spec": spec})
         else:
             share = await hold(self._client, SHARES, share, model.FINALIZER)
         source, uid = self._source(share)

@@ -18,13 +18,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from ullage.kube.kinds import Meta
-from ullage.kube.objects import is_deleting, set_condition
-from ullage.policies.sharing.api import MOST_TARGETS, READY, ShareStatus, ShareTarget, SnapshotShare
+from ullage.kube.objects import Json, is_deleting, set_condition
+from ullage.names import is_label, is_subdomain
+from ullage.policies.sharing.api import MOST_TARGETS, READY, ShareSpec, ShareStatus, ShareTarget, SnapshotShare
 from ullage.policies.sharing.model import name_there, record_name, stands_for
 from ullage.snapshots.binding import refers_to
 from ullage.snapshots.model import Problem, Record, Snapshot
 
 NOT_MANAGED: Final = "DriverNotManaged"
+NO_NAME: Final = "none"  # in the place of a name that nothing can have
 
 
 class Act(Enum):
@@ -52,6 +54,20 @@ class TargetFacts:
 class Step:
     act: Act
     entry: ShareTarget
+
+
+def corrected(spec: ShareSpec) -> Json | None:
+    """What makes the names of a share that is being deleted such as the schema allows; None: they are. Such a name was stored
+    before the schema refused it, and nothing has it. A server without ratcheting would refuse every other write of the share,
+    and the finalizer would stay."""
+    changes: Json = {}
+    if not (is_label(spec.source.namespace) and is_subdomain(spec.source.name)):
+        changes["source"] = {"namespace": NO_NAME, "name": NO_NAME}
+    if not all(map(is_label, spec.targets.namespaces)):
+        changes["targets"] = {"namespaces": [one for one in spec.targets.namespaces if is_label(one)]}
+    if spec.name and not is_subdomain(spec.name):
+        changes["name"] = None
+    return changes or None
 
 
 def next_step(facts: TargetFacts) -> Step:
