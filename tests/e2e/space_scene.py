@@ -65,10 +65,10 @@ class Tenant:
     def status_of(self, machine: str) -> str:
         return str(self.api.get(f"{self.machines}/{machine}").obj.get("status", {}).get("printableStatus", ""))
 
-    def fill(self, *claims: str) -> None:
-        """The whole of each."""
+    def fill(self, *claims: str, percent: int = 100) -> None:
+        """So much of each, from its beginning."""
         for claim in claims:
-            self.write(self.volumes[claim][1], claim)
+            self.write(self.volumes[claim][1] * percent // 100, claim)
 
     def write(self, length: int, *claims: str) -> None:
         """Writes random bytes at the beginning of each, and waits until the API shows what was written: admission sees that."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from .apart import IS_BORROWED
-from .engine_scene import EngineScene, eventually
+from .engine_scene import MIB, EngineScene, eventually
 from .snapshot_scene import BOTH, Dialect
 from .space_scene import CREATED, FORBIDDEN, GI, QUOTA, Json, Tenant, space_scene
 
@@ -19,6 +19,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
+
+
+FILLED = pytest.mark.parametrize("percent", [10, 50, 100], ids=lambda percent: f"{percent}-percent")
 
 
 @pytest.fixture(scope="module")
@@ -79,24 +82,25 @@ def test_case_1_a_limit_that_is_no_amount_is_refused(tenant: Tenant, limits: Jso
     assert tenant.api.get(f"{tenant.quotas}/{QUOTA}").code == 404
 
 
-def test_case_2_a_limit_on_a_vm_with_two_volumes(tenant: Tenant) -> None:
+@FILLED
+def test_case_2_a_limit_on_a_vm_with_two_volumes(tenant: Tenant, percent: int) -> None:
     tenant.claim("first", 10 * GI)
     tenant.claim("second", 20 * GI)
     tenant.machine("vm", "first", "second")
-    both = ("first", "second")
+    both, full = ("first", "second"), 30 * GI * percent // 100
 
-    tenant.fill(*both)
+    tenant.fill(*both, percent=percent)
     tenant.backup("one", "vm")
-    tenant.fill(*both)
+    tenant.fill(*both, percent=percent)
     tenant.backup("two", "vm", type="backup")  # nobody has set a limit yet
-    tenant.limit(vms={"vm": 30 * GI})  # below what is there: accepted
-    eventually("all of it is shown", lambda: tenant.usage_of("vm") == 60 * GI)
+    tenant.limit(vms={"vm": full})  # below what is there: accepted
+    eventually("all of it is shown", lambda: tenant.usage_of("vm") == 2 * full)
     eventually("that it is past the limit is shown", lambda: tenant.condition("WithinQuota") == "False")
 
-    tenant.fill(*both)
+    tenant.fill(*both, percent=percent)
     refused = tenant.ask_backup("three", "vm")
     assert refused.code == FORBIDDEN, refused.raw
-    for said in ("snapshots/vm/vm", "30Mi", "60Mi"):
+    for said in ("snapshots/vm/vm", f"limit {full // MIB}Mi", f"used {2 * full // MIB}Mi"):
         assert said in refused.message
     assert tenant.api.get(f"{tenant.backups}/three").code == 404
 
@@ -104,20 +108,22 @@ def test_case_2_a_limit_on_a_vm_with_two_volumes(tenant: Tenant) -> None:
     eventually("nothing is left", lambda: tenant.usage_of("vm") == 0)
     assert tenant.members() == {}
     tenant.backup("four", "vm")
-    eventually("it is shown", lambda: tenant.usage_of("vm") == 30 * GI)
-    assert tenant.usage() == 30 * GI
+    eventually("it is shown", lambda: tenant.usage_of("vm") == full)
+    assert tenant.usage() == full
     eventually("exactly full is within the limit", lambda: tenant.condition("WithinQuota") == "True")
 
 
-def test_case_4_a_limit_on_a_namespace_with_a_vm(tenant: Tenant) -> None:
+@FILLED
+def test_case_4_a_limit_on_a_namespace_with_a_vm(tenant: Tenant, percent: int) -> None:
     tenant.claim("disk", 10 * GI)
     tenant.machine("vm", "disk")
-    tenant.limit(namespace=10 * GI)
+    full = 10 * GI * percent // 100
+    tenant.limit(namespace=full)
 
-    tenant.fill("disk")
+    tenant.fill("disk", percent=percent)
     tenant.backup("one", "vm")
-    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
-    tenant.fill("disk")
+    eventually("it is shown", lambda: tenant.usage() == full)
+    tenant.fill("disk", percent=percent)
     refused = tenant.ask_backup("two", "vm")
     assert refused.code == FORBIDDEN, refused.raw
     assert "snapshots/namespace" in refused.message
@@ -125,20 +131,22 @@ def test_case_4_a_limit_on_a_namespace_with_a_vm(tenant: Tenant) -> None:
     tenant.delete_backups("one")
     eventually("nothing is left", lambda: tenant.usage() == 0)
     tenant.backup("three", "vm")
-    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+    eventually("it is shown", lambda: tenant.usage() == full)
 
 
+@FILLED
 @pytest.mark.parametrize("dialect", BOTH, ids=lambda dialect: dialect.name)
-def test_case_5_a_limit_on_a_namespace_with_a_volume(tenant: Tenant, dialect: Dialect) -> None:
+def test_case_5_a_limit_on_a_namespace_with_a_volume(tenant: Tenant, dialect: Dialect, percent: int) -> None:
     tenant.claim("disk", 10 * GI)
     tenant.scene.pod(tenant.namespace, "disk")
     tenant.attached("disk")
-    tenant.limit(namespace=10 * GI)
+    full = 10 * GI * percent // 100
+    tenant.limit(namespace=full)
 
-    tenant.fill("disk")
+    tenant.fill("disk", percent=percent)
     tenant.snapshot("one", "disk", dialect)
-    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
-    tenant.fill("disk")
+    eventually("it is shown", lambda: tenant.usage() == full)
+    tenant.fill("disk", percent=percent)
     refused = tenant.ask_snapshot("two", "disk", dialect)
     assert refused.code == FORBIDDEN, refused.raw
     assert "snapshots/namespace" in refused.message
@@ -146,7 +154,7 @@ def test_case_5_a_limit_on_a_namespace_with_a_volume(tenant: Tenant, dialect: Di
     tenant.delete_snapshot("one", dialect)
     eventually("nothing is left", lambda: tenant.usage() == 0)
     tenant.snapshot("three", "disk", dialect)
-    eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+    eventually("it is shown", lambda: tenant.usage() == full)
 
 
 def test_a_snapshot_of_an_unchanged_volume_costs_nothing_and_is_allowed_at_the_limit(tenant: Tenant) -> None:
@@ -160,6 +168,28 @@ def test_a_snapshot_of_an_unchanged_volume_costs_nothing_and_is_allowed_at_the_l
     eventually("the head is empty again", lambda: tenant.head(volume) == 0)
     tenant.snapshot("two", "disk")
     eventually("it is shown", lambda: tenant.usage() == 10 * GI)
+
+
+def test_a_volume_that_was_rewritten_can_be_snapshotted_again(tenant: Tenant) -> None:
+    """What a removed snapshot has is written anew: the next one has each block once, and takes no more than the first."""
+    volume = tenant.claim("disk", 32 * MIB)
+    tenant.scene.pod(tenant.namespace, "disk")
+    tenant.attached("disk")
+    tenant.limit(namespace=10 * MIB)
+    tenant.write(6 * MIB, "disk")
+    tenant.snapshot("one", "disk")
+    tenant.write(6 * MIB, "disk")
+    tenant.delete_snapshot("one")
+    eventually("nothing is left", lambda: tenant.usage() == 0)
+    tenant.snapshot("two", "disk")
+    eventually("it is shown", lambda: tenant.usage() == 6 * MIB)
+    tenant.write(6 * MIB, "disk")
+    assert tenant.ask_snapshot("three", "disk").code == FORBIDDEN
+    tenant.delete_snapshot("two")
+    tenant.write(8 * MIB, "disk")
+    tenant.snapshot("four", "disk")
+    eventually("it is shown", lambda: tenant.usage() == 8 * MIB)
+    eventually("that is all there is", lambda: sum(one.size for one in tenant.scene.chain(volume).values()) == 8 * MIB)
 
 
 def test_one_byte_over_is_refused_and_says_by_how_much(tenant: Tenant) -> None:

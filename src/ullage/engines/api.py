@@ -201,6 +201,8 @@ class SnapshotInfo(Value):
     """When it was taken."""
     size: str = ""
     """The bytes that it holds beyond its parent."""
+    mergedsize: str = ""
+    """The bytes that it will hold when removed snapshots right below are merged into it. Empty: the engine does not tell."""
     labels: Mapping[str, str] | None = None
     """Its labels."""
 

@@ -29,6 +29,7 @@ class Entry:
     user_created: bool = True
     created: str = ""  # RFC 3339
     size: int = 0  # bytes that it holds beyond its parent
+    merged: int | None = None  # bytes that it will hold when the removed ones below are merged into it; None: not told
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -3,7 +3,10 @@
 A purge merges a removed snapshot into the one that was taken after it, block by block, and the sizes of both are seen a moment
 later. So the bytes of a removed snapshot are its heir's from the moment on at which it is marked: what is counted is never less
 than what is there, and equals it when nothing is left to merge. What the head is written on top of has no heir as yet: the next
-snapshot will be. However often its blocks were written, none has more of them than the volume.
+snapshot will be.
+
+An engine of ours tells how many bytes will be in the heir, with each block counted once (`Entry.merged`). Others tell sizes
+only: there the sum of all counts, and as much as the volume has at most.
 """
 
 from __future__ import annotations
@@ -28,14 +31,18 @@ def merges_of(entries: Mapping[str, Entry], *, volume_size: int = 0, purging: bo
     sizes: dict[str, int] = {}
     heirs: dict[str, str] = {}
     for name in _kept(entries):
-        sizes[name] = entries[name].size
+        own, whole = entries[name].size, entries[name].merged
+        sizes[name] = own
         below = entries[name].parent
         while below in entries and below not in heirs and _goes(entries[below], purging=purging):
             heirs[below] = name
             sizes[name] += entries[below].size
+            whole = whole if entries[below].removed else None  # a purge will mark it, and then the engine tells
             below = entries[below].parent
-        if volume_size:
-            sizes[name] = max(entries[name].size, min(sizes[name], volume_size))
+        if whole is not None:
+            sizes[name] = max(own, whole)
+        elif volume_size:
+            sizes[name] = max(own, min(sizes[name], volume_size))
     return Merges(sizes, heirs)
 
 

@@ -99,6 +99,14 @@ def head_size(engine: Engine) -> int | None:
     return next_size(entries_of(engine), volume_size=to_bytes(engine.spec.volume_size))
 
 
+def summed_size(engine: Engine | None) -> int:
+    """The bytes of removed snapshots in `head_size` that may be blocks of the head, too: the engine tells sizes only."""
+    head = entry_of(engine, HEAD)
+    if engine is None or head is None or head.mergedsize:
+        return 0
+    return max(0, (head_size(engine) or 0) - to_bytes(head.size))
+
+
 def next_size(entries: Mapping[str, Entry], *, volume_size: int = 0) -> int:
     """The same of an engine that was asked right now."""
     return merges_of(entries, volume_size=volume_size).sizes[HEAD]
@@ -150,6 +158,7 @@ def _entry(name: str, info: SnapshotInfo) -> Entry:
         user_created=info.usercreated,
         created=info.created,
         size=to_bytes(info.size),
+        merged=to_bytes(info.mergedsize) if info.mergedsize.isascii() and info.mergedsize.isdigit() else None,
         labels=info.labels or {},
     )
 
@@ -163,6 +172,7 @@ def info_of(entry: Entry) -> SnapshotInfo:
         usercreated=entry.user_created,
         created=entry.created,
         size=str(entry.size),
+        mergedsize="" if entry.merged is None else str(entry.merged),
         labels=dict(entry.labels) or None,
     )
 

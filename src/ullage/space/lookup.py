@@ -53,6 +53,14 @@ class SpaceLookup:
             return VolumeFacts(claim=claim)
         return VolumeFacts(claim=claim, volume=volume, engine=self.engine_of(engine_volume(volume)))
 
+    def engine_of_claim(self, namespace: str, name: str) -> Engine | None:
+        """The engine behind a claim, as far as the caches show it: for words, not for amounts."""
+        claim = self._claims.get(Key(namespace, name)) if name else None
+        volume = self._volumes.get(Key("", claim.spec.volume_name)) if claim is not None and claim.spec.volume_name else None
+        if claim is None or volume is None or not belong_together(claim, volume):
+            return None
+        return self.engine_of(engine_volume(volume))
+
     async def of_engine_volume(self, name: str) -> VolumeFacts:
         """The PersistentVolume of an engine's volume, which names its claim. Of two, the first that has one. One that is a
         moment old is found by its name, which is the volume's wherever Longhorn makes both."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ullage.engines.api import Engine, EngineStatus
 from ullage.engines.chain import HEAD, Entry
 from ullage.engines.merging import merges_of
-from ullage.engines.model import head_size, info_of
+from ullage.engines.model import entries_of, head_size, info_of
 
 
 def entries(*rows: tuple[str, str, int, str]) -> dict[str, Entry]:
@@ -81,6 +83,37 @@ def test_sizes_with_what_will_be_merged(given: list[tuple[str, str, int, str]], 
 def test_none_gets_more_than_the_volume_has(size: int, sizes: dict[str, int]) -> None:
     given = entries(("a", "", 5, "removed"), ("b", "a", 7, ""), (HEAD, "b", 9, ""))
     assert dict(merges_of(given, volume_size=size).sizes) == sizes
+
+
+def told(entry: Entry, merged: int) -> Entry:
+    return replace(entry, merged=merged)
+
+
+def test_where_the_engine_tells_what_will_be_in_the_heir_each_block_counts_once() -> None:
+    given = entries(("a", "", 5, "removed"), ("b", "a", 4, ""), ("c", "b", 6, "removed"), (HEAD, "c", 6, ""))
+    given["b"], given[HEAD] = told(given["b"], 7), told(given[HEAD], 6)
+    assert dict(merges_of(given).sizes) == {"b": 7, HEAD: 6}
+    assert dict(merges_of(given, volume_size=5).sizes) == {"b": 7, HEAD: 6}, "it is no guess, so nothing bounds it"
+
+
+def test_what_it_has_already_is_never_less_than_what_was_told() -> None:
+    given = entries(("a", "", 5, "removed"), (HEAD, "a", 9, ""))
+    given[HEAD] = told(given[HEAD], 6)  # of a moment ago
+    assert dict(merges_of(given).sizes) == {HEAD: 9}
+
+
+def test_what_a_purge_will_mark_is_not_in_what_was_told() -> None:
+    given = entries(("a", "", 5, "system"), ("b", "a", 3, "removed"), (HEAD, "b", 3, ""))
+    given[HEAD] = told(given[HEAD], 3)
+    assert merges_of(given, purging=True).sizes[HEAD] == 11
+
+
+def test_an_engine_s_status_says_what_it_told() -> None:
+    given = entries(("a", "", 6, "removed"), (HEAD, "a", 6, ""))
+    given[HEAD] = told(given[HEAD], 6)
+    shown = {name: info_of(one) for name, one in given.items()}
+    assert entries_of(Engine(status=EngineStatus(snapshots=shown))) == given
+    assert head_size(Engine(status=EngineStatus(snapshots=shown))) == 6
 
 
 def test_a_purge_takes_those_of_the_system_along() -> None:

@@ -5,10 +5,11 @@ All volumes of a host share a connection. It is open as long as whoever holds th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from ullage.engines.chain import PollResult
+from ullage.engines.chain import Entry, PollResult
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.engine import ProtocolEngine
 from ullage.engines.client.host import HostClient
@@ -17,12 +18,16 @@ from ullage.kube.slices import Wiring
 
 
 class HostedEngine(ProtocolEngine):
-    """The engine of one volume. What a real one tells in several calls, it tells in one."""
+    """The engine of one volume. What a real one tells in several calls, it tells in one, and how large snapshots will be when
+    removed ones are merged into them, which a real one does not tell."""
 
     def __init__(self, host: HostClient, volume: str) -> None:
         super().__init__(lambda: host.engine(volume))
         self._host = host
         self._volume = volume
+
+    async def list(self) -> Mapping[str, Entry]:
+        return (await self.poll()).entries
 
     async def poll(self) -> PollResult:
         return await self._host.poll(self._volume)

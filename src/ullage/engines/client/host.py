@@ -147,5 +147,6 @@ def _entry(layer: hosts.Layer) -> Entry:
         user_created=layer.user_created,
         created=layer.created,
         size=layer.size,
+        merged=layer.merged if layer.HasField("merged") else None,
         labels=dict(layer.labels),
     )

@@ -278,6 +278,7 @@ class Layer(_message.Message):
     CREATED_FIELD_NUMBER: _builtins.int
     SIZE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    MERGED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     parent: _builtins.str
     """empty: none"""
@@ -287,6 +288,8 @@ class Layer(_message.Message):
     """RFC 3339"""
     size: _builtins.int
     """bytes"""
+    merged: _builtins.int
+    """Bytes that it will hold when the removed layers right below are merged into it: each block once. Absent: there are none."""
     @_builtins.property
     def children(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -302,12 +305,15 @@ class Layer(_message.Message):
         created: _builtins.str = ...,
         size: _builtins.int = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        merged: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_merged", b"_merged", "merged", b"merged"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["children", b"children", "created", b"created", "labels", b"labels", "name", b"name", "parent", b"parent", "removed", b"removed", "size", b"size", "user_created", b"user_created"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_merged", b"_merged", "children", b"children", "created", b"created", "labels", b"labels", "merged", b"merged", "name", b"name", "parent", b"parent", "removed", b"removed", "size", b"size", "user_created", b"user_created"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__merged: _TypeAlias = _typing.Literal["merged"]  # noqa: Y015
+    _WhichOneofArgType__merged: _TypeAlias = _typing.Literal["_merged", b"_merged"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__merged) -> _WhichOneofReturnType__merged | None: ...
 
 Global___Layer: _TypeAlias = Layer  # noqa: Y015
 

@@ -14,8 +14,9 @@ from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import BadAmount, spell
+from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom, restamp
-from ullage.ledger.charging.stamps import STAMP, BadStamp, Stamp, stamp_of
+from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP, BadStamp, Stamp, stamp_of
 from ullage.quantity import Quantity
 
 T = TypeVar("T", bound=Object)
@@ -45,9 +46,12 @@ def measured(stamp: Stamp, amount: int, *, lower: bool) -> Stamp:
     return Stamp({cell: max(quantity, wanted.cells[cell]) for cell, quantity in stamp.cells.items()})
 
 
-def refusal(amount: int, numbers: str) -> NoRoom:
-    """`numbers` begin with a verb, as those of the webhook do: `does not fit: …`."""
-    return NoRoom(f"a snapshot of the volume takes {spell(RESOURCE, Quantity.of(amount))} by now, which {numbers}")
+def refusal(amount: int, numbers: str, *, by: str = "") -> NoRoom:
+    """`numbers` begin with a verb, as those of the webhook do: `does not fit: …`. `by` is how the amount was found."""
+    size = spell(RESOURCE, Quantity.of(amount))
+    if by == CAPACITY:
+        return NoRoom(f"a snapshot of the volume may take its capacity of {size}, since nothing tells less, which {numbers}")
+    return NoRoom(f"a snapshot of the volume takes {size} by now, which {numbers}")
 
 
 async def book(
@@ -79,7 +83,7 @@ async def book(
         try:
             return await restamp(client, kind, found.metadata, wanted, also={**(also or {}), **(told or {})})
         except NoRoom as error:
-            raise refusal(amount, str(error)) from error
+            raise refusal(amount, str(error), by=(also or {}).get(ESTIMATED_BY, "")) from error
         except (Forbidden, Invalid) as error:  # shown, and tried again: a right may be missing
             raise NotNow(f"what it takes cannot be booked: {error}") from error
         except NotFound:

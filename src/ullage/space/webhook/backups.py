@@ -4,9 +4,10 @@ its members do; but whether they would fit is said when it is asked for, and not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
+from ullage.engines.api import Engine
 from ullage.kube.client.interface import Finder
 from ullage.kube.identities import is_own
 from ullage.kube.objects import controller_of, is_deleting, is_owned_by
@@ -42,6 +43,10 @@ class Planner:
         machine = await self._lookup.machine(namespace, vm)
         claims = claims_of(machine) if machine is not None else ()
         return {claim: estimates.new_snapshot(await self._lookup.of_claim(namespace, claim)) for claim in claims}
+
+    def engines(self, namespace: str, claims: Iterable[str]) -> list[Engine | None]:
+        """Those of the claims' volumes, as far as the caches show them."""
+        return [self._lookup.engine_of_claim(namespace, claim) for claim in claims]
 
     def stamp(self, namespace: str, plan: Mapping[str, int]) -> Stamp:
         """Raises TooManyMachines."""
@@ -85,7 +90,8 @@ class Backups:
         return self._planner.shares(review.namespace, read_plan(review.object(BACKUPS).metadata))
 
     def next_step(self, review: Review) -> str:
-        return next_step(review, review.namespace)
+        plan = read_plan(review.object(BACKUPS).metadata)
+        return next_step(review, review.namespace, engines=self._planner.engines(review.namespace, plan))
 
     async def _cut(self, backup: VirtualMachineBackup, name: str) -> str:
         """The claim of a member that is cut; empty: it is none. Whoever names himself a member pays for himself."""
@@ -139,4 +145,5 @@ class ObservedBackups:
         key = key_of(BACKUPS.name, namespace=review.namespace, name=backup.metadata.name or review.name)
         charge = Charge(key=key, uid=backup.metadata.uid, now=stamp.takes, dry_run=True)
         verdict = await self._registry.service.decide(ledger_name(review.namespace), charge, deadline=review.deadline)
-        return decision(verdict, next_step=next_step(review, review.namespace))
+        step = next_step(review, review.namespace, engines=self._planner.engines(review.namespace, found))
+        return decision(verdict, next_step=step)

@@ -71,7 +71,9 @@ class EngineSnapshots:
         return dict.fromkeys(self._payment.payers(claim.namespace, claim.name), amount) if claim is not None else {}
 
     def next_step(self, review: Review) -> str:
-        return next_step(review, review.object(SNAPSHOTS).metadata.annotations.get(CHARGED_NAMESPACE, review.namespace))
+        asked = review.object(SNAPSHOTS)
+        namespace = asked.metadata.annotations.get(CHARGED_NAMESPACE, review.namespace)
+        return next_step(review, namespace, engines=(self._lookup.engine_of(asked.spec.volume),))
 
     async def _is_paid_for(self, name: str, volume: str) -> bool:
         """Whether it is what is made for a VolumeSnapshot that is there, or for a record that pays: of this very volume. By the

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from ullage.engines.api import Engine
+from ullage.engines.model import summed_size
 from ullage.kube.kinds import Meta
 from ullage.kube.review import Review
-from ullage.ledger.amounts import BadAmount, Cell
+from ullage.ledger.amounts import BadAmount, Cell, spell
+from ullage.ledger.charging.booking import RESOURCE
+from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, STAMP, BadStamp, Marks, stamp_of
 from ullage.ledger.keys import ledger_name
+from ullage.quantity import Quantity
 from ullage.space.accounts import payers, stamp_for, vm_cell
 from ullage.space.estimates import Estimate
 from ullage.space.lookup import SpaceLookup
@@ -34,13 +39,25 @@ class Payment:
         return {STAMP: str(stamp_for(estimate.bytes, vms)), ESTIMATED_BY: estimate.by}
 
 
-def next_step(review: Review, namespace: str) -> str:
-    """What works as it is printed."""
+def next_step(review: Review, namespace: str, *, engines: Iterable[Engine | None] = ()) -> str:
+    """What works as it is printed; before it, why so much is asked for where that may be too much. `engines` are those of the
+    volumes."""
+    why = []
+    marks = (review.object_json().get("metadata") or {}).get("annotations") or {}
+    if marks.get(ESTIMATED_BY) == CAPACITY:
+        why.append("what is asked is the capacity of a volume, since nothing tells what is in it")
+    if summed := sum(map(summed_size, engines)):
+        why.append(
+            f"{spell(RESOURCE, Quantity.of(summed))} of what is asked are of removed snapshots and may be blocks that were"
+            " written anew since: the engine tells only sizes, so the sum counts until its next purge. Ask again after that;"
+            " a snapshot that is there and waits is tried again after 5 minutes, then every hour"
+        )
     group = "snapshot.storage.k8s.io" if review.resource.resource != "volumesnapshots" else review.resource.group
-    return (
+    step = (
         f"delete snapshots that are not needed any more (kubectl get volumesnapshots.{group} -n {namespace}), or have the limit"
         " raised"
     )
+    return f"{step}. Note: {'; '.join(why)}" if why else step
 
 
 def pays(meta: Meta) -> bool:

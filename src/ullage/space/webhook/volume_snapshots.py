@@ -68,7 +68,8 @@ class VolumeSnapshots:
         return dict.fromkeys(self._payment.payers(review.namespace, self._read(review).claim), amount)
 
     def next_step(self, review: Review) -> str:
-        return next_step(review, review.namespace)
+        engine = self._lookup.engine_of_claim(review.namespace, self._read(review).claim)
+        return next_step(review, review.namespace, engines=(engine,))
 
     def _read(self, review: Review) -> Snapshot:
         return self._dialect.read_snapshot(review.object(self._dialect.snapshots))

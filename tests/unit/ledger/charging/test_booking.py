@@ -11,7 +11,8 @@ from ullage.errors import NotNow
 from ullage.kube.errors import Conflict, Forbidden, Invalid, TooManyRequests
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import BadAmount
-from ullage.ledger.charging.booking import TRIES, book, measured, payer
+from ullage.ledger.charging.booking import TRIES, book, measured, payer, refusal
+from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import FREE, STAMP, BadStamp, stamp_of
 from ullage.snapshots.api.ga.types import SNAPSHOTS
@@ -124,6 +125,12 @@ async def test_a_refusal_says_what_was_measured_and_all_numbers() -> None:
         await book(api, SNAPSHOTS, await seen(api), 11, lower=True)
     numbers = "does not fit: snapshots/namespace storage: asked 11, used 0, limit 10"
     assert str(error.value) == f"a snapshot of the volume takes 11 bytes by now, which {numbers}"
+
+
+def test_what_was_never_measured_is_not_said_to_be_taken() -> None:
+    assert str(refusal(4096, "does not fit: …", by=CAPACITY)) == (
+        "a snapshot of the volume may take its capacity of 4Ki, since nothing tells less, which does not fit: …"
+    )
 
 
 async def test_who_is_overtaken_again_and_again_gives_up_for_now() -> None:

@@ -19,7 +19,9 @@ from tests.unit.space.scene import (
     snapshot_of,
     unsplit,
 )
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINES, SNAPSHOTS, Engine, EngineSpec, EngineStatus, SnapshotInfo
+from ullage.engines.chain import HEAD
+from ullage.kube.kinds import Meta
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import SHARED_BY, Dialect
@@ -48,6 +50,50 @@ async def test_exactly_full_is_allowed_and_one_byte_over_is_refused(scene: Scene
         f"Next: delete snapshots that are not needed any more (kubectl get volumesnapshots.{dialect.snapshots.group} -n team), "
         "or have the limit raised"
     )
+
+
+def _rewritten(scene: Scene, *, merged: str) -> None:
+    """6 KiB that a removed snapshot has, and 6 KiB that were written since."""
+    scene.claim("disk", head=0)
+    entries = {
+        HEAD: SnapshotInfo(name=HEAD, size="6144", parent="gone", mergedsize=merged),
+        "gone": SnapshotInfo(name="gone", size="6144", removed=True, usercreated=True),
+    }
+    meta, spec = Meta(name="pv-disk-e-0", namespace=ENGINE_NS, uid="uid-e"), EngineSpec(volume_name="pv-disk", active=True)
+    scene.server.put(ENGINES, Engine(metadata=meta, spec=spec, status=EngineStatus(snapshots=entries)))
+
+
+@BOTH
+@simulated
+async def test_a_rewritten_volume_costs_each_block_once_where_the_engine_tells(scene: Scene, dialect: AnyDialect) -> None:
+    scene.limits(all=10240)
+    _rewritten(scene, merged="6144")
+    async with scene.served():
+        assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "a", "disk"))).allowed
+
+
+@simulated
+async def test_a_sum_that_may_be_too_much_is_said_to_be_and_when_it_is_tried_again(scene: Scene) -> None:
+    scene.limits(all=10240)
+    _rewritten(scene, merged="")
+    async with scene.served():
+        refused = await scene.submit(GA.snapshots, snapshot_of(GA, "a", "disk"))
+    assert refused.code == 403
+    assert "asked 12Ki" in refused.message
+    assert (
+        "Note: 6Ki of what is asked are of removed snapshots and may be blocks that were written anew since: the engine tells"
+        " only sizes, so the sum counts until its next purge. Ask again after that;"
+    ) in refused.message
+
+
+@simulated
+async def test_that_the_capacity_counts_is_said(scene: Scene) -> None:
+    scene.limits(all=10240)
+    scene.claim("disk")
+    async with scene.served():
+        refused = await scene.submit(GA.snapshots, snapshot_of(GA, "a", "disk"))
+    assert refused.code == 403
+    assert "Note: what is asked is the capacity of a volume, since nothing tells what is in it" in refused.message
 
 
 @simulated

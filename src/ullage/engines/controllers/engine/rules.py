@@ -13,6 +13,7 @@ from ullage.engines.api import (
     EngineStatus,
     PurgeStatus,
     Snapshot,
+    SnapshotInfo,
     SnapshotSpec,
     Volume,
     VolumeStatus,
@@ -43,8 +44,9 @@ def polled_status(old: EngineStatus, polled: PollResult, *, volume_size: int, si
     is written to all day would be written to the API all day. `since_head`: seconds since its size was last written."""
     snapshots = {name: info_of(entry) for name, entry in polled.entries.items()}
     before, head = (old.snapshots or {}).get(HEAD), snapshots.get(HEAD)
-    if before is not None and head is not None and replace(before, size=head.size) == head:
-        grown = abs(to_bytes(head.size) - to_bytes(before.size))
+    if before is not None and head is not None and _differ_in_size(before, head):
+        sizes = (head.size, before.size), (head.mergedsize, before.mergedsize)
+        grown = max(abs(to_bytes(new) - to_bytes(known)) for new, known in sizes)
         if since_head < HEAD_SECONDS and grown < min(LARGE, max(1, volume_size // LARGE_SHARE)):
             snapshots[HEAD] = before
     return replace(
@@ -55,6 +57,12 @@ def polled_status(old: EngineStatus, polled: PollResult, *, volume_size: int, si
         snapshot_max_count=polled.limits.max_count,
         snapshot_max_size=str(polled.limits.max_size),
     )
+
+
+def _differ_in_size(before: SnapshotInfo, head: SnapshotInfo) -> bool:
+    """Whether that is all. That what is below is to be merged into it, or not any more, is more than that."""
+    same_merges = bool(before.mergedsize) == bool(head.mergedsize)
+    return same_merges and replace(before, size=head.size, mergedsize=head.mergedsize) == head
 
 
 def _purge(one: PurgeProgress) -> PurgeStatus:

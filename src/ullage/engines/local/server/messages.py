@@ -96,6 +96,7 @@ def _layer(entry: Entry) -> hosts.Layer:
         created=entry.created,
         size=entry.size,
         labels=entry.labels,
+        merged=entry.merged,
     )
 
 

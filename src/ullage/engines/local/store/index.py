@@ -68,6 +68,11 @@ class Index:
                 if owner is not None and layer in (None, owner):
                     yield Span(start, end)
 
+    def count(self, layers: Iterable[str]) -> int:
+        """How many blocks a reader gets from these."""
+        numbers = [self._numbers[layer] for layer in layers]
+        return sum(blocks.count(number) for blocks in self._pages.values() for number in numbers)
+
     def rename(self, old: str, new: str) -> None:
         number = self._numbers.pop(old)
         self._names[number] = new

@@ -101,6 +101,7 @@ class Purger:
         directory.remove(path)
         live.record = record
         live.indexes.clear()
+        live.unions.clear()
         del live.blocks[name]
         if into is not None:
             live.index.merge(name, into)

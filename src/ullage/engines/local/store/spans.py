@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -41,6 +42,19 @@ def intersect(spans: Iterable[Span], others: Iterable[Span]) -> Iterator[Span]:
             one = next(left, None)
         else:
             other = next(right, None)
+
+
+def union(*layers: Iterable[Span]) -> Iterator[Span]:
+    """What is in any."""
+    start = end = 0
+    for span in heapq.merge(*layers):
+        if span.start > end:
+            if start < end:
+                yield Span(start, end)
+            start = span.start
+        end = max(end, span.end)
+    if start < end:
+        yield Span(start, end)
 
 
 def pieces(spans: Iterable[Span], *, limit: int) -> Iterator[Span]:

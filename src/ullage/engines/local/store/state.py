@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ullage.engines.chain import HEAD
-from ullage.engines.local.store import tree
+from ullage.engines.local.store import tree, views
 from ullage.engines.local.store.directory import VolumeDirectory
 from ullage.engines.local.store.errors import NotFound, Refused, unavailable
 from ullage.engines.local.store.index import Index
 from ullage.engines.local.store.record import BLOCK, Record
-from ullage.engines.local.store.spans import Span, total
+from ullage.engines.local.store.spans import Span, total, union
+from ullage.engines.merging import merges_of
 from ullage.errors import BadInput
 
 _READ_AT_ONCE: Final = 4  # snapshots of a volume whose index is kept
@@ -34,6 +35,7 @@ class LiveState:
     index: Index  # of the head's chain
     blocks: dict[str, int]  # how many each layer holds
     indexes: dict[str, Index] = field(default_factory=dict)  # of snapshots that somebody reads, until a layer goes
+    unions: dict[tuple[str, ...], int] = field(default_factory=dict)  # blocks of several layers together, likewise
 
     def sizes(self) -> dict[str, int]:
         """Bytes that each layer holds."""
@@ -88,6 +90,24 @@ class LockedState:
                 for layer in tree.chain(live.record, snapshot)[::-1]
             )
         return live.indexes[snapshot]
+
+    def merged_sizes(self, live: LiveState) -> dict[str, int]:
+        """Bytes that layers will hold when those below that are marked have been merged into them; of others, nothing. What
+        snapshots hold together does not change while they are merged, so it is worked out once."""
+        layers: dict[str, list[str]] = {}
+        for removed, heir in merges_of(views.entries(live.record, live.sizes())).heirs.items():
+            layers.setdefault(heir, [heir]).append(removed)
+        found: dict[str, int] = {}
+        for heir, together in layers.items():
+            if heir == HEAD:  # these are the highest of its chain, so nothing hides what they hold
+                found[heir] = live.index.count(together) * BLOCK
+                continue
+            key = tuple(together)
+            if key not in live.unions:
+                held = (self.directory.held(self.directory.path(live.record, layer)) for layer in together)
+                live.unions[key] = total(union(*held))
+            found[heir] = live.unions[key] * BLOCK
+        return found
 
     def measure(self, live: LiveState) -> None:
         """Learns the head's chain anew, from the files."""

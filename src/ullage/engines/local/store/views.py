@@ -31,25 +31,35 @@ class View:
         return self.max_count - self.usage.count
 
 
-def view(name: str, record: Record, sizes: Mapping[str, int]) -> View:
-    """`sizes` has the bytes of each layer."""
-    below = tree.children(record)
-    head = SnapshotRecord(parent=record.parent, created=record.created)
-    layers = {**record.snapshots, HEAD: head}
+def view(name: str, record: Record, sizes: Mapping[str, int], *, merged: Mapping[str, int]) -> View:
+    """`sizes` has the bytes of each layer, `merged` those of layers that others are to be merged into."""
+    layers = _layers(record)
     return View(
         name=name,
         size=record.size,
         head_file=head_file(record.head),
         parent=record.parent,
         chain=tuple(layer for layer in tree.chain(record) if not layers[layer].removed),
-        entries={layer: _entry(layer, layers[layer], children=below[layer], size=sizes[layer]) for layer in layers},
+        entries=entries(record, sizes, merged=merged),
         usage=usage(record, sizes),
         max_count=record.maxCount,
         max_size=record.maxSize,
     )
 
 
-def _entry(name: str, snapshot: SnapshotRecord, *, children: frozenset[str], size: int) -> Entry:
+def entries(record: Record, sizes: Mapping[str, int], *, merged: Mapping[str, int] | None = None) -> dict[str, Entry]:
+    below, whole = tree.children(record), merged or {}
+    return {
+        name: _entry(name, layer, children=below[name], size=sizes[name], merged=whole.get(name))
+        for name, layer in _layers(record).items()
+    }
+
+
+def _layers(record: Record) -> dict[str, SnapshotRecord]:
+    return {**record.snapshots, HEAD: SnapshotRecord(parent=record.parent, created=record.created)}
+
+
+def _entry(name: str, snapshot: SnapshotRecord, *, children: frozenset[str], size: int, merged: int | None) -> Entry:
     return Entry(
         name=name,
         parent=snapshot.parent,
@@ -58,5 +68,6 @@ def _entry(name: str, snapshot: SnapshotRecord, *, children: frozenset[str], siz
         user_created=snapshot.userCreated,
         created=snapshot.created,
         size=size,
+        merged=merged,
         labels=snapshot.labels,
     )

@@ -65,7 +65,7 @@ class StoredVolume:
 
     def view(self) -> views.View:
         with self._state.locked() as live:
-            return views.view(self.name, live.record, live.sizes())
+            return views.view(self.name, live.record, live.sizes(), merged=self._state.merged_sizes(live))
 
     def allocated(self, layer: str = HEAD) -> int:
         """Bytes of the disk that a snapshot, or the head, takes: the file system's own bookkeeping is in it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.engines.builders import CREATED, GIB, snapshot, volume
@@ -46,6 +48,23 @@ BEFORE = seen(EngineStatus(), look(head(0)))
 def test_head_growth(size: int, grown: int, since: float, written: bool) -> None:
     new = seen(BEFORE, look(head(grown)), size=size, since_head=since)
     assert (merge_patch(BEFORE, new) is not None) is written
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "written"),
+    [
+        pytest.param(None, 8192, True, id="a snapshot below it was removed"),
+        pytest.param(8192, None, True, id="it was merged away"),
+        pytest.param(8192, 12288, False, id="it will hold a little more"),
+        pytest.param(8192, 8192 + MIB, True, id="it will hold much more"),
+    ],
+)
+def test_what_the_head_will_hold_after_merges_is_news_as_its_size_is(
+    before: int | None, after: int | None, written: bool
+) -> None:
+    old, new = (look(replace(head(8192), merged=merged)) for merged in (before, after))
+    status = seen(EngineStatus(), old)
+    assert (merge_patch(status, seen(status, new)) is not None) is written
 
 
 def test_a_head_that_moved_is_written_at_once() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from ullage.engines.chain import HEAD
 from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.volume import StoredVolume
+from ullage.engines.merging import merges_of
 
 ZEROS = bytes(BLOCK)
 Doubt = dict[int, frozenset[bytes]]  # by block, what it may be
@@ -132,6 +133,11 @@ def seen(volume: StoredVolume) -> Vol:
     for name, entry in view.entries.items():
         assert entry.size == len(held[name]) * BLOCK, f"the size of {name}"
         assert entry.children == {other for other, one in view.entries.items() if one.parent == name}
+    heirs: dict[str, frozenset[int]] = {}
+    for removed, heir in merges_of(view.entries).heirs.items():
+        heirs[heir] = heirs.get(heir, held[heir]) | held[removed]
+    told = {name: one.merged for name, one in view.entries.items() if one.merged is not None}
+    assert told == {heir: len(blocks) * BLOCK for heir, blocks in heirs.items()}, "each block counts once"
     snaps = {
         name: Snap(
             parent=entry.parent,

@@ -64,6 +64,36 @@ def test_the_heads_parent_stays_without_what_the_head_covers(volume: StoredVolum
     assert shown(volume, "s2") == "abba"
 
 
+def test_what_a_snapshot_will_hold_after_pending_merges_counts_each_block_once(volume: StoredVolume) -> None:
+    put(volume, 0, "aaaa")
+    cut(volume, "s1")
+    put(volume, 0, "bbbb")  # the same blocks
+    put(volume, 6, "b")
+    assert volume.view().entries[HEAD].merged is None, "nothing is removed"
+    volume.mark_removed("s1")
+    assert (sizes(volume), volume.view().entries[HEAD].merged) == ({"s1": 4, HEAD: 5}, 5 * BLOCK)
+    cut(volume, "s2")
+    put(volume, 0, "c")
+    entries = volume.view().entries
+    assert (entries["s2"].merged, entries[HEAD].merged) == (5 * BLOCK, None)
+    volume.purge()
+    assert sizes(volume) == {"s2": 5, HEAD: 1}
+
+
+def test_another_snapshot_of_a_name_is_measured_anew(volume: StoredVolume) -> None:
+    for letters in ("aa", "aaaa"):
+        put(volume, 0, letters)
+        cut(volume, "s1")
+        put(volume, 8, letters)
+        cut(volume, "s2")
+        volume.mark_removed("s1")
+        assert volume.view().entries["s2"].merged == 2 * len(letters) * BLOCK
+        volume.purge()
+        cut(volume, f"top-{letters}")
+        volume.mark_removed("s2")
+        volume.purge()
+
+
 def test_a_marked_snapshot_with_two_children_waits_for_one_of_them(volume: StoredVolume) -> None:
     put(volume, 0, "aa")
     cut(volume, "s1")
