@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc
 
+from ullage.files.sparse import extents
 from ullage.snapshots.backends.csi import csi_pb2 as csi
 from ullage.snapshots.backends.csi.csi_pb2_grpc import SnapshotMetadataServicer
-from ullage.sparse import extents
 
 from .asking import found, invalid, required
 from .faults import Refusal

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import BadInput, Terminal
+from ullage.files.trees import closing, remove_tree
 from ullage.local_servers import LOCK
 from ullage.times import timestamp
 
@@ -84,7 +84,7 @@ def lock_temporary(clock: Clock) -> Iterator[Path]:
         with lock(directory, clock):
             yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(directory)
 
 
 def _open_lock(directory: Path) -> int:
@@ -107,4 +107,10 @@ def _reap(directory: Path, clock: Clock) -> None:
         age = clock.now().timestamp() - os.fstat(file.fileno()).st_mtime
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if age > SETTLED.total_seconds():
-            shutil.rmtree(directory, ignore_errors=True)
+            _remove(directory)
+
+
+def _remove(directory: Path) -> None:
+    """As far as it can be. Its volumes hold what tenants wrote: directories of any depth, and links to anywhere."""
+    with suppress(OSError), closing(os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as parent:
+        remove_tree(parent, directory.name)

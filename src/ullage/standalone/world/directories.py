@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.errors import BadInput, Retryable, Terminal
+from ullage.files.trees import DIRECTORY, closing, remove_tree
 from ullage.standalone.world.model import uid_of
 
 logger = logging.getLogger(__name__)
@@ -102,16 +102,12 @@ class Directories:
         if not self.has_made(name):
             return
         with _told(path):
-            if path.is_symlink():
-                raise Terminal(f"{path}: a symbolic link in the place of a volume is not removed")
-            try:
-                shutil.rmtree(path)
-            except FileNotFoundError:
-                pass
-            except PermissionError:  # directories that their owner may not write to
-                _make_writable(path)
-                shutil.rmtree(path)
-            _sync(self.root)
+            with closing(os.open(self.root, DIRECTORY)) as root:
+                try:
+                    remove_tree(root, name)
+                except NotADirectoryError:
+                    raise Terminal(f"{path}: {_kind(path)} is in the place of a volume, and is not removed") from None
+                os.fsync(root)
             self.forget(name)
 
     def forget(self, name: str) -> None:
@@ -133,16 +129,13 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Retryable(f"{path}: {error.strerror}") from error
+        where = f"{path}: {error.filename}" if isinstance(error.filename, str) and error.filename != str(path) else str(path)
+        raise Retryable(f"{where}: {error.strerror}") from error
 
 
-def _make_writable(path: Path) -> None:
-    path.chmod(0o700)
-    for parent, names, _ in os.walk(path):
-        for name in names:
-            inner = os.path.join(parent, name)
-            if not os.path.islink(inner):
-                os.chmod(inner, 0o700)
+def _kind(path: Path) -> str:
+    """For the message only."""
+    return "a symbolic link" if path.is_symlink() else "something that is no directory"
 
 
 def _sync(path: Path) -> None:

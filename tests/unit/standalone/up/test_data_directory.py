@@ -125,3 +125,15 @@ def test_what_a_killed_process_left_behind_is_removed_and_what_lives_stays(
             assert not dead.exists()
             assert living.exists()
             assert foreign.exists(), "not made by us"
+
+
+def test_a_temporary_directory_goes_though_a_tenant_has_made_directories_3000_levels_deep_in_it() -> None:
+    with lock_temporary(SystemClock()) as directory:
+        here = os.open(directory, os.O_RDONLY)
+        for _ in range(3_000):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
+    assert not directory.exists()

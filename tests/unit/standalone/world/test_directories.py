@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ullage.errors import BadInput, Terminal
+from ullage.files.trees import closing, remove_tree
 from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.slice import opened
 
@@ -47,6 +48,30 @@ def test_it_goes_with_all_that_is_in_it_and_nothing_that_links_lead_to(directori
     assert (tmp_path / "outside" / "file").exists()
 
 
+def deepen(top: Path, levels: int) -> None:
+    """Directories in each other, deeper than a path can say."""
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_directories_3000_levels_deep_go_with_the_volume(directories: Directories) -> None:
+    path = directories.make(NAME)
+    deepen(path, 3_000)
+    opened = len(os.listdir("/proc/self/fd"))
+    try:
+        directories.remove(NAME)
+    finally:  # pytest, which removes old directories by recursion, would die of what is left
+        with closing(os.open(directories.root, os.O_RDONLY)) as root:
+            remove_tree(root, NAME)
+    assert (path.exists(), directories.made()) == (False, [])
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
 def test_what_somebody_else_made_is_not_removed(directories: Directories) -> None:
     path = directories.root / NAME
     path.mkdir()
@@ -67,7 +92,7 @@ def test_a_link_in_the_place_of_a_volume_is_refused(directories: Directories, tm
     (directories.root / NAME).symlink_to(tmp_path / "outside")
     with pytest.raises(Terminal, match="no directory"):
         directories.make(NAME)
-    with pytest.raises(Terminal, match="a symbolic link in the place of a volume"):
+    with pytest.raises(Terminal, match="a symbolic link is in the place of a volume"):
         directories.remove(NAME)
     assert (tmp_path / "outside").is_dir()
 

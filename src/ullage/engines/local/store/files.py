@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from ullage.engines.local.store.errors import Damaged, Unavailable
 from ullage.engines.local.store.record import BLOCK
 from ullage.engines.local.store.spans import Span
-from ullage.sparse import extents
+from ullage.files.sparse import extents
 
 LOCK: Final = ".lock"
 PROBE: Final = ".probe"  # the file that `check_holes` writes

@@ -16,10 +16,10 @@ from contextlib import suppress
 from typing import Final
 
 from ullage.clock import Clock
-from ullage.snapshots.backends.hostpath.paths import closing
+from ullage.files.sparse import extents
+from ullage.files.trees import closing
 from ullage.snapshots.backends.hostpath.scan import Stamp, settle
 from ullage.snapshots.backends.hostpath.threads import Stop
-from ullage.sparse import extents
 
 Attributes = Mapping[str, bytes]
 

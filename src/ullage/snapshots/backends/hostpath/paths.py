@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ullage.errors import BadInput, Impossible, NotNow
+from ullage.files.trees import closing, descend
 from ullage.snapshots.backends.hostpath.errors import printable
 
-DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"[A-Za-z0-9-]{1,128}")
 
 
@@ -119,29 +119,6 @@ def _below(root: int, volume: VolumePath) -> int:
         raise Impossible(f"path {printable(volume.path)}: {error.strerror}") from error
     except OSError as error:
         raise Impossible(f"path {printable(volume.path)}: {_obstacle(volume)}") from error
-
-
-@contextmanager
-def closing(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def descend(start: int, parts: Iterable[str]) -> int:
-    """A descriptor of a directory below another one, reached without following a link. The caller closes it.
-
-    Even without parts it is a new one: btrfs lists through a descriptor only what was there when it was opened.
-    """
-    current = os.open(".", DIRECTORY, dir_fd=start)
-    for part in parts:
-        try:
-            following = os.open(part, DIRECTORY, dir_fd=current)
-        finally:
-            os.close(current)
-        current = following
-    return current
 
 
 def _obstacle(volume: VolumePath) -> str:

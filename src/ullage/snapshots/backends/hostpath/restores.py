@@ -15,11 +15,12 @@ import msgspec
 
 from ullage.clock import Clock
 from ullage.errors import Impossible
+from ullage.files.trees import DIRECTORY, closing, descend
 from ullage.snapshots.backends.base import Restoration, Restored
 from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath.errors import bytes_text, printable
 from ullage.snapshots.backends.hostpath.manifest import Manifest
-from ullage.snapshots.backends.hostpath.paths import DIRECTORY, HostPathSettings, check_name, closing, descend
+from ullage.snapshots.backends.hostpath.paths import HostPathSettings, check_name
 from ullage.snapshots.backends.hostpath.snapshots import DATA, Snapshots
 from ullage.snapshots.backends.hostpath.store import DirectoryStore, copied_from
 from ullage.snapshots.backends.hostpath.threads import Stop

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol
 
 from ullage.clock import Clock
-from ullage.errors import Impossible, NotNow
+from ullage.errors import Impossible
+from ullage.files.trees import DirectoriesAhead, closing, descend
 from ullage.snapshots.backends.hostpath.errors import naming, printable
-from ullage.snapshots.backends.hostpath.paths import closing, descend
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 DEEPEST: Final = 256  # levels; every directory is reached from the top anew
+_NAMED: Final = 200  # characters of a path that is too deep
 _BREATH: Final = 1000  # entries of a directory between two looks at whether anybody still wants the walk
 _TICK: Final = 20_000_000  # nanoseconds: twice the longest step of a kernel's clock
 _COARSE: Final = 2_000_000_000  # the longest step of a file system's timestamps
@@ -123,60 +123,12 @@ def walk(top: int, *, enter: Callable[[str, int], None], stop: Stop) -> Iterator
                             elif below.count("/") < DEEPEST:
                                 ahead.push(below)
                             else:
-                                raise Impossible(f"{printable(below)}: deeper than {DEEPEST} levels, which is the most")
+                                raise Impossible(
+                                    f"{printable(below)[:_NAMED]}…: deeper than {DEEPEST} levels, which is the most"
+                                )
             except (FileNotFoundError, NotADirectoryError):
                 if not path:
                     raise
-
-
-class DirectoriesAhead:
-    """Those that a walk has seen and not entered yet, the last one first. Millions of them cost a file, not the memory."""
-
-    def __init__(self, most: int = 10_000) -> None:
-        self._most = most  # in memory
-        self._paths: list[str] = []
-        self._blocks: list[int] = []  # where each begins in the file, the oldest first
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def push(self, path: str) -> None:
-        self._paths.append(path)
-        if len(self._paths) > self._most:
-            half = self._most // 2
-            self._put_away(self._paths[:half])
-            del self._paths[:half]
-
-    def pop(self) -> str | None:
-        if not self._paths and self._blocks:
-            self._paths = self._taken_back()
-        return self._paths.pop() if self._paths else None
-
-    def _put_away(self, paths: list[str]) -> None:
-        if self._file is None:
-            self._file = _temporary_file()
-        self._blocks.append(self._file.seek(0, os.SEEK_END))
-        self._file.write(b"\0".join(map(os.fsencode, paths)))
-
-    def _taken_back(self) -> list[str]:
-        assert self._file is not None
-        start = self._blocks.pop()
-        self._file.seek(start)
-        paths = [os.fsdecode(one) for one in self._file.read().split(b"\0")]
-        self._file.truncate(start)
-        return paths
-
-
-def _temporary_file() -> IO[bytes]:
-    try:
-        return tempfile.TemporaryFile()
-    except OSError as error:  # not as one of the tree: that would look like a directory that has gone
-        raise NotNow(f"a tree with very many directories needs a temporary file: {error}") from error
 
 
 def _still(directory: int, *, clock: Clock, stop: Stop) -> Stamp:

@@ -10,21 +10,13 @@ from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import Impossible, NotNow, UllageError
+from ullage.files.trees import DIRECTORY, closing, open_up
 from ullage.snapshots.backends.base import BackendSnapshot, Creation, VolumeHandle
 from ullage.snapshots.backends.hostpath import errors
 from ullage.snapshots.backends.hostpath import manifest as manifests
 from ullage.snapshots.backends.hostpath.errors import printable
 from ullage.snapshots.backends.hostpath.manifest import Manifest
-from ullage.snapshots.backends.hostpath.paths import (
-    DIRECTORY,
-    HostPathSettings,
-    check_name,
-    closing,
-    opened,
-    parts_of,
-    volume_path,
-)
-from ullage.snapshots.backends.hostpath.removal import open_up
+from ullage.snapshots.backends.hostpath.paths import HostPathSettings, check_name, opened, parts_of, volume_path
 from ullage.snapshots.backends.hostpath.sizes.usage import copy_bound, measure
 from ullage.snapshots.backends.hostpath.store import DirectoryStore, copied_from
 from ullage.snapshots.backends.hostpath.threads import Stop

@@ -22,10 +22,10 @@ from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import Impossible, NotNow, Uncertain
+from ullage.files.trees import DIRECTORY, closing, open_up, remove_tree
 from ullage.snapshots.backends.hostpath import copy_notes
 from ullage.snapshots.backends.hostpath.errors import printable
-from ullage.snapshots.backends.hostpath.paths import DIRECTORY, check_name, closing, is_name, parts_of
-from ullage.snapshots.backends.hostpath.removal import open_up, remove_tree
+from ullage.snapshots.backends.hostpath.paths import check_name, is_name, parts_of
 from ullage.snapshots.backends.hostpath.threads import Stop, Stopped
 
 LOCKS: Final = ".locks"

@@ -24,11 +24,11 @@ from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import NotNow
+from ullage.files.trees import DirectoriesAhead, open_up
 from ullage.snapshots.backends.hostpath import file_copy
 from ullage.snapshots.backends.hostpath.copy_notes import CopyNotes
 from ullage.snapshots.backends.hostpath.errors import naming, printable
-from ullage.snapshots.backends.hostpath.removal import open_up
-from ullage.snapshots.backends.hostpath.scan import NEVER, DirectoriesAhead, Stamp, directory_at, scan
+from ullage.snapshots.backends.hostpath.scan import NEVER, Stamp, directory_at, scan
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_index import TreeIndex
 

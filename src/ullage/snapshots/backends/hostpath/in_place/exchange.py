@@ -18,7 +18,7 @@ import os
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ullage.snapshots.backends.hostpath.paths import DIRECTORY, closing
+from ullage.files.trees import DIRECTORY, closing
 
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE
 _UNABLE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from ullage.errors import NotNow
+from ullage.files.trees import closing
 from ullage.snapshots.backends.hostpath.in_place.exchange import Number
-from ullage.snapshots.backends.hostpath.paths import closing
 
 JOURNAL: Final = ".journal-"
 DRAFT: Final = ".draft-"

@@ -13,11 +13,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.files.sparse import extents
+from ullage.files.trees import closing
 from ullage.snapshots.backends.hostpath.errors import naming
-from ullage.snapshots.backends.hostpath.paths import closing
 from ullage.snapshots.backends.hostpath.scan import directory_at, walk
 from ullage.snapshots.backends.hostpath.threads import Stop
-from ullage.sparse import extents
 
 SMALLEST_BLOCK: Final = 512
 LARGEST_BLOCK: Final = 64 * 1024  # what network file systems call a block is what they like to be sent at once

@@ -52,6 +52,7 @@ AFTER_REFUSAL: Final = 1800.0  # seconds: a Secret or the driver may have been m
 WRITES: Final = (
     Write(CLAIMS, ("get", "patch")),
     Write(PERSISTENT_VOLUMES, ("get", "create", "patch", "delete")),
+    Write(PERSISTENT_VOLUMES, ("patch",), ("status",)),
     Write(NODES, ("get",)),
     Write(CSI_NODES, ("get",)),
 )

@@ -95,14 +95,24 @@ class Reclaimer:
             secrets = await read_secrets(self._client, secret_of(volume))
             await self._backends[driver_of(volume)].discard(handle_of(volume), secrets=secrets)
         except Held as error:
-            self._recorder.record(PERSISTENT_VOLUMES, volume, HELD, note=f"{error}; it goes when they are deleted")
+            await self._report(volume, HELD, f"{error}; it goes when they are deleted")
             raise
         except (Retryable, Terminal) as error:
             again = "" if isinstance(error, Retryable) else f" when it changes, or after {int(AFTER_REFUSAL / 60)} minutes"
-            self._recorder.record(PERSISTENT_VOLUMES, volume, DELETE_FAILED, note=f"{error}; it is tried again{again}")
+            keeping = f"to leave the data, delete the PersistentVolume and take finalizer {FINALIZER} off it"
+            way_out = "" if isinstance(error, Retryable) else f"; {keeping}"
+            await self._report(volume, DELETE_FAILED, f"{error}; it is tried again{again}{way_out}")
             raise
         if not is_deleting(meta):
             await self._client.delete(PERSISTENT_VOLUMES, meta.name, uid=meta.uid)
+
+    async def _report(self, volume: PersistentVolume, reason: Reason, note: str) -> None:
+        """In an Event, and in the PersistentVolume's status, which `kubectl get` and `describe` show."""
+        self._recorder.record(PERSISTENT_VOLUMES, volume, reason, note=note)
+        phase = "Failed" if reason is DELETE_FAILED else volume.status.phase
+        if (volume.status.phase, volume.status.message) != (phase, note):
+            status = {"status": {"phase": phase, "reason": reason.name, "message": note}}
+            await patch_seen(self._client, PERSISTENT_VOLUMES, volume, status, subresource="status")
 
     async def _release(self, volume: PersistentVolume) -> None:
         """The deletion may have been written since: nothing but the uid is demanded, and only our finalizer goes."""

@@ -15,6 +15,7 @@ from ullage.standalone.world.model import PROVISIONED_BY, claim_reference, volum
 
 PROVISIONED: Final = Reason("ProvisioningSucceeded", action="Provision")
 HELD: Final = Reason("VolumeHeld", action="Delete", type="Warning")
+NOT_DELETED: Final = Reason("VolumeFailedDelete", action="Delete", type="Warning")  # kube-controller-manager's own word
 NOT_PROVISIONED: Final = Reason("ProvisioningFailed", action="Provision", type="Warning")
 
 

@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from ullage.errors import Terminal
-from ullage.sparse import extents
+from ullage.files.sparse import extents
+from ullage.files.trees import DIRECTORY, DirectoriesAhead, closing, descend, open_up
 from ullage.standalone.world.controllers.pod.commands import Copy, MountedPath
 
 PIECE: Final = 1024 * 1024
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DEEPEST: Final = 256  # levels, as in snapshots; every directory is reached from the top anew
+_LONGEST: Final = 200  # characters of a path in a message
+_ENTER: Final = "+"
+_LEAVE: Final = "-"
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not make us wait for its other end
 
 
@@ -57,7 +61,7 @@ def _into(worker: _Worker, roots: Callable[[str], Path], folder: int) -> None:
                         worker.folder(found, folder, source.place.name, shown=source.place.shown)
             else:
                 with _parent(root, source.place) as found:
-                    worker.entry(found, source.place.name, folder, source.place.name, shown=source.place.shown)
+                    worker.named(found, source.place.name, folder, source.place.name, shown=source.place.shown)
 
 
 def _as_named(worker: _Worker, roots: Callable[[str], Path], root: int) -> None:
@@ -72,7 +76,7 @@ def _as_named(worker: _Worker, roots: Callable[[str], Path], root: int) -> None:
             with _descend(other, source.place) as found:
                 return worker.folder(found, folder, target.name, shown=source.place.shown)
         with _parent(other, source.place) as found:
-            worker.entry(found, source.place.name, folder, target.name, shown=source.place.shown)
+            worker.named(found, source.place.name, folder, target.name, shown=source.place.shown)
 
 
 class _Worker:
@@ -80,55 +84,87 @@ class _Worker:
         self.step = step
         self.written = 0
         self._stop = stop
-        self._targets: set[tuple[int, int]] = set()  # directories that we fill: a copy into itself would never end
+        self._targets: set[tuple[int, int]] = set()  # the tops of what we fill: a copy into itself would never end
 
     def contents(self, source: int, target: int, *, shown: str) -> None:
+        """All that is in an open directory, into another one.
+
+        Directories that are ahead are remembered by their paths, and reached from the top anew: neither their depth nor their
+        number costs open directories or memory. Each is finished after what is in it, since its own mode may deny that.
+        """
         self._need_recursion(shown)
         self._targets.add(_identity(os.fstat(target)))
-        for name in sorted(os.listdir(source)):
-            self.entry(source, name, target, name, shown=f"{shown.rstrip('/.')}/{name}")
+        with DirectoriesAhead() as ahead:
+            ahead.push(_ENTER)
+            while (step := ahead.pop()) is not None:
+                path = step[1:]
+                here = f"{shown.rstrip('/.')}/{path}" if path else shown
+                with _tell(here), _at(source, path) as theirs, _at(target, path) as ours:
+                    if step[0] == _LEAVE:
+                        self._finish(theirs, ours)
+                        continue
+                    if path:
+                        ahead.push(_LEAVE + path)
+                    for name in self._level(theirs, ours, shown=here):
+                        below = f"{path}/{name}" if path else name
+                        if below.count("/") >= DEEPEST:
+                            raise CopyFailed(f"{_short(here)}: has directories that are more than {DEEPEST} levels deep")
+                        ahead.push(_ENTER + below)
         if self.step.keep:
             _keep(os.fstat(source), target)
+
+    def _level(self, source: int, target: int, *, shown: str) -> Iterator[str]:
+        """Copies what is in one directory, and gives the directories in it: they are made, and ours alone for now."""
+        with os.scandir(source) as entries:
+            for entry in entries:
+                if self.entry(source, entry.name, target, shown=f"{shown.rstrip('/.')}/{entry.name}"):
+                    os.close(_made(entry.name, target))
+                    yield entry.name
+
+    def _finish(self, source: int, target: int) -> None:
+        found = os.fstat(source)
+        if self.step.keep:
+            _keep(found, target)
+        os.fchmod(target, stat.S_IMODE(found.st_mode))
 
     def folder(self, source: int, target: int, name: str, *, shown: str) -> None:
         """An open directory as `name` in another."""
         self._need_recursion(shown)
         with _tell(shown):
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=target)
-            made = os.open(name, _FOLDER, dir_fd=target)
-        try:
-            os.fchmod(made, 0o700)  # an earlier try may have left it as its source is: read-only
+            made = _made(name, target)
+        with closing(made):
             self.contents(source, made, shown=shown)
             os.fchmod(made, stat.S_IMODE(os.fstat(source).st_mode))
-        finally:
-            os.close(made)
 
-    def entry(self, source: int, name: str, target: int, new_name: str, *, shown: str) -> None:
+    def named(self, source: int, name: str, target: int, new_name: str, *, shown: str) -> None:
+        """Whatever has a name in an open directory, under a name in another one."""
+        if self.entry(source, name, target, new_name, shown=shown):
+            with _tell(shown):
+                opened = os.open(name, DIRECTORY, dir_fd=source)
+            with closing(opened):
+                self.folder(opened, target, new_name, shown=shown)
+
+    def entry(self, source: int, name: str, target: int, new_name: str = "", *, shown: str) -> bool:
+        """Copies what is no directory. True: it is one, and is left to the caller."""
         if self._stop.is_set():
             raise Stopped
+        new_name = new_name or name
         with _tell(shown):
             found = os.stat(name, dir_fd=source, follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
-            if _identity(found) in self._targets:
-                raise CopyFailed(f"{shown}: cannot be copied into itself")
-            with _tell(shown):
-                opened = os.open(name, _FOLDER, dir_fd=source)
-            try:
-                self.folder(opened, target, new_name, shown=shown)
-            finally:
-                os.close(opened)
-        elif stat.S_ISREG(found.st_mode):
-            with _tell(shown):
+            if stat.S_ISDIR(found.st_mode):
+                if _identity(found) in self._targets:
+                    raise CopyFailed(f"{_short(shown)}: cannot be copied into itself")
+                return True
+            if stat.S_ISREG(found.st_mode):
                 self._file(source, name, target, new_name)
-        elif stat.S_ISLNK(found.st_mode):
-            with _tell(shown):
+            elif stat.S_ISLNK(found.st_mode):
                 _replace_link(os.readlink(name, dir_fd=source), target, new_name)
-        elif stat.S_ISFIFO(found.st_mode):
-            with _tell(shown), suppress(FileExistsError):
-                os.mkfifo(new_name, stat.S_IMODE(found.st_mode), dir_fd=target)
-        else:
-            raise CopyFailed(f"{shown}: neither a file, a directory, a link nor a pipe")
+            elif stat.S_ISFIFO(found.st_mode):
+                with suppress(FileExistsError):
+                    os.mkfifo(new_name, stat.S_IMODE(found.st_mode), dir_fd=target)
+            else:
+                raise CopyFailed(f"{_short(shown)}: neither a file, a directory, a link nor a pipe")
+        return False
 
     def _file(self, source: int, name: str, target: int, new_name: str) -> None:
         reading = os.open(name, os.O_RDONLY | _FILE, dir_fd=source)
@@ -158,6 +194,26 @@ class _Worker:
     def _need_recursion(self, shown: str) -> None:
         if not self.step.recursive:
             raise CopyFailed(f"{shown}: a directory, and -a or -r was not given")
+
+
+def _made(name: str, target: int) -> int:
+    """A directory, and a descriptor of it. An earlier try may have left it as its source is: read-only."""
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=target)
+    open_up(target, name)
+    made = os.open(name, DIRECTORY, dir_fd=target)
+    os.fchmod(made, 0o700)
+    return made
+
+
+@contextmanager
+def _at(top: int, path: str) -> Iterator[int]:
+    with closing(descend(top, path.split("/") if path else ())) as directory:
+        yield directory
+
+
+def _short(shown: str) -> str:
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 
 def _create(folder: int, name: str, source: os.stat_result) -> int:
@@ -204,7 +260,7 @@ def _is_folder(root: int, place: MountedPath) -> bool:
 @contextmanager
 def _open(path: Path) -> Iterator[int]:
     with _tell(path.name):
-        descriptor = os.open(path, _FOLDER)
+        descriptor = os.open(path, DIRECTORY)
     try:
         yield descriptor
     finally:
@@ -222,7 +278,7 @@ def _descend(root: int, place: MountedPath, *, make: bool = False, skip: int = 0
                 if make and index == len(parts) - 1:
                     with suppress(FileExistsError):
                         os.mkdir(part, 0o755, dir_fd=here)
-                below = os.open(part, _FOLDER, dir_fd=here)
+                below = os.open(part, DIRECTORY, dir_fd=here)
             os.close(here)
             here = below
         yield here
@@ -242,4 +298,4 @@ def _tell(shown: str) -> Iterator[None]:
         yield
     except OSError as error:
         link = error.errno == errno.ELOOP
-        raise CopyFailed(f"{shown}: {'a symbolic link is not followed' if link else error.strerror}") from error
+        raise CopyFailed(f"{_short(shown)}: {'a symbolic link is not followed' if link else error.strerror}") from error

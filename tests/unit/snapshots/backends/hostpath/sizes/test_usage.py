@@ -13,8 +13,8 @@ import pytest
 
 from ullage.clock import SystemClock
 from ullage.errors import Impossible, NotNow
+from ullage.files.trees import DirectoriesAhead
 from ullage.snapshots.backends.hostpath import scan
-from ullage.snapshots.backends.hostpath.scan import DirectoriesAhead
 from ullage.snapshots.backends.hostpath.sizes import usage
 from ullage.snapshots.backends.hostpath.sizes.usage import copy_bound, measure
 from ullage.snapshots.backends.hostpath.threads import Stop, Stopped

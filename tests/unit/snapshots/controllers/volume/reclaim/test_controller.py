@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.snapshots.controllers.cluster import NAME, World
-from ullage.errors import NotNow, Retryable
+from ullage.errors import Impossible, NotNow, Retryable
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.cache.indexer import Key
 from ullage.snapshots.backends.base import NO_SECRETS, Held, Secrets
@@ -132,7 +132,27 @@ async def test_a_volume_that_cannot_be_deleted_says_so_and_stays(error: NotNow, 
     async with world.process() as process:
         assert isinstance(await process.look(), Retryable)
     assert world.told.events[-1] == ("Warning", reason, note)
-    assert world.volume() is not None
+    volume = world.volume()
+    assert volume is not None
+    assert volume["status"]["message"] == note
+
+
+async def test_a_volume_that_will_never_be_deleted_as_it_is_says_how_to_get_out() -> None:
+    world = World().everything()
+    await world.live()
+    world.delete_claim()
+
+    async def refuse(handle: str, *, secrets: Secrets = NO_SECRETS) -> None:
+        raise Impossible("volume pvc-1: is not a directory, and so not ours")
+
+    world.storage.discard = refuse  # type: ignore[method-assign]
+    async with world.process() as process:
+        assert isinstance(await process.look(), Impossible)
+        assert isinstance(await process.look(), Impossible)
+    volume = world.volume()
+    assert volume is not None
+    assert volume["status"]["phase"] == "Failed"
+    assert "take finalizer ullage.io/restored-volume off it" in volume["status"]["message"]
 
 
 @pytest.mark.parametrize("moment", range(1, 7))

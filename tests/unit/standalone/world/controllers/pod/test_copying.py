@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from pathlib import Path
 
 import pytest
 
 from tests.unit.standalone.world.builders import container
+from ullage.files.trees import closing, remove_tree
 from ullage.standalone.world.controllers.pod.commands import Copy, parse_command
-from ullage.standalone.world.controllers.pod.copying import CopyFailed, Stopped, copy
+from ullage.standalone.world.controllers.pod.copying import DEEPEST, CopyFailed, Stopped, copy
 
 
 @pytest.fixture
@@ -131,3 +133,39 @@ def test_a_copy_stops_when_it_is_told_to(root: Path) -> None:
     with pytest.raises(Stopped):
         run(root, "cp", "-a", "/src/.", "/dst/", stop=stop)
     assert os.listdir(root / "dst") == []
+
+
+def deepen(top: Path, levels: int) -> None:
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_a_deep_tree_is_copied_with_few_directories_open(root: Path) -> None:
+    deepen(root / "src", DEEPEST)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = len(os.listdir("/proc/self/fd")) + 20
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
+    try:
+        run(root, "cp", "-a", "/src/.", "/dst/")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(list((root / "dst").rglob("*"))) == DEEPEST
+
+
+@pytest.mark.parametrize("levels", [DEEPEST + 1, 3_000])
+def test_a_tree_that_is_too_deep_is_refused_in_a_short_sentence(root: Path, levels: int) -> None:
+    deepen(root / "src", levels)
+    try:
+        with pytest.raises(CopyFailed, match="more than 256 levels deep") as refused:
+            run(root, "cp", "-a", "/src/.", "/dst/")
+        assert len(str(refused.value)) < 300
+    finally:  # pytest, which removes old directories by recursion, would die of what is left
+        with closing(os.open(root, os.O_RDONLY)) as top:
+            for name in ("src", "dst"):
+                remove_tree(top, name)

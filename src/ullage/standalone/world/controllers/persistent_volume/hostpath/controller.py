@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ullage.errors import Retryable, Terminal
 from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -15,7 +16,7 @@ from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.persistent_volume.hostpath import rules
 from ullage.standalone.world.controllers.persistent_volume.hostpath.rules import SetPhase, Unbind, plan_volume
-from ullage.standalone.world.controllers.persistent_volume.plans import Delete, Finalize, Provision, Refuse
+from ullage.standalone.world.controllers.persistent_volume.plans import NOT_DELETED, Delete, Finalize, Provision, Refuse
 from ullage.standalone.world.controllers.persistent_volume.provisioner import Provisioner
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import StorageLookup
@@ -64,17 +65,35 @@ class HostPathProvisioner(Provisioner):
     async def _finalize(self, volume: PersistentVolume, *, with_data: bool) -> None:
         name = volume.metadata.name
         if uid_of(name) is not None:
-            await asyncio.to_thread(self._directories.remove if with_data else self._directories.forget, name)
+            try:
+                await asyncio.to_thread(self._directories.remove if with_data else self._directories.forget, name)
+            except (Retryable, Terminal) as error:
+                await self._report(volume, rules.not_deleted(error))
+                raise
         left = without_finalizer(volume.metadata, HOSTPATH_FINALIZER).finalizers
         change: Json = {"metadata": {"finalizers": list(left) or None}}
         await patch_seen(self._client, PERSISTENT_VOLUMES, volume, change)
+
+    async def _report(self, volume: PersistentVolume, note: str) -> None:
+        """In the PersistentVolume's status, which `kubectl get` and `describe` show, and in an Event."""
+        if (volume.status.phase, volume.status.message) != ("Failed", note):
+            status: Json = {"status": {"phase": "Failed", "reason": NOT_DELETED.name, "message": note}}
+            await patch_seen(self._client, PERSISTENT_VOLUMES, volume, status, subresource="status")
+        self._recorder.record(PERSISTENT_VOLUMES, volume, NOT_DELETED, note=note)
 
 
 def hostpath_controller(
     wiring: Wiring, storage: StorageLookup, *, directories: Directories, recorder: Recorder
 ) -> Controller[Key]:
     provisioner = HostPathProvisioner(wiring.client, storage, directories=directories, recorder=recorder)
-    made = Controller("volumes", provisioner.sources(), provisioner.reconcile, clock=wiring.clock, metrics=wiring.metrics)
+    made = Controller(
+        "volumes",
+        provisioner.sources(),
+        provisioner.reconcile,
+        clock=wiring.clock,
+        metrics=wiring.metrics,
+        after_terminal=rules.LOOK_AGAIN,
+    )
     for name in directories.made():  # those that a killed process left behind
         made.queue.add(Key("", name))
     return made

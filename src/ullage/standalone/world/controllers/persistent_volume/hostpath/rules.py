@@ -22,6 +22,7 @@ from ullage.standalone.world.model import (
     is_provisioned_here,
 )
 
+LOOK_AGAIN: Final = 60.0  # seconds, after what was in the way of a deletion: nobody watches the files
 STORAGE_CLASS: Final[Json] = plans.new_storage_class(CLASS, PROVISIONER, annotations={DEFAULT_CLASS: "true"})
 
 
@@ -96,3 +97,11 @@ def _goes(volume: PersistentVolume) -> bool:
 
 def _phase(volume: PersistentVolume, phase: str) -> VolumePlan:
     return Keep() if volume.status.phase == phase else SetPhase(phase)
+
+
+def not_deleted(error: Exception) -> str:
+    """Why the data of a volume is still there, and what an administrator can do about it."""
+    return (
+        f"{error}; remove what is at that path by hand, and the PersistentVolume goes within {LOOK_AGAIN:.0f} s, "
+        f"or take its finalizer {HOSTPATH_FINALIZER} off, which leaves the files where they are"
+    )

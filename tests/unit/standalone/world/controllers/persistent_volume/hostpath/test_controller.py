@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.standalone.world.builders import OTHER_UID, UID, claim, storage_class, volume
 from tests.unit.standalone.world.fake_api import FakeApi, Killed, Told
+from ullage.errors import Terminal
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
@@ -202,3 +203,34 @@ async def test_a_restored_volume_is_bound_and_released_and_never_taken_away(api:
     api.take(PERSISTENT_VOLUMES, NAME)
     await rest(api, directories)
     assert (directories.root / NAME).is_dir(), "what the world did not make it does not remove"
+
+
+# --- what is in the way of a deletion -----------------------------------------------------------------------------------
+
+
+async def test_a_volume_that_cannot_be_deleted_says_why_and_how_to_get_out_and_goes_when_that_is_done(
+    api: FakeApi, directories: Directories, tmp_path: Path
+) -> None:
+    api.put(CLAIMS, claim())
+    await rest(api, directories)
+    path = directories.root / NAME
+    path.rmdir()
+    path.symlink_to(tmp_path)
+    api.take(CLAIMS, "data", "default")
+    with pytest.raises(Terminal):
+        await rest(api, directories)
+    for _ in range(3):
+        world = World(api, directories)
+        writes = len(api.writes)
+        with pytest.raises(Terminal, match="a symbolic link is in the place of a volume"):
+            await world.provisioner.reconcile(VOLUME)
+        assert world.told.reasons == ["VolumeFailedDelete"]
+        assert len(api.writes) == writes, "the same is not written again"
+    status = api.objects[PERSISTENT_VOLUMES.name, VOLUME]["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "VolumeFailedDelete")
+    assert f"{path}: a symbolic link" in status["message"]
+    assert "remove what is at that path by hand" in status["message"]
+    assert "take its finalizer ullage.io/hostpath off" in status["message"]
+    path.unlink()
+    await rest(api, directories)
+    assert state(api, directories) == GONE

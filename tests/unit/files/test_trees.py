@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ullage.snapshots.backends.hostpath.removal import remove_tree
+from ullage.files import trees
+from ullage.files.trees import remove_tree
 
 
 def remove(path: Path) -> None:
@@ -41,6 +42,16 @@ def test_any_depth(tmp_path: Path) -> None:
     remove(top)
     assert os.listdir(tmp_path) == []
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_more_directories_than_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "_AHEAD", 3)
+    for number in range(10):
+        (tmp_path / "top" / str(number) / "below").mkdir(parents=True)
+    (tmp_path / "top" / "deep").mkdir()
+    chain(tmp_path / "top" / "deep", 40)
+    remove(tmp_path / "top")
+    assert os.listdir(tmp_path) == []
 
 
 def test_links_go_and_what_they_lead_to_stays(tmp_path: Path) -> None:

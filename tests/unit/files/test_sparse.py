@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ullage.sparse import extents
+from ullage.files.sparse import extents
 
 PIECE = 1 << 16
 
