@@ -45,9 +45,9 @@ POOL: dict[str, Any] = {
 class Planes:
     """`ullage up --seeds`, and kubectl in each of its control planes."""
 
-    def __init__(self, data: Path, seeds: int) -> None:
+    def __init__(self, data: Path, seeds: int, *, program: tuple[str, ...] = PROGRAM) -> None:
         self.data = data
-        self.up = Up("--data-dir", str(data), "--port", "0", "--seeds", str(seeds), program=PROGRAM)
+        self.up = Up("--data-dir", str(data), "--port", "0", "--seeds", str(seeds), program=program)
 
     def kubeconfig(self, name: str) -> Path:
         prefix = f"  {name:<12} "

@@ -136,14 +136,15 @@ def seed_system(
 
 
 async def bring_user_cluster(client: Client, name: str, *, project: str) -> None:
-    """The Cluster, and its namespace, where they are not there."""
+    """Makes the Cluster and its namespace where they are not there. A Cluster that a stop left without a namespace gets its own."""
     from ullage.projects.api.kkp import CLUSTERS
     from ullage.projects.names import PROJECT_ID
 
     namespace = _cluster_namespace(name)
     await make_namespace(client, namespace)
     spec = {"humanReadableName": name, "cloud": {"providerName": PROVIDER, "dc": "here", PROVIDER: {}}}
-    if await _create(client, CLUSTERS, name, labels={PROJECT_ID: project} if project else {}, spec=spec):
+    await _create(client, CLUSTERS, name, labels={PROJECT_ID: project} if project else {}, spec=spec)
+    if not (await client.get(CLUSTERS, name)).status.namespace_name:
         status = {"status": {"namespaceName": namespace, "phase": "Running"}}
         await client.patch(CLUSTERS, name, merge=status, subresource="status")
 
@@ -178,9 +179,9 @@ def user_cluster_system(*, program: Sequence[str], options: Sequence[str]) -> Sy
 async def _create(
     client: Client, kind: Kind[Any], name: str, namespace: str = "", *, labels: Json | None = None, **rest: Any
 ) -> bool:
-    """What is there stays as its administrator left it."""
+    """Creates an object where there is none: one that is there stays as its administrator left it."""
     from ullage.standalone.world import calls
 
     place = {"namespace": namespace} if namespace else {}
     metadata = {"name": name, **place, "labels": labels or {}}
-    return await calls.create(client, kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest})
+    return await calls.ensure(client, kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest})

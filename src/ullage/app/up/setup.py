@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from ullage.app.up.kubeconfig_secrets import KubeconfigSecret
     from ullage.kube.client.client import Client
 
+logger = logging.getLogger(__name__)
+
 HANDED_LIFETIME: Final = 30 * 24 * 3600  # seconds, of a token in a Secret of another control plane
+FIRST_PAUSE: Final = 0.25  # seconds, before what our webhook was needed for is tried again
+LONGEST_PAUSE: Final = 10.0
 
 
 async def make_namespace(client: Client, name: str) -> None:
@@ -27,7 +32,7 @@ async def make_namespace(client: Client, name: str) -> None:
     from ullage.kube.builtin.core import NAMESPACES
     from ullage.standalone.world import calls
 
-    await calls.create(
+    await calls.ensure(
         client, NAMESPACES, {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": name}}
     )
 
@@ -73,8 +78,11 @@ class Setup:
         for name in parts.namespaces:
             await make_namespace(client, name)
         outcomes = await Installer(client).install(parts.wanted(directory), tell=lambda outcome: None)
-        outcomes += await parts.bring(client, directory)
+        brought = await self._bring(parts, client, directory)
+        outcomes += brought or ()
         self._keep = [one.keep for one in await self._identities(client, directory, parts)]
+        if brought is None:
+            self._keep.append(lambda warn: self._bring_later(parts, client, directory, warn))
         if secrets := parts.secrets(directory):
             from ullage.app.up.kubeconfig_secrets import KubeconfigSecrets
 
@@ -82,6 +90,32 @@ class Setup:
             self._keep.append(lambda warn: following.keep())
         problems = "".join(f"\n{outcome}" for outcome in outcomes if outcome.verb == "problem")
         return f"installed: {summary(outcomes)}{problems}"
+
+    @staticmethod
+    async def _bring(parts: Parts, client: Client, directory: Path) -> Sequence[Outcome] | None:
+        """Brings what the control plane has besides. None: something of it cannot be written now.
+
+        What is there already is not written. What somebody has deleted is created, and passes the hooks of the last run:
+        these refuse it until our webhook serves them again, which it does only after everything is prepared."""
+        from ullage.errors import UllageError
+
+        try:
+            return await parts.bring(client, directory)
+        except UllageError as error:
+            logger.info("not everything is brought yet", extra={"error": str(error)})
+            return None
+
+    async def _bring_later(self, parts: Parts, client: Client, directory: Path, warn: Callable[[str], None]) -> None:
+        """Brings it while the webhook starts, and tells only of what stays a problem."""
+        from ullage.kube.backoff import Backoff
+
+        pauses, failures = Backoff(first=FIRST_PAUSE, cap=LONGEST_PAUSE), 1
+        while (outcomes := await self._bring(parts, client, directory)) is None:
+            await asyncio.sleep(pauses.delay(failures))
+            failures += 1
+        for outcome in outcomes:
+            if outcome.verb == "problem":
+                warn(str(outcome))
 
     async def _identities(self, client: Client, directory: Path, parts: Parts) -> list[Identities]:
         from ullage.app.up.identities import Identities, Identity

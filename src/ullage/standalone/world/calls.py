@@ -24,6 +24,20 @@ async def create(client: Client, kind: Kind[Any], body: Json) -> bool:
     return True
 
 
+async def ensure(client: Client, kind: Kind[Any], body: Json) -> bool:
+    """Creates an object where there is none of its name, and asks for it first.
+
+    A create passes the hooks of the last run, and those refuse all while their server is not there yet. An object that is
+    there must not wait for them: what serves them may be started only after it."""
+    metadata = body["metadata"]
+    path = object_path(kind, metadata["name"], metadata.get("namespace", ""))
+    try:
+        await client.request("GET", path)
+    except NotFound:  # of the object or of its kind: the create tells which
+        return await create(client, kind, body)
+    return False
+
+
 async def read(client: Client, kind: Kind[Any], name: str, namespace: str = "") -> Json:
     """The whole object, with all that our types do not know of."""
     found: Json = msgspec.json.decode(await client.request("GET", object_path(kind, name, namespace)))

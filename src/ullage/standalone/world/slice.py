@@ -195,21 +195,21 @@ async def bring_classes(client: Client, *, engines: bool = False) -> bool:
     """Makes the StorageClasses and the classes of their snapshots, where there is none of the name. What is there stays as
     its administrator left it. With `engines` also those of Longhorn, and its namespace."""
     if engines:
-        await calls.create(client, NAMESPACES, LONGHORN_NAMESPACE)
+        await calls.ensure(client, NAMESPACES, LONGHORN_NAMESPACE)
     made = False
     for found in (hostpath.STORAGE_CLASS, *((longhorn.STORAGE_CLASS,) if engines else ())):
-        made |= await calls.create(client, STORAGE_CLASSES, found)
+        made |= await calls.ensure(client, STORAGE_CLASSES, found)
         with contextlib.suppress(NotFound):  # a control plane without snapshots
-            made |= await calls.create(client, SNAPSHOT_CLASSES, _snapshot_class(found))
-            made |= await calls.create(client, GROUP_CLASSES, _group_class(found))
+            made |= await calls.ensure(client, SNAPSHOT_CLASSES, _snapshot_class(found))
+            made |= await calls.ensure(client, GROUP_CLASSES, _group_class(found))
     return made
 
 
 async def bring_kubevirt(client: Client) -> None:
     """Makes the object that KubeVirt is configured by, and its namespace, where there is none: an administrator changes it."""
-    await calls.create(client, NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUBEVIRT}})
+    await calls.ensure(client, NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUBEVIRT}})
     with contextlib.suppress(NotFound):  # a control plane without VMs
-        await calls.create(client, KUBEVIRTS, KUBEVIRT_OBJECT)
+        await calls.ensure(client, KUBEVIRTS, KUBEVIRT_OBJECT)
 
 
 def _snapshot_class(found: Json) -> Json:
