@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.quotas import QUOTAS
 
 from .apart import IS_BORROWED
@@ -276,3 +277,37 @@ def test_the_ledger_of_a_seed_has_its_part_and_no_more(kkp: Platform, project: s
     ledger = kkp.seeds["fra"].ledger(project)
     assert ledger["metadata"]["namespace"] == NAMESPACE
     assert kkp.seeds["fra"].api.get(LEDGERS.path(NAMESPACE)).code == 200
+
+
+HOOKS = [
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/ullage-seed-elsewhere"
+    for kind in ("validating", "mutating")
+]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["the webhook goes on", "the webhook is killed at that moment"])
+def test_a_cluster_that_loses_its_project_loses_its_hooks_and_is_told_why_until_then(
+    kkp: Platform, project: str, killed: bool
+) -> None:
+    (user,) = with_clusters(kkp, project, "fra")
+    seed = kkp.seeds["fra"]
+    user.create("before")
+    assert [user.api.get(path).code for path in HOOKS] == [200, 200]
+    place = CLUSTERS.path(name=user.name)
+    seed.api.merge(place, {"metadata": {"labels": {"project-id": None}}})
+    if killed:
+        seed.processes.kill("webhook")
+    answers = []
+
+    def admitted() -> bool:
+        answers.append(user.ask("without-a-project"))
+        return answers[-1].code == CREATED
+
+    eventually("Machines are not asked about any more", admitted)
+    for answer in answers[:-1]:
+        told = answer.code == 429 and "counts for no project" in answer.message
+        assert told or (killed and "failed calling webhook" in answer.message), answer.raw
+    eventually("both hooks are gone", lambda: [user.api.get(path).code for path in HOOKS] == [404, 404])
+
+    seed.api.merge(place, {"metadata": {"labels": {"project-id": project}}})
+    eventually("the hooks are there again", lambda: [user.api.get(path).code for path in HOOKS] == [200, 200])

@@ -18,8 +18,8 @@ from ullage.projects.api.kkp import CLUSTERS
 from ullage.standalone.up.components import System
 
 from . import seeds_app
-from .api import Api
 from .apart import IS_BORROWED, own_plane
+from .api import Api
 from .snapshot_scene import eventually
 
 pytestmark = pytest.mark.skipif(IS_BORROWED, reason="`ullage up` has a control plane of its own")
@@ -62,9 +62,7 @@ def seed(tmp_path: Path) -> Iterator[tuple[Api, Path]]:
 
 def _system() -> System:
     chosen = Chosen(projects=ProjectChoice(roles=("seed",)))
-    return seed_system(
-        lambda: tuple(seeds_app.slices(chosen)), program=("ullage",), options=(), cluster="u1", project="demo"
-    )
+    return seed_system(lambda: tuple(seeds_app.slices(chosen)), program=("ullage",), options=(), cluster="u1", project="demo")
 
 
 def _prepare(directory: Path) -> str:
@@ -73,7 +71,7 @@ def _prepare(directory: Path) -> str:
     async def run() -> str:
         system = _system()
         told = await system.prepare(directory)
-        maintaining = asyncio.create_task(system.maintain(print))
+        maintaining = asyncio.ensure_future(system.maintain(print))
         await asyncio.sleep(0)
         maintaining.cancel()
         await asyncio.wait((maintaining,))
@@ -114,7 +112,7 @@ def test_what_was_deleted_waits_for_the_webhook_and_holds_up_nothing(seed: tuple
         system = _system()
         await system.prepare(directory)  # only after it the webhook is started, so it has to come to its end
         assert (await asyncio.to_thread(api.get, CLUSTER)).code == 404
-        maintaining = asyncio.create_task(system.maintain(print))
+        maintaining = asyncio.ensure_future(system.maintain(print))
         try:
             # as good as a hook whose server answers
             await asyncio.to_thread(api.delete, VALIDATING_WEBHOOKS.path(name="of-the-last-run"))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ullage.errors import Terminal
+from ullage.errors import Retryable, Terminal
 from ullage.kube.builtin.core import SECRETS, Secret, secret_data
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists
@@ -29,6 +29,12 @@ KEY_BYTES: Final = 32
 
 class BadKey(Terminal):
     """The Secret is there, and has no key that can be used. Whoever deletes it gets a new one, and all paths change."""
+
+
+class NotFollowed(Retryable):
+    """A cluster asks that is not followed: not any more, or not yet."""
+
+    retry_after = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +52,14 @@ def path_of(hook: Hook, caller: Caller | None = None) -> str:
 
 
 class Callers:
-    """`known` says whether a cluster is among those that are asked for now."""
+    """`followed` says whether a cluster is among those that are answered now, and `why_not` what the others are told."""
 
-    def __init__(self, key: bytes, known: Callable[[str], bool]) -> None:
+    def __init__(self, key: bytes, followed: Callable[[str], bool], *, why_not: Callable[[str], str] = str) -> None:
         if len(key) < KEY_BYTES:
             raise BadKey(f"a key has {KEY_BYTES} bytes at least, not {len(key)}")
         self._key = key
-        self._known = known
+        self._followed = followed
+        self._why_not = why_not
 
     def caller(self, cluster: str) -> Caller:
         return Caller(cluster, hmac.new(self._key, f"cluster/{cluster}".encode(), hashlib.sha256).hexdigest())
@@ -60,7 +67,12 @@ class Callers:
     def is_known(self, cluster: str, token: str) -> bool:
         """Whether a request comes from the registration in that cluster. It takes as long for any token."""
         expected = self.caller(cluster).token
-        return hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace")) and self._known(cluster)
+        return hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace")) and bool(cluster)
+
+    def must_follow(self, cluster: str) -> None:
+        """Raises NotFollowed for a cluster whose registration outlives what it was made for."""
+        if not self._followed(cluster):
+            raise NotFollowed(self._why_not(cluster))
 
 
 async def read_key(client: Client, *, namespace: str, name: str, new: Callable[[int], bytes]) -> bytes:

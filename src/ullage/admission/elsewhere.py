@@ -2,7 +2,8 @@
 
 Unlike in our own cluster, what somebody took out or changed there is put back: whoever administers a cluster is whom the hooks
 are about. But where our own cluster's registration was taken out, which its administrator does to be rid of us, nothing is put
-back. A cluster that cannot be reached keeps nobody waiting, and is registered when it can.
+back. A cluster that cannot be reached keeps nobody waiting, and is registered when it can. One that is not asked about any more
+has its hooks taken out: nothing answers them, and they would refuse all that they are about.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ullage.admission import registration
 from ullage.admission.callers import Callers
 from ullage.admission.edits import edits, entries_with, is_as_wanted, replacement
 from ullage.admission.metrics import Metrics
-from ullage.admission.registration import MANAGER, Address, Registration
+from ullage.admission.registration import MANAGER, Address, Registration, is_ours
 from ullage.errors import UllageError
 from ullage.kube.builtin.admissionregistration import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from ullage.kube.client.client import Client
+from ullage.kube.clusters.leaving import LeavingClusters
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
@@ -48,6 +51,7 @@ class Elsewhere:
     callers: Callers
     clients: Callable[[], Mapping[str, Client]]
     news: asyncio.Event  # set when there are others
+    leaving: LeavingClusters | None = None  # those that asked once: what is registered there goes
 
 
 class ElsewhereRegistration:
@@ -85,17 +89,43 @@ class ElsewhereRegistration:
     async def round(self) -> None:
         clients = self._elsewhere.clients()
         self._registered = {name: client for name, client in self._registered.items() if clients.get(name) is client}
-        await asyncio.gather(*(self._visit(name, client) for name, client in clients.items()))
+        visits = [self._visit(name, partial(self._register, name, client), "registered in") for name, client in clients.items()]
+        if (leaving := self._elsewhere.leaving) is not None:
+            left = {name: client for name, client in leaving.clients().items() if name not in clients}
+            visits += [
+                self._visit(name, partial(self._take_out, leaving, name, client), "taken out of")
+                for name, client in left.items()
+            ]
+        await asyncio.gather(*visits)
 
-    async def _visit(self, cluster: str, client: Client) -> None:
+    async def _visit(self, cluster: str, work: Callable[[], Awaitable[None]], what: str) -> None:
         try:
             async with self._places, asyncio.timeout(CALL_SECONDS):
-                await self._register(cluster, client)
+                await work()
         except (UllageError, TimeoutError) as error:
             about = {"cluster": cluster, "error": str(error) or "no answer in time"}
-            logger.warning("hooks could not be registered in a cluster", extra=about)
+            logger.warning("hooks could not be %s a cluster", what, extra=about)
         except Exception:
-            logger.exception("hooks could not be registered in a cluster", extra={"cluster": cluster})
+            logger.exception("hooks could not be %s a cluster", what, extra={"cluster": cluster})
+
+    async def _take_out(self, leaving: LeavingClusters, cluster: str, client: Client) -> None:
+        """Takes our entries out of a cluster that counts no more. Entries of others in the same object stay."""
+        if not await leaving.counts_no_more(cluster):
+            return
+        for kind in KINDS:
+            found = await client.find(kind, self._name)
+            if found is None or not any(is_ours(entry.get("name", "")) for entry in found.webhooks):
+                continue
+            if others := [entry for entry in found.webhooks if not is_ours(entry.get("name", ""))]:
+                patch: list[Json] = [
+                    {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
+                    {"op": "replace", "path": "/webhooks", "value": others},
+                ]
+                await client.patch(kind, self._name, json_patch=patch, field_manager=MANAGER)
+            else:
+                await client.delete(kind, self._name, resource_version=found.metadata.resource_version)
+            logger.info("hooks were taken out of a cluster that counts no more", extra={"cluster": cluster})
+        leaving.done(cluster)
 
     async def _register(self, cluster: str, client: Client) -> None:
         wanted = Registration(self._name, self._hooks, self._address, caller=self._elsewhere.callers.caller(cluster))

@@ -163,6 +163,8 @@ class Endpoint:
         try:
             async with asyncio.timeout(seconds) as limit:
                 await self._until_ready()
+                if review.cluster and self._callers is not None:
+                    self._callers.must_follow(review.cluster)
                 decision = await hook.answer(review)
         except TimeoutError:
             if not limit.expired():

@@ -19,6 +19,7 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.clusters.cluster import Cluster
 from ullage.kube.clusters.clusters import Clusters
+from ullage.kube.clusters.leaving import LeavingClusters
 from ullage.kube.controller.controller import Controller
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind, Object
@@ -42,6 +43,10 @@ class Write:
     kind: Kind[Any]
     verbs: tuple[Verb, ...]
     subresources: tuple[str, ...] = ("",)
+
+
+def _why_not_followed(cluster: str) -> str:
+    return f"cluster {cluster} is not followed. Next: try again"
 
 
 class Wiring:
@@ -70,6 +75,8 @@ class Wiring:
         self._secret_namespaces: frozenset[str] = frozenset()
         self._shared: dict[Callable[[Wiring], Any], Any] = {}
         self._clusters: Clusters | None = None
+        self._leaving: LeavingClusters | None = None
+        self.why_not_followed: Callable[[str], str] = _why_not_followed  # told to a cluster that asks nevertheless
 
     @property
     def clusters(self) -> Clusters:
@@ -78,6 +85,15 @@ class Wiring:
             self._clusters = Clusters(self.client.beside, clock=self.clock, metrics=self.metrics, limits=self.limits)
             self.hold(self._clusters)
         return self._clusters
+
+    @property
+    def leaving(self) -> LeavingClusters:
+        """Clusters that are not followed any more, for a process that has to take its registration out of them."""
+        if self._leaving is None:
+            clusters = Clusters(self.client.beside, clock=self.clock, limits=self.limits)
+            self.hold(clusters)
+            self._leaving = LeavingClusters(clusters)
+        return self._leaving
 
     def cluster(self, name: str) -> Cluster:
         """Client and caches in another cluster. Raises LookupError while there are no credentials for it."""

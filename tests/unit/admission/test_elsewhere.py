@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +99,56 @@ async def test_what_somebody_has_changed_is_put_back_counted_and_told_without_wh
     assert told.message == "hooks were changed in a cluster"
     assert told.__dict__["hooks"] == "guard.webhook.ullage.io (clientConfig, matchConditions)"
     assert scene.callers.caller("far").token not in str(vars(told))
+
+
+class Leaving:
+    """The clusters that have left, as the registration sees them."""
+
+    def __init__(self, scene: Scene, *names: str) -> None:
+        self.names = set(names)
+        self.counts = True  # whether the API says that they count after all
+        self._apis = {name: scene.apis.pop(name) for name in names}
+        scene.registration._elsewhere = replace(scene.registration._elsewhere, leaving=self)  # type: ignore[arg-type]
+
+    def clients(self) -> dict[str, Any]:
+        return {name: self._apis[name].client for name in self.names}
+
+    async def counts_no_more(self, name: str) -> bool:
+        return not self.counts
+
+    def done(self, name: str) -> None:
+        self.names.discard(name)
+
+
+async def test_hooks_are_taken_out_of_a_cluster_that_counts_no_more_once_the_api_says_so() -> None:
+    scene = Scene("far", "near")
+    await scene.registration.round()
+    left = scene.apis["far"]
+    leaving = Leaving(scene, "far")
+    await scene.registration.round()
+    assert PLACE in left.objects
+    assert leaving.names == {"far"}
+    leaving.counts = False
+    await scene.registration.round()
+    assert PLACE not in left.objects
+    assert PLACE in scene.apis["near"].objects
+    assert leaving.names == set()
+
+
+async def test_entries_of_others_stay_in_a_cluster_that_counts_no_more() -> None:
+    scene = Scene("far")
+    await scene.registration.round()
+    left = scene.apis["far"]
+    left.objects[PLACE]["webhooks"].append({"name": "audit.example.com"})
+    leaving = Leaving(scene, "far")
+    leaving.counts = False
+    await scene.registration.round()
+    assert left.objects[PLACE]["webhooks"] == [{"name": "audit.example.com"}]
+    assert leaving.names == set()
+    writes = list(left.writes)
+    leaving.names = {"far"}
+    await scene.registration.round()
+    assert left.writes == writes
 
 
 async def test_what_is_as_it_was_is_not_written_again() -> None:

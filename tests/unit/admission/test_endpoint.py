@@ -358,7 +358,6 @@ async def test_a_review_says_which_cluster_it_came_from() -> None:
         pytest.param(f"/hooks/guard/clusters/far/{FAR}/", id="something behind the token"),
         pytest.param(f"/hooks/guard/clusters/far/{FAR.upper()}", id="the token in another spelling"),
         pytest.param("/hooks/guard/clusters/far/\u00e9\ud800", id="a token that is no text"),
-        pytest.param(f"/hooks/guard/clusters/other/{CALLERS.caller('other').token}", id="a cluster that is not known"),
         pytest.param(f"/hooks/guard/clusters//{CALLERS.caller('').token}", id="no name, which would be our own cluster"),
         pytest.param(f"/hooks/ours/clusters/far/{FAR}", id="a hook that is for our own cluster"),
         pytest.param("/hooks/guard", id="a hook that is not for our own cluster"),
@@ -384,6 +383,41 @@ async def test_whoever_cannot_show_where_he_comes_from_is_not_heard(path: str, c
     await elsewhere(answer).endpoint(scope, receive, send)
     assert (sent[0]["status"], sent[1]["body"], asked) == (404, b"no such hook\n", [])
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"), [pytest.param("Fail", 200, id="a refusal"), pytest.param("Ignore", 500, id="an error, which passes")]
+)
+async def test_a_cluster_that_is_not_followed_any_more_is_told_why(policy: str, code: int) -> None:
+    async def never(review: Review) -> Decision:
+        raise AssertionError("nothing is known of this cluster")
+
+    served = Served(never, elsewhere=True, failure_policy=policy)
+    hooks = [one.hook for one in served.endpoint._elsewhere.values()]
+    callers = Callers(b"k" * 32, {"far"}.__contains__, why_not=lambda cluster: f"{cluster} has no project")
+    served.endpoint = Endpoint(hooks, metrics=Metrics(), clock=SystemClock(), checks={}, callers=callers)
+    path = f"/hooks/guard/clusters/left/{callers.caller('left').token}"
+    found, _, body = await served.ask(review_body(), path=path)
+    assert found == code
+    if policy == "Fail":
+        status = msgspec.json.decode(body)["response"]["status"]
+        assert (status["code"], status["message"]) == (429, "left has no project")
+        assert status["details"]["retryAfterSeconds"] == 10
+
+
+async def test_a_replica_that_has_just_started_does_not_say_that_it_follows_nothing() -> None:
+    followed: set[str] = set()
+    served = Served(says(Decision.allow()), elsewhere=True)
+    hooks = [one.hook for one in served.endpoint._elsewhere.values()]
+    callers = Callers(b"k" * 32, followed.__contains__)
+    synced = asyncio.Event()
+    served.endpoint = Endpoint(hooks, metrics=Metrics(), clock=SystemClock(), checks={"caches": synced.is_set}, callers=callers)
+    asking = asyncio.create_task(served.ask(review_body(), path=f"/hooks/guard/clusters/far/{callers.caller('far').token}"))
+    await asyncio.sleep(0)
+    followed.add("far")
+    synced.set()
+    code, _, body = await asking
+    assert (code, msgspec.json.decode(body)["response"]["allowed"]) == (200, True)
 
 
 async def test_a_token_is_not_in_what_is_logged_or_answered_when_a_hook_fails(caplog: pytest.LogCaptureFixture) -> None:

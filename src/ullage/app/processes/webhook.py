@@ -109,4 +109,6 @@ async def _elsewhere(wiring: Wiring, secret: str) -> Elsewhere:
         found = {name: clusters.get(name) for name in clusters.names}
         return {name: cluster.client for name, cluster in found.items() if cluster is not None}
 
-    return Elsewhere(callers=Callers(key, clusters.__contains__), clients=clients, news=news)
+    wiring.leaving.handle(news.set)
+    callers = Callers(key, clusters.__contains__, why_not=wiring.why_not_followed)
+    return Elsewhere(callers=callers, clients=clients, news=news, leaving=wiring.leaving)

@@ -136,7 +136,7 @@ def seed_system(
 
 
 async def bring_user_cluster(client: Client, name: str, *, project: str) -> None:
-    """Makes the Cluster and its namespace where they are not there. A Cluster that a stop left without a namespace gets its own."""
+    """Makes the Cluster and its namespace where they are not there. A Cluster without the name of its namespace gets it."""
     from ullage.projects.api.kkp import CLUSTERS
     from ullage.projects.names import PROJECT_ID
 

@@ -61,7 +61,7 @@ class ChargedClusters:
     def __init__(self, client: Finder, clusters: Cache[Cluster], kubeconfigs: Cache[Secret]) -> None:
         self.objects = clusters
         self._client = client
-        self._kubeconfigs = kubeconfigs
+        self.kubeconfigs = kubeconfigs
         self._projects: dict[str, str] = {}
         self._misnamed: set[str] = set()  # of which it was told
 
@@ -97,12 +97,17 @@ class ChargedClusters:
             self._projects[name] = project
             registry.place(name, [quota_name(project)])
             if is_label(name):
-                followed.follow(name, self._kubeconfigs, Key(namespace_of(new), KUBECONFIG_SECRET))
+                followed.follow(name, self.kubeconfigs, Key(namespace_of(new), KUBECONFIG_SECRET))
             elif name not in self._misnamed:  # a Cluster changes all the time
                 self._misnamed.add(name)
                 logger.error("no cluster can be called that: it is not followed, nor counted", extra={"cluster": name})
 
         self.objects.handle(changed)
+
+    async def counts_for_none(self, name: str) -> bool:
+        """By the API itself: the Cluster is there and counts for no project."""
+        there = await self._client.find(CLUSTERS, name)
+        return there is not None and not charged_project(there)
 
     async def removed(self, name: str) -> bool:
         """By the API itself: it is gone, or counts for nobody any more. What is recorded of one that is gone has to count there

@@ -19,6 +19,7 @@ from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
 from ullage.projects.subjects import quota_lookup
 from ullage.projects.webhook.deployments import DeploymentWebhook
+from ullage.projects.webhook.leaving import leave
 from ullage.projects.webhook.machines import MachineTerms, MachineWebhook
 from ullage.projects.webhook.refusals import refusal_events
 from ullage.projects.webhook.surges import shared_surges
@@ -30,6 +31,7 @@ ELSEWHERE: Final = CHARGED_ELSEWHERE
 
 def make_hooks(wiring: Wiring, settings: Settings, *, sizes: SizeSource) -> Iterable[Hook]:
     """To be made after the part `charging`."""
+    leave(wiring)
     registry, keys = registry_of(wiring), wiring.shared(stamp_keys)
     terms = MachineTerms(
         client=wiring.client,
