@@ -214,7 +214,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/vm-backups.md", "ullage up", id="how-to: vm backups"),
         pytest.param("docs/how-to/snapshot-space.md", "ullage up", id="how-to: snapshot space"),
         pytest.param("docs/how-to/snapshot-limits.md", "ullage up", id="how-to: snapshot limits"),
-        pytest.param("docs/how-to/headroom.md", "ullage up --nodes 2", id="how-to: headroom"),
+        pytest.param("docs/how-to/headroom.md", "ullage up", id="how-to: headroom"),
         pytest.param("docs/how-to/project-quotas.md", "ullage up --seeds 2", id="how-to: project quotas"),
         pytest.param("docs/how-to/rest-api.md", "ullage up", id="how-to: rest api"),
         pytest.param("docs/how-to/drivers.md", "a cluster", id="how-to: drivers"),

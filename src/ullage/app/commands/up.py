@@ -69,7 +69,7 @@ def up(
         typer.Option(
             metavar="N",
             help="How many nodes there are to be. More than that stay as they are: kubectl delete node takes one away.",
-            show_default="1",
+            show_default="2, so that VMs can migrate",
         ),
     ] = None,
     seeds: Annotated[

@@ -15,6 +15,7 @@ from ullage.errors import BadInput
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7443  # not 6443: that one is where a real cluster, kind or minikube would be
+DEFAULT_NODES = 2  # a VM can migrate
 MOST_NODES = 1000
 MOST_SEEDS = 5
 PORTS = "a whole number from 0 to 65535 is allowed, 0 takes any free port"
@@ -25,7 +26,7 @@ class Settings:
     data_dir: Path | None  # None: a temporary one
     port: int
     port_fallback: int | None = None  # the default port, where it was taken and `port` is 0 instead
-    nodes: int = 1
+    nodes: int = DEFAULT_NODES
     seeds: int = 0  # seed control planes beside this one
 
     @property
@@ -47,7 +48,7 @@ def parse(
         raise BadInput("--data-dir", data_dir, "not allowed with --ephemeral, which makes and removes a directory of its own")
     where = None if ephemeral else _directory(data_dir, environ)
     counts = {
-        "nodes": 1 if nodes is None else _given_count("--nodes", nodes, MOST_NODES),
+        "nodes": DEFAULT_NODES if nodes is None else _given_count("--nodes", nodes, MOST_NODES),
         "seeds": 0 if seeds is None else _given_count("--seeds", seeds, MOST_SEEDS),
     }
     if port is not None:

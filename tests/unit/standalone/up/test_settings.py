@@ -89,8 +89,8 @@ def test_a_directory_that_would_be_removed_must_not_be_the_users() -> None:
         parse(data_dir="/x", port="0", ephemeral=True, environ={})
 
 
-@pytest.mark.parametrize(("given", "count"), [(None, 1), ("1", 1), ("50", 50), ("1000", 1000)])
-def test_there_is_one_node_unless_more_are_asked_for(given: str | None, count: int) -> None:
+@pytest.mark.parametrize(("given", "count"), [(None, 2), ("1", 1), ("50", 50), ("1000", 1000)])
+def test_there_are_two_nodes_for_migrations_unless_another_number_is_asked_for(given: str | None, count: int) -> None:
     assert parse(data_dir=None, port="0", ephemeral=True, environ={}, nodes=given).nodes == count
 
 

@@ -46,7 +46,7 @@ FINALIZER: Final = "kubevirt.io/migrationJobFinalize"
 REJECTED: Final = "migrationRejectedByResourceQuota"  # the condition of one whose pod was refused
 
 KEPT: Final = 5  # migrations of an instance that stay to be seen when they are over
-UNSCHEDULABLE_SECONDS: Final = 300.0  # for the pod to find a node
+UNSCHEDULABLE_SECONDS: Final = 300.0  # for the pod to find a node and run, as in KubeVirt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,10 +151,11 @@ def hopeless(facts: MigrationFacts) -> str:
         return f"the phase {phase} is not known on this machine"
     if phase in ("", PENDING):
         return ""
+    # The time comes first: the pod is ended for it, and its absence would then be told as the reason.
+    if phase == SCHEDULING and _waited(facts) >= UNSCHEDULABLE_SECONDS and not _target_runs(facts):
+        return f"its pod did not start on another node within {UNSCHEDULABLE_SECONDS:.0f} seconds"
     if facts.target is None or facts.target.is_over or is_deleting(facts.target.metadata):
         return "the pod on the new node is gone"
-    if phase == SCHEDULING and _waited(facts) >= UNSCHEDULABLE_SECONDS:
-        return f"its pod found no node within {UNSCHEDULABLE_SECONDS:.0f} seconds"
     return ""
 
 
@@ -216,9 +217,12 @@ def _pending(facts: MigrationFacts) -> Plan:
 
 
 def _scheduling(facts: MigrationFacts) -> Plan:
-    if facts.target is not None and facts.target.spec.node_name and facts.target.status.phase == "Running":
-        return Become(SCHEDULED)
-    return LeaveBe(UNSCHEDULABLE_SECONDS - _waited(facts))
+    return Become(SCHEDULED) if _target_runs(facts) else LeaveBe(UNSCHEDULABLE_SECONDS - _waited(facts))
+
+
+def _target_runs(facts: MigrationFacts) -> bool:
+    target = facts.target
+    return target is not None and bool(target.spec.node_name) and target.status.phase == "Running"
 
 
 def _scheduled(facts: MigrationFacts) -> Plan:

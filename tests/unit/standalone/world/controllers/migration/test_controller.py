@@ -141,6 +141,18 @@ async def test_a_migration_without_a_node_to_go_to_waits_for_one() -> None:
     assert place.pods() == {"virt-launcher-db": A}
 
 
+async def test_a_migration_that_finds_no_node_ends_and_its_pod_goes() -> None:
+    place = Moving(A)
+    place.instance()
+    place.ask()
+    await place.live(lambda: place.phase() == "Scheduling")
+    long_ago = [{"phase": "Scheduling", "phaseTransitionTimestamp": "2026-11-16T11:00:00Z"}]
+    place.api.edit(MIGRATIONS, "m", SHOP, merge={"status": {"phaseTransitionTimestamps": long_ago}})
+    await place.live(lambda: place.phase() == "Failed")
+    assert place.pods() == {"virt-launcher-db": A}
+    assert place.migration()["status"]["migrationState"]["failureReason"] == "its pod did not start on another node within 300 seconds"
+
+
 async def test_of_those_that_are_over_the_last_five_stay() -> None:
     place = Moving()
     place.instance()

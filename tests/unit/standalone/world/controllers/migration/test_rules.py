@@ -218,6 +218,18 @@ LOST = MigrationState(migration_uid="uid-m", completed=True, failed=True, failur
             EndPod(pod("new", phase="Pending")),
             id="no node within five minutes",
         ),
+        pytest.param(
+            facts(
+                migration=migration(
+                    "Scheduling",
+                    phase_transition_timestamps=(
+                        PhaseTransition(phase="Scheduling", phase_transition_timestamp="2026-11-16T11:55:30Z"),
+                    ),
+                ),
+            ),
+            Become("Failed", "its pod did not start on another node within 300 seconds"),
+            id="and that is the reason, once the pod is gone for it",
+        ),
         pytest.param(facts("Failed", target=NEW), EndPod(NEW), id="a pod that came late goes too"),
         pytest.param(facts("Failed"), ReleaseMigration(), id="what is over may go"),
         pytest.param(facts(migration=migration("Succeeded", held=False)), LeaveBe(), id="and stays to be seen"),
