@@ -385,9 +385,9 @@ def test_the_commands_set_a_quota_and_show_how_it_stands(stage: Stage, tenant: T
     assert [
         line for line in shown if line.startswith("migration move of VM vm1 holds 1 core and 1.2Gi of the maintenance share")
     ]
-    rows = {tuple(line.split()[1:3]): line for line in shown if line.startswith(tenant.name)}
-    assert rows["VMs", "cpu"].endswith("3 cores 1 core 66")
-    assert rows["maintenance", "memory"].endswith("1.25Gi 58Mi 95")
+    rows = [line.removeprefix(f"{tenant.name} ") for line in shown]
+    assert [row for row in rows if row.startswith("VMs, pods cpu ") and row.endswith("3 cores 1 core 66")]
+    assert [row for row in rows if row.startswith("maintenance memory ") and row.endswith("1.25Gi 58Mi 95")]
     ran = here.run("quota", "set", where, "--maintenance-cpu", "10")
     assert (ran.code, "migrations that are under way" in ran.err) == (1, True), ran.err
     ran = here.run("quota", "set", where, "--cpu", "8", "--dry-run")

@@ -35,6 +35,9 @@ LATE: Final = "WaitForFirstConsumer"
 # How the controller of restores marks its Events. Those of other provisioners are not told apart: they try again for ever.
 RESTORE: Final = "Restore"
 RETRIED: Final = "RestoreRetried"
+# Kubernetes' own text of a conflict. Its controller of claims records one when we write to the claim at the same moment,
+# and tries again at once.
+CONFLICT: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +189,7 @@ class ClaimWaiter:
         if claim.status.phase == "Bound":
             return claim
         events = await events_of(self._client, claim)
-        for event in events:
+        for event in (one for one in events if CONFLICT not in one.note):
             text = plain(f"{event.reason}: {event.note}")
             if text not in self._told:
                 self._told.add(text)

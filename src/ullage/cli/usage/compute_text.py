@@ -9,13 +9,14 @@ from typing import Final
 from ullage.cli.common.text import NONE, ago, aligned, free, plain
 from ullage.cli.usage.compute import Compute, Machines, Move
 from ullage.headroom.accounts import MAINTENANCE, RESOURCES, VMS
+from ullage.kube.builtin.core import PODS
 from ullage.kube.objects import Json
 from ullage.ledger.accounts import Account
 from ullage.ledger.amounts import Amounts, spell
 from ullage.times import timestamp
 
 HEAD: Final = ("NAMESPACE", "SHARE", "RESOURCE", "USED", "RESERVED", "LIMIT", "FREE", "%")
-NAMES: Final = {VMS: "VMs", MAINTENANCE: "maintenance"}
+NAMES: Final = {VMS: "VMs, pods", MAINTENANCE: "maintenance"}
 LONG: Final = timedelta(hours=1)  # migrations that take longer hang, more often than not
 
 
@@ -47,6 +48,8 @@ def lines(found: Compute, *, now: datetime) -> Iterator[str]:
     """What the table does not say."""
     if found.machines is not None:
         yield _counted(found.machines)
+    if pods := _of_pods(found.accounts):
+        yield f"pods that run no VM take {_both(pods)} of the share of VMs and pods"
     for move in found.moves:
         yield _moving(move, now)
     if found.exceeded:
@@ -54,6 +57,11 @@ def lines(found: Compute, *, now: datetime) -> Iterator[str]:
             f"namespace {found.namespace} runs more than its share (exceedsQuota): until it fits, VMs are not created or"
             " changed but to stop or to shrink"
         )
+
+
+def _of_pods(accounts: Sequence[Account]) -> Amounts:
+    """What ordinary pods take, as the ledger has it. Pods of VMs take nothing: their VMs pay."""
+    return Amounts({one.resource: one.by_kind[PODS.name] for one in accounts if one.name == VMS and PODS.name in one.by_kind})
 
 
 def _counted(machines: Machines) -> str:

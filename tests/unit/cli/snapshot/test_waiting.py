@@ -268,6 +268,25 @@ async def test_a_claim_that_will_not_be_filled(phase: str, error: str) -> None:
         await filling(stage).run(60)
 
 
+CONFLICT = (
+    'Error saving claim: Operation cannot be fulfilled on persistentvolumeclaims "copy": the object has been modified; please'
+    " apply your changes to the latest version and try again"
+)
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        pytest.param("no space", ["copy: ProvisioningFailed: no space"], id="a failure is told"),
+        pytest.param(CONFLICT, [], id="a conflict of two writes passes by itself and is not"),
+    ],
+)
+async def test_what_another_controller_says_of_a_claim(note: str, shown: list[str]) -> None:
+    stage = Stage(told_of("ProvisioningFailed", note, action=""), nothing, bound)
+    await filling(stage, stage.cluster.snapshot("a", "data", status=READY)).run(60)
+    assert stage.told[:-1] == shown
+
+
 async def test_a_claim_that_takes_too_long_says_where_to_look() -> None:
     stage = Stage()
     with pytest.raises(

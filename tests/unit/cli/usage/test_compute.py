@@ -17,7 +17,7 @@ from ullage.cli.usage import compute_text, text
 from ullage.cli.usage.reading import Reading, read_usage
 from ullage.headroom.namespaces import EXCEEDS
 from ullage.headroom.shares import MAINTENANCE_QUOTA, RESOURCE_QUOTA
-from ullage.kube.builtin.core import NAMESPACES
+from ullage.kube.builtin.core import NAMESPACES, PODS
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Takings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Count, Ledger, LedgerSpec, LedgerStatus
@@ -38,10 +38,15 @@ SHARES = {
 
 class VmCluster(SpaceCluster):
     def compute(
-        self, used: Accounts, limits: Accounts = HALVES, *, reserved: Accounts | None = None, name: str = "shop"
+        self,
+        used: Accounts,
+        limits: Accounts = HALVES,
+        *,
+        reserved: Accounts | None = None,
+        name: str = "shop",
+        kind: str = MACHINES.name,
     ) -> None:
-        """A ledger."""
-        kind = MACHINES.name
+        """A ledger. What is used is of one kind."""
         plain = Ledger(
             metadata=Meta(name=f"ns-{name}", namespace=NAMESPACE),
             spec=LedgerSpec(limits=limits),
@@ -99,8 +104,8 @@ async def test_shares_vms_and_who_holds_the_reserve(cluster: VmCluster) -> None:
     found = await read_usage(cluster.session(), "namespace", everywhere=False)
     assert said(found) == [
         "NAMESPACE   SHARE         RESOURCE   USED     RESERVED   LIMIT     FREE     %",
-        "shop        VMs           cpu        1 core   1 core     2 cores   0        100",
-        "shop        VMs           memory     1.2Gi    1.2Gi      2.5Gi     116Mi    95",
+        "shop        VMs, pods     cpu        1 core   1 core     2 cores   0        100",
+        "shop        VMs, pods     memory     1.2Gi    1.2Gi      2.5Gi     116Mi    95",
         "shop        maintenance   cpu        1 core   0          2 cores   1 core   50",
         "shop        maintenance   memory     1.2Gi    0          2.5Gi     1.3Gi    47",
         "2 VMs run, 1 stopped: they ask for 2 cores and 2Gi, and cost 2 cores and 2.39Gi",
@@ -114,11 +119,17 @@ async def test_a_namespace_that_runs_more_than_its_share(cluster: VmCluster) -> 
     cluster.namespace(**{EXCEEDS: "true"})
     cluster.compute({"compute/vms": {"cpu": "3"}})
     found = await read_usage(cluster.session(), "namespace", everywhere=False)
-    assert "shop        VMs           cpu        3 cores   0          2 cores   1 core over   150" in said(found)
+    assert "shop        VMs, pods     cpu        3 cores   0          2 cores   1 core over   150" in said(found)
     assert said(found)[-1] == (
         "namespace shop runs more than its share (exceedsQuota): until it fits, VMs are not created or changed but to stop or "
         "to shrink"
     )
+
+
+async def test_what_ordinary_pods_take_is_named(cluster: VmCluster) -> None:
+    cluster.compute({"compute/vms": {"cpu": "500m", "memory": "64Mi"}}, kind=PODS.name)
+    found = await read_usage(cluster.session(), "namespace", everywhere=False)
+    assert said(found)[-1] == "pods that run no VM take 0.5 cores and 64Mi of the share of VMs and pods"
 
 
 async def test_of_all_namespaces_the_shares(cluster: VmCluster) -> None:
@@ -127,9 +138,9 @@ async def test_of_all_namespaces_the_shares(cluster: VmCluster) -> None:
     cluster.compute({}, limits={"snapshots/namespace": {"storage": "1Gi"}}, name="other")
     found = await read_usage(cluster.session(), "namespace", everywhere=True)
     assert said(found) == [
-        "NAMESPACE   SHARE   RESOURCE   USED     RESERVED   LIMIT     FREE     %",
-        "lab         VMs     cpu        0        0          0         0        -",
-        "shop        VMs     cpu        1 core   0          2 cores   1 core   50",
+        "NAMESPACE   SHARE       RESOURCE   USED     RESERVED   LIMIT     FREE     %",
+        "lab         VMs, pods   cpu        0        0          0         0        -",
+        "shop        VMs, pods   cpu        1 core   0          2 cores   1 core   50",
     ]
     assert not [what for what in cluster.asked if what[1] == MACHINES.name], "5,000 VMs are not read for that"
 
@@ -140,8 +151,8 @@ async def test_who_may_not_read_ledgers_is_told_what_stands_on_the_vms(cluster: 
     cluster.hidden.add(LEDGERS.name)
     found = await read_usage(cluster.session(), "namespace", everywhere=False)
     assert said(found)[1:5] == [
-        "shop        VMs           cpu        2 cores   0          2 cores   0        100",
-        "shop        VMs           memory     2.39Gi    0          2.5Gi     116Mi    95",
+        "shop        VMs, pods     cpu        2 cores   0          2 cores   0        100",
+        "shop        VMs, pods     memory     2.39Gi    0          2.5Gi     116Mi    95",
         "shop        maintenance   cpu        1 core    0          2 cores   1 core   50",
         "shop        maintenance   memory     1.2Gi     0          2.5Gi     1.3Gi    47",
     ]
@@ -154,7 +165,7 @@ async def test_who_may_not_read_vms_is_told_the_shares(cluster: VmCluster) -> No
     cluster.compute({"compute/vms": {"cpu": "1"}}, limits={"compute/vms": {"cpu": "2"}})
     cluster.hidden |= {MACHINES.name, MIGRATIONS.name, NAMESPACES.name}
     found = await read_usage(cluster.session(), "namespace", everywhere=False)
-    assert said(found)[1:] == ["shop        VMs     cpu        1 core   0          2 cores   1 core   50"]
+    assert said(found)[1:] == ["shop        VMs, pods   cpu        1 core   0          2 cores   1 core   50"]
     assert found.notes == [f"{kind.name} may not be read: they are not told of" for kind in (MACHINES, MIGRATIONS)]
 
 

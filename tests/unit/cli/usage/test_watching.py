@@ -196,7 +196,7 @@ def test_of_one_namespace_its_vms_and_annotations_are_followed_too(cluster: Spac
         ],
     )
     assert "SHARE" not in told[0]
-    assert [line.split()[:4] for line in told[1].splitlines() if "VMs" in line] == [["shop", "VMs", "cpu", "0"]]
+    assert [line.split()[:5] for line in told[1].splitlines() if "VMs" in line] == [["shop", "VMs,", "pods", "cpu", "0"]]
     assert told[1].endswith("no VM runs\n")
     assert told[2].endswith("no VM runs, and 1 stopped\n")
     assert sorted(watcher.server.followed) == sorted(

@@ -150,7 +150,10 @@ async def test_a_migration_that_finds_no_node_ends_and_its_pod_goes() -> None:
     place.api.edit(MIGRATIONS, "m", SHOP, merge={"status": {"phaseTransitionTimestamps": long_ago}})
     await place.live(lambda: place.phase() == "Failed")
     assert place.pods() == {"virt-launcher-db": A}
-    assert place.migration()["status"]["migrationState"]["failureReason"] == "its pod did not start on another node within 300 seconds"
+    assert (
+        place.migration()["status"]["migrationState"]["failureReason"]
+        == "its pod did not start on another node within 300 seconds"
+    )
 
 
 async def test_of_those_that_are_over_the_last_five_stay() -> None:
