@@ -32,7 +32,7 @@ from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.lookup import SnapshotLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
-from ullage.snapshots.model import Dialect
+from ullage.snapshots.model import GROUP_HANDLE, Dialect
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues
 
@@ -126,6 +126,7 @@ class Driver:
 class Cluster:
     alone: ClassVar[bool] = True
     for_others: ClassVar[float] = 0.0  # seconds that another snapshotter has to make a record
+    request_seconds: ClassVar[float] = 75.0  # until no request of the time before can change anything
     books: ClassVar[bool] = True  # its process may say what snapshots take
     dialect: Dialect[Any, Any]
     api: MemoryApi = field(default_factory=MemoryApi)
@@ -227,6 +228,7 @@ class Cluster:
                 recorder=told,
                 metrics=metrics,
                 others=OtherSnapshotter(self.for_others),
+                request_seconds=self.request_seconds,
             )
             for lookup in lookups
         ]
@@ -713,16 +715,70 @@ async def test_an_undo_that_fails_does_not_take_the_mark_off() -> None:
     assert cluster.driver.names == {}
 
 
+def strip_and_delete(cluster: Cluster, name: str = "snap") -> None:
+    """What a tenant can do who may edit VolumeSnapshots."""
+    cluster.delete(name)
+    cluster.api.edit(cluster.dialect.snapshots, name, "team", merge={"metadata": {"finalizers": []}})
+
+
 @both
-async def test_a_record_with_data_stays_though_its_snapshot_is_gone(dialect: Dialect[Any, Any]) -> None:
+async def test_a_record_with_data_stays_for_a_request_s_time_though_its_snapshot_is_gone(dialect: Dialect[Any, Any]) -> None:
     cluster = Cluster(dialect)
     cluster.ask()
     await cluster.live(cluster.done)
-    cluster.delete()
-    cluster.api.edit(dialect.snapshots, "snap", "team", merge={"metadata": {"finalizers": []}})
+    strip_and_delete(cluster)
     cluster.ask("other")
     await cluster.live(lambda: cluster.ready("other"))
     assert len(cluster.api.bodies(dialect.records)) == len(cluster.driver.names) == 2
+    assert any(
+        reason == "SnapshotGone" and "set the deletion policy to Retain" in note for _, reason, note in cluster.told.events
+    )
+
+
+@both
+async def test_data_whose_snapshot_was_stripped_of_its_finalizers_goes_wherever_processes_die(
+    dialect: Dialect[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster, "request_seconds", 0.05)
+    moment = 0
+    while True:
+        cluster = Cluster(dialect)
+        cluster.ask()
+        await cluster.live(cluster.done)
+        strip_and_delete(cluster)
+        passed = cluster.api.fuse.passed
+        cluster.api.fuse.blows_at = passed + moment
+        await cluster.live(lambda cluster=cluster: not cluster.api.bodies(dialect.records))  # type: ignore[misc]
+        assert cluster.driver.names == {}
+        if cluster.api.fuse.passed < passed + moment:
+            break
+        moment += 1
+    assert moment > 4
+
+
+KEPT: list[tuple[str, Json]] = [
+    ("its policy says so", {"spec": {"deletionPolicy": "Retain"}}),
+    ("an administrator named its data", {"spec": {"source": {"volumeHandle": None, "snapshotHandle": "shot-1"}}}),
+    ("it was cut with its group", {"metadata": {"annotations": {GROUP_HANDLE: "group-1"}}}),
+    ("its driver is another's", {"spec": {"driver": "theirs.example.com"}}),
+]
+
+
+@pytest.mark.parametrize("merge", [row[1] for row in KEPT], ids=[row[0] for row in KEPT])
+async def test_data_whose_snapshot_is_gone_stays_where(merge: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "request_seconds", 0.02)
+    cluster = Cluster(GA)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    (record,) = cluster.api.bodies(GA.records)
+    cluster.api.edit(GA.records, record["metadata"]["name"], merge=merge)
+    strip_and_delete(cluster)
+    for name in ("second", "third"):  # each is made, and goes, with the time that takes
+        cluster.ask(name)
+        await cluster.live(lambda name=name: cluster.ready(name))  # type: ignore[misc]
+        await asyncio.sleep(0.05)
+    assert "shot-1" in cluster.driver.names
+    assert record["metadata"]["name"] in {one["metadata"]["name"] for one in cluster.api.bodies(GA.records)}
 
 
 class SlowAnswers(MemoryApi):

@@ -25,12 +25,12 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.ledger.charging.release import seconds_held
+from ullage.snapshots.controllers.snapshot.bind.orphans import REQUEST_SECONDS, Orphans
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
     SnapshotPlan,
     is_anothers,
-    is_orphan,
     may_be_anothers,
     plan_snapshot,
     wants_other_class,
@@ -73,8 +73,10 @@ class Binder:
         clock: Clock | None = None,
         others: OtherSnapshotter | None = None,
         hooked: Callable[[Snapshot], bool] = lambda snapshot: False,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        """`hooked`: whether commands are to be run in pods before this snapshot is cut."""
+        """`hooked`: whether commands are to be run in pods before this snapshot is cut. `request_seconds`: for how long a
+        request may still change something."""
         self._client = client
         self._lookup = lookup
         self._dialect = lookup.dialect
@@ -88,6 +90,9 @@ class Binder:
         self._rewrites: Rewrites[str] = Rewrites()
         self._others = others or OtherSnapshotter()
         self._hooked = hooked
+        self._orphans = Orphans(
+            client, lookup, settings=settings, recorder=recorder, clock=self._clock, request_seconds=request_seconds
+        )
         lookup.snapshots.handle(self._seen)
 
     def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -147,9 +152,10 @@ class Binder:
 
     async def reconcile(self, key: Key) -> Requeue | None:
         obj = self._lookup.snapshots.get(key)
-        await self._remove_orphans(key, obj)
+        again = await self._orphans.remove(key, obj)
+        left = Requeue(again) if again else None
         if obj is None:
-            return None
+            return left
         facts = await self._facts(self._dialect.read_snapshot(obj))
         plan = plan_snapshot(facts)
         if may_be_anothers(facts, plan) and (wait := self._others.wait(facts.snapshot.meta.uid, self._clock.monotonic())):
@@ -158,18 +164,7 @@ class Binder:
             held = await self._act(obj, facts, plan)
         except (AlreadyExists, NotFound):
             return Requeue(RETRY_SECONDS)  # what was made, or went, a moment ago is not in the caches yet
-        return Requeue(held) if held else self._report_waiting(obj, plan)
-
-    async def _remove_orphans(self, key: Key, seen: Any) -> None:
-        """Records for an earlier snapshot of this name, which somebody has made after it was gone."""
-        read, kinds = self._dialect.read_snapshot, self._dialect
-        for record in self._lookup.of_snapshot(key):
-            if not is_orphan(record, read(seen) if seen is not None else None, self._settings):
-                continue
-            snapshot = await self._client.find(kinds.snapshots, key.name, key.namespace)
-            live = await self._read_record(record.meta.name)
-            if live is not None and is_orphan(live, read(snapshot) if snapshot is not None else None, self._settings):
-                await self._delete_record(live)
+        return Requeue(held) if held else self._report_waiting(obj, plan) or left
 
     async def _facts(self, snapshot: Snapshot) -> SnapshotFacts:
         lookup = self._lookup
