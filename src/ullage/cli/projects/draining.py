@@ -21,10 +21,10 @@ from ullage.ledger.amounts import Amounts, spell
 from ullage.projects.api.kkp import SEEDS, Seed
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
 from ullage.projects.cluster_count.ledger import RESOURCE as CLUSTERS
-from ullage.projects.controllers.quota.escrow.rules import GONE, YES
 from ullage.projects.escrow.divisions import DIVISIONS
 from ullage.projects.escrow.terms import Escrow, Part, Share
 from ullage.projects.names import DRAINED, RESOURCES
+from ullage.projects.seed_marks import GONE, YES
 from ullage.quantity import Quantity
 
 MANAGER: Final = "ullage-cli"

@@ -22,6 +22,7 @@ from ullage.cli.quota.project_setting import Outcome, Removed
 from ullage.kube.objects import Json, find_condition, is_deleting
 from ullage.ledger.amounts import Amounts, spell
 from ullage.projects.api.quotas import WITHIN_QUOTA, ResourceQuota
+from ullage.projects.escrow.progress import away_since, out_of_reach
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import RESOURCES, SETTING, is_default
 from ullage.projects.quota import faults, limits_of, max_clusters
@@ -69,12 +70,18 @@ def described(one: ProjectQuota, *, now: datetime) -> str:
 def _head(one: ProjectQuota, quota: ResourceQuota) -> Iterator[str]:
     yield f"Project:   {one.project}{f' ({plain(one.name)})' if one.name else ''}"
     kind = f"the default of KubermaticSetting {SETTING}" if is_default(quota.metadata) else "its own"
-    going = ", being deleted: it goes when no seed has a copy" if is_deleting(quota.metadata) else ""
+    going = f", being deleted: it goes when no seed has a copy{_waits(quota)}" if is_deleting(quota.metadata) else ""
     yield f"Quota:     {quota.metadata.name}, {kind}{going}"
     if (clusters := max_clusters(quota.metadata)) is not None:
         yield f"Clusters:  {clusters} at most"
     for fault in faults(quota):
         yield f"Wrong:     {plain(str(fault))}"
+
+
+def _waits(quota: ResourceQuota) -> str:
+    """For which seeds a quota waits that is being deleted, as its master last saw them."""
+    away = away_since(quota)
+    return f"; {out_of_reach(sorted(away), away)}" if away else ""
 
 
 def _resources(one: ProjectQuota, quota: ResourceQuota) -> str:
@@ -207,6 +214,8 @@ def was_removed(project: str, removed: Removed, *, dry_run: bool) -> Iterator[st
         yield f"the quota of project {project} would be removed"
     elif held:
         yield f"the quota of project {project} is being removed: it goes when no seed has a copy of it any more"
+        if waits := _waits(removed.quota):
+            yield waits.removeprefix("; ")
     else:
         yield f"the quota of project {project} is removed"
     if removed.default is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from ullage.ledger.amounts import spell
@@ -59,9 +59,20 @@ def handing_over(quota: ResourceQuota, heir: ResourceQuota | None) -> str:
     return f"{which} is in force in its place: {said or 'no limit'}, and the seeds are told so"
 
 
-def out_of_reach(seeds: list[str]) -> str:
-    """Of seeds for which a quota waits that is being deleted."""
-    return f"out of reach: {_few(seeds)}; where a seed does not come back, delete its Seed object"
+def out_of_reach(seeds: Iterable[str], since: Mapping[str, str]) -> str:
+    """Names the seeds for which a deleted quota waits. `since` says since when each is away, as far as that is known.
+
+    Time frees nothing: a seed that is cut off goes on within its grant. It is back, or a person says that it is gone."""
+    said = [f"{seed} since {since[seed]}" if since.get(seed) else seed for seed in seeds]
+    return (
+        f"out of reach: {_few(said)}; it waits until each is back. Where a seed does not come back, delete its Seed object or"
+        " run `ullage projects drain-seed NAME`"
+    )
+
+
+def away_since(quota: ResourceQuota) -> dict[str, str]:
+    """Since when each seed is out of reach, by the quota's status."""
+    return {seed.name: seed.stale_since for seed in quota.status.seeds if seed.stale_since}
 
 
 def left_behind(escrow: Escrow, seeds: Collection[str]) -> str:

@@ -226,22 +226,39 @@ GOING = master(deleting=True, finalizers=("other", FINALIZER))
             [on("a", copy()), away("b")],
             ["a"],
             False,
-            "there is still a copy on a; out of reach: b; where a seed does not come back, delete its Seed object",
+            "there is still a copy on a; out of reach: b; it waits until each is back. Where a seed does"
+            " not come back, delete its Seed object or run `ullage projects drain-seed NAME`",
             id="a seed that is away holds up itself only",
         ),
         pytest.param(
             [away("b"), on("a", None)],
             [],
             False,
-            "out of reach: b; where a seed does not come back, delete its Seed object",
+            "out of reach: b; it waits until each is back. Where a seed does"
+            " not come back, delete its Seed object or run `ullage projects drain-seed NAME`",
             id="nobody knows what it has",
         ),
         pytest.param([on("a", GOING)], [], True, "", id="a master that is a seed does not wait for itself"),
         pytest.param(
+            [on("a", None), SeedCopy("b", reachable=False, given_up=True)],
+            [],
+            True,
+            "",
+            id="a seed that a person has given up is not waited for",
+        ),
+        pytest.param(
+            [SeedCopy("b", reachable=True, copy=copy(), given_up=True)],
+            ["b"],
+            False,
+            "there is still a copy on b",
+            id="a seed that was given up and is there after all is waited for",
+        ),
+        pytest.param(
             [away(f"s{number}") for number in range(7)],
             [],
             False,
-            "out of reach: s0, s1, s2, s3, s4 and 2 more; where a seed does not come back, delete its Seed object",
+            "out of reach: s0, s1, s2, s3, s4 and 2 more; it waits until each is back. Where a seed does"
+            " not come back, delete its Seed object or run `ullage projects drain-seed NAME`",
             id="many seeds",
         ),
     ],
@@ -262,8 +279,8 @@ def test_where_another_quota_takes_its_place_the_copies_stay_and_nobody_waits_fo
     told = removal(master(deleting=True, annotations={ESCROW: "{}"}), seen, after)
     assert told.metadata is None
     assert told.waiting == (
-        "the quota mine is in force in its place: cpu 4 cores, and the seeds are told so; out of reach: b; where a seed does"
-        " not come back, delete its Seed object"
+        "the quota mine is in force in its place: cpu 4 cores, and the seeds are told so; out of reach: b; it waits"
+        " until each is back. Where a seed does not come back, delete its Seed object or run `ullage projects drain-seed NAME`"
     )
     found = removal(GOING, seen, after)
     assert (found.delete, found.waiting) == ((), "")

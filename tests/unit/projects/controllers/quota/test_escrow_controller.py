@@ -215,8 +215,12 @@ async def test_a_deleted_quota_waits_for_a_seed_out_of_reach_and_says_so(scene: 
         await scene.until(lambda: scene.limits()["eu"] == "")
         await scene.quiet(600)
         assert scene.quota() is not None
-        waits = "the seeds are told that there is no limit any more; out of reach: us; where a seed does not come back, delete"
+        since = next(seed["staleSince"] for seed in scene.status()["seeds"] if seed["name"] == "us")
+        waits = (
+            f"the seeds are told that there is no limit any more; out of reach: us since {since}; it waits until each is back"
+        )
         assert any(reason == "DeletionWaits" and waits in note for reason, note in scene.events())
+        assert waits in scene.condition("Ready")["message"]
         scene.seeds["us"].come_back()
         await scene.until(lambda: scene.quota() is None, seconds=300)
         assert scene.limits() == {"eu": "", "us": ""}
@@ -239,6 +243,24 @@ async def test_a_deleted_quota_does_not_wait_for_a_seed_that_was_removed_which_i
         body = {"name": "us", "namespace": SEED_NAMESPACE}
         scene.api.put(SEEDS, {"metadata": body, "spec": {"kubeconfig": {"name": "kubeconfig-us"}}})
         await scene.until(lambda: far.limit() == "", seconds=300)
+
+
+@simulated
+async def test_a_deleted_quota_waits_for_ever_for_a_seed_out_of_reach_until_a_person_gives_it_up(scene: MasterScene) -> None:
+    async with scene.running():
+        scene.set_quota(TEN)
+        await in_force(scene, eu="5", us="5")
+        far = scene.seeds["us"]
+        far.cut_off()
+        await scene.quiet(60)
+        scene.api.remove(QUOTAS, NAME)
+        await scene.quiet(3600)
+        assert scene.quota() is not None, "time alone frees nothing"
+        scene.annotate_seed("us", drained="true")
+        await scene.until(lambda: scene.quota() is None, seconds=300)
+        assert far.limit() == "5"
+        far.come_back()
+        await scene.until(lambda: far.limit() == "" and scene.copies()["us"] is None, seconds=300)
 
 
 @simulated

@@ -14,8 +14,6 @@ from ullage.projects.api.quotas import ResourceQuotaStatus, SeedUsage
 from ullage.projects.controllers.quota.escrow.rules import (
     EscrowFacts,
     Forget,
-    is_dead,
-    is_draining,
     last_taken,
     last_usage,
     left_by,
@@ -30,6 +28,7 @@ from ullage.projects.escrow.seeds import SeedLedger
 from ullage.projects.escrow.steps import Carry, Record
 from ullage.projects.escrow.terms import Escrow, Part, Share
 from ullage.projects.names import ACCOUNT, CLUSTER_ESCROW, DRAINED, DRAINING, MAX_CLUSTERS
+from ullage.projects.seed_marks import is_dead, is_draining
 from ullage.quantity import Quantity
 
 CELL = Cell(ACCOUNT, "cpu")

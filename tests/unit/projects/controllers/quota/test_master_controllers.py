@@ -163,9 +163,11 @@ async def test_the_default_returns_on_all_seeds_in_reach_while_one_is_away_and_t
         assert scene.seeds["us"].limit() == "5", "it has heard of nothing"
         said = scene.condition("Ready")
         assert (said["status"], said["reason"]) == ("False", "Pending")
+        (since,) = [seed["staleSince"] for seed in scene.status()["seeds"] if "staleSince" in seed]
         assert said["message"] == (
             "it is being deleted: the default is in force in its place: cpu 8 cores, and the seeds are told so; out of reach:"
-            " us; where a seed does not come back, delete its Seed object"
+            f" us since {since}; it waits until each is back. Where a seed does not come back, delete its Seed object or run"
+            " `ullage projects drain-seed NAME`"
         )
         waits = "the default is in force in its place: cpu 8 cores, and the seeds are told so; out of reach: us"
         assert any(reason == "DeletionWaits" and waits in note for reason, note in scene.events())

@@ -40,6 +40,7 @@ from ullage.projects.controllers.quota.copy.rules import (
 )
 from ullage.projects.escrow.record import heir
 from ullage.projects.names import FINALIZER
+from ullage.projects.seed_marks import is_dead
 from ullage.projects.seeds import Seeds, answering
 from ullage.projects.subjects import Defaults, QuotaLookup
 
@@ -92,7 +93,11 @@ class QuotaCopies:
         return _keys(quota.metadata.name, self._seeds.names)
 
     def _every(self, seed: str) -> Iterable[Key]:
-        return [key for quota in self._quotas.items() for key in _keys(quota.metadata.name, (seed,))]
+        """Also copies without a quota: nothing else wakes these when a seed that was given up comes back unchanged."""
+        copies = self._seeds.copies(seed)
+        left = [copy.metadata.name for copy in copies.items()] if copies is not None else []
+        names = dict.fromkeys([*(quota.metadata.name for quota in self._quotas.items()), *left])
+        return [key for name in names for key in _keys(name, (seed,))]
 
     def _going(self, project: str) -> Iterable[Key]:
         """What holds after them is another."""
@@ -187,7 +192,9 @@ class QuotaCopies:
 
     def _seen(self, seed: str, quota: ResourceQuota) -> SeedCopy:
         copies = self._seeds.copies(seed)
-        return SeedCopy(seed, copies is not None, None if copies is None else copies.get(Key("", quota.metadata.name)))
+        copy = None if copies is None else copies.get(Key("", quota.metadata.name))
+        found = self._seeds.get(seed)
+        return SeedCopy(seed, copies is not None, copy, given_up=found is not None and is_dead(found))
 
     async def _delete(self, seed: str, copy: ResourceQuota) -> None:
         client = self._seeds.client(seed)

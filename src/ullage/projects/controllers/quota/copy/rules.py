@@ -16,7 +16,7 @@ import msgspec
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Conditions, Json, find_condition, is_deleting, merge_patch, without_finalizer
 from ullage.projects.api.quotas import USAGE_FRESH, ResourceQuota, ResourceQuotaStatus
-from ullage.projects.escrow.progress import handing_over, out_of_reach
+from ullage.projects.escrow.progress import away_since, handing_over, out_of_reach
 from ullage.projects.escrow.record import has_any_record
 from ullage.projects.names import COPY_OF, DEFAULT_MARKS, FINALIZER, MAX_CLUSTERS, SUBJECT_KIND, SUBJECT_NAME
 from ullage.projects.quota import is_counted, same_limits, with_limits
@@ -118,6 +118,7 @@ class SeedCopy:
     seed: str
     reachable: bool
     copy: ResourceQuota | None = None
+    given_up: bool = False  # a person has said that the seed is gone for good
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ def removal(master: ResourceQuota, copies: Iterable[SeedCopy], heir: ResourceQuo
     going: list[str] = []
     unknown: list[str] = []
     for one in sorted(copies, key=lambda seen: seen.seed):
+        if not one.reachable and one.given_up:
+            continue  # should it come back, its copy is one without a quota, and goes then
         if not one.reachable:
             unknown.append(one.seed)
         elif one.copy is not None and is_copy(one.copy, master):
@@ -146,18 +149,18 @@ def removal(master: ResourceQuota, copies: Iterable[SeedCopy], heir: ResourceQuo
             if not is_deleting(one.copy.metadata):
                 delete.append((one.seed, one.copy))
     if has_any_record(master.metadata):
-        return Removal(waiting=_waiting([], unknown, first=handing_over(master, heir)))
+        return Removal(waiting=_waiting([], unknown, away_since(master), first=handing_over(master, heir)))
     if heir is not None or (not going and not unknown):
         return Removal(metadata=without_finalizer(master.metadata, FINALIZER))
-    return Removal(tuple(delete), None, _waiting(going, unknown))
+    return Removal(tuple(delete), None, _waiting(going, unknown, away_since(master)))
 
 
-def _waiting(going: list[str], unknown: list[str], first: str = "") -> str:
+def _waiting(going: list[str], unknown: list[str], since: Mapping[str, str], first: str = "") -> str:
     said = [first] if first else []
     if going:
         said.append(f"there is still a copy on {_few(going)}")
     if unknown:
-        said.append(out_of_reach(unknown))
+        said.append(out_of_reach(unknown, since))
     return "; ".join(said)
 
 

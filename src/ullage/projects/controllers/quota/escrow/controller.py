@@ -36,9 +36,6 @@ from ullage.projects.controllers.quota.escrow.rules import (
     AFTER_DOUBT,
     EscrowFacts,
     Forget,
-    is_dead,
-    is_draining,
-    is_gone,
     last_taken,
     last_usage,
     left_by,
@@ -54,6 +51,7 @@ from ullage.projects.escrow.terms import Escrow
 from ullage.projects.metrics import ProjectMetrics
 from ullage.projects.names import is_project_id
 from ullage.projects.quota import limits_of
+from ullage.projects.seed_marks import is_dead, is_draining, is_gone
 from ullage.projects.seeds import Seeds, answering
 from ullage.projects.subjects import Defaults, QuotaLookup
 
@@ -111,7 +109,10 @@ class QuotaEscrow:
         return found
 
     def _every(self, seed: str) -> Iterable[Key]:
-        return {Key("", quota.spec.subject.name) for quota in self._lookup.quotas.items()}
+        """Also projects without a quota that the seed has limits of: nothing else wakes these when it comes back unchanged."""
+        ledgers = self._seeds.last_ledgers(seed)
+        left = {key for ledger in ledgers.items() for key in self._of_ledger(seed, ledger)} if ledgers is not None else set()
+        return left | {Key("", quota.spec.subject.name) for quota in self._lookup.quotas.items()}
 
     async def reconcile(self, key: Key) -> Requeue | None:
         if not is_project_id(key.name):
@@ -142,7 +143,8 @@ class QuotaEscrow:
         default = self._defaults.limits(project)
         if not found or default is None or limits_of(default):
             self._noted.pop(project, None)
-            return None  # a default is on its way, and takes over what the seeds have
+            # A default is on its way, and takes over what the seeds have; or a seed is back whose ledgers are still in doubt.
+            return Requeue(self._doubt()) if self._is_in_doubt() else None
         since, noted = self._noted.get(project, (0.0, []))
         if noted != found:
             self._noted[project] = (self._clock.monotonic(), found)
@@ -183,6 +185,7 @@ class QuotaEscrow:
             seeds=self._seen(project),
             draining=frozenset(name for name, seed in found.items() if is_draining(seed)),
             dead={name: left for name, left in dead.items() if left is not None},
+            given_up=frozenset(dead),
             gone=frozenset(name for name, seed in found.items() if is_gone(seed)),
             division=self._division,
             heir=heir(quota, self._lookup.of(project), self._defaults.limits(project)) if is_deleting(quota.metadata) else None,
@@ -272,9 +275,15 @@ class QuotaEscrow:
         now = self._clock.now()
         moment = look_again(record, now=now)
         waits = [] if moment is None else [(moment - now).total_seconds()]
-        if any(self._seeds.reach(seed).reachable and self._seeds.ledgers(seed) is None for seed in self._seeds.names):
-            waits.append(seconds_of_doubt(len(self._lookup.quotas)))
+        if self._is_in_doubt():
+            waits.append(self._doubt())
         return Requeue(min(waits)) if waits else None
+
+    def _is_in_doubt(self) -> bool:
+        return any(self._seeds.reach(seed).reachable and self._seeds.ledgers(seed) is None for seed in self._seeds.names)
+
+    def _doubt(self) -> float:
+        return seconds_of_doubt(len(self._lookup.quotas))
 
 
 def _matters(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -16,11 +16,9 @@ from ullage.projects.escrow.record import has_record
 from ullage.projects.escrow.seeds import SeedLedger
 from ullage.projects.escrow.steps import Carry, Record, drained, next_steps, with_taken
 from ullage.projects.escrow.terms import Escrow
-from ullage.projects.names import DRAINED, DRAINING
 from ullage.projects.quota import amounts_of, is_counted
+from ullage.projects.seed_marks import is_gone
 
-YES: Final = "true"
-GONE: Final = "gone"  # of a dead seed: its machines are gone, too
 AFTER_DOUBT: Final = 1.0  # seconds until something is looked at again whose watch is behind, or just being renewed
 LOOKS: Final = 500  # projects that are looked at in a second for that: all of them wait for the same watch
 
@@ -43,6 +41,7 @@ class EscrowFacts:
     draining: frozenset[str] = frozenset()
     dead: Mapping[str, Amounts] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
+    given_up: frozenset[str] = frozenset()  # all that a person has said to be gone for good
     division: Division = OF_MACHINES
     heir: ResourceQuota | None = None
 
@@ -70,17 +69,18 @@ def steps(facts: EscrowFacts, *, now: datetime) -> Steps:
     found = next_steps(
         facts.record, facts.division.wanted(facts.quota, facts.heir), facts.seeds, now=now, draining=facts.draining
     )
-    if found or not is_deleting(meta) or not facts.decided or untold(facts.record, facts.seeds):
+    if found or not is_deleting(meta) or not facts.decided or untold(facts.record, facts.seeds, given_up=facts.given_up):
         return found
     return (Forget(),)
 
 
-def untold(record: Escrow, seeds: Mapping[str, SeedLedger | None]) -> list[str]:
-    """The seeds that are not known to have heard of what the record says."""
+def untold(record: Escrow, seeds: Mapping[str, SeedLedger | None], *, given_up: Collection[str] = frozenset()) -> list[str]:
+    """The seeds that are not known to have heard of what the record says. One that was given up is not waited for, unless it
+    is there after all: time alone never frees what a seed was granted, and a person may."""
     return sorted(
         name
         for name, share in record.shares.items()
-        if name in seeds and ((seen := seeds[name]) is None or seen.change < share.change)
+        if name in seeds and (name not in given_up if (seen := seeds[name]) is None else seen.change < share.change)
     )
 
 
@@ -100,21 +100,6 @@ def seconds_of_doubt(projects: int) -> float:
 
 
 # --- seeds that leave ------------------------------------------------------------------------------------------------
-
-
-def is_draining(seed: Seed) -> bool:
-    """Whether a seed is to get no more than it uses: somebody said so, or its object is being deleted."""
-    meta = seed.metadata
-    return is_deleting(meta) or meta.annotations.get(DRAINING) == YES or is_dead(seed)
-
-
-def is_dead(seed: Seed) -> bool:
-    return seed.metadata.annotations.get(DRAINED) in (YES, GONE)
-
-
-def is_gone(seed: Seed) -> bool:
-    """Whether its machines are gone with it."""
-    return seed.metadata.annotations.get(DRAINED) == GONE
 
 
 def left_by(seed: Seed, *, last: Amounts | None) -> Amounts | None:

@@ -40,9 +40,10 @@ from ullage.projects.controllers.quota.status.rules import (
 )
 from ullage.projects.controllers.quota.status.totals import SeedReport, next_step, totals
 from ullage.projects.escrow.divisions import DIVISIONS
-from ullage.projects.escrow.progress import handing_over, left_behind, not_in_force, out_of_reach
+from ullage.projects.escrow.progress import away_since, handing_over, left_behind, not_in_force, out_of_reach
 from ullage.projects.escrow.record import heir, leading, read_record
 from ullage.projects.metrics import ProjectMetrics
+from ullage.projects.seed_marks import is_dead
 from ullage.projects.seeds import Seeds
 from ullage.projects.subjects import Defaults, QuotaLookup
 
@@ -198,9 +199,10 @@ class QuotaStatuses:
         return ("", ""), "; ".join(dict.fromkeys(filter(None, waits)))
 
     def _handing_over(self, quota: ResourceQuota, seen: Mapping[str, bool]) -> str:
-        away = [seed for seed, reachable in sorted(seen.items()) if not reachable]
+        given_up = {seed.metadata.name for seed in self._seeds.objects.items() if is_dead(seed)}
+        away = [seed for seed, reachable in sorted(seen.items()) if not reachable and seed not in given_up]
         said = f"it is being deleted: {handing_over(quota, self._heir(quota))}"
-        return f"{said}; {out_of_reach(away)}" if away else said
+        return f"{said}; {out_of_reach(away, away_since(quota))}" if away else said
 
     # --- act ---
 
