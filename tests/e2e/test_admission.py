@@ -7,6 +7,7 @@ import base64
 import contextlib
 import itertools
 import json
+import re
 import select
 import signal
 import socket
@@ -19,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -116,6 +118,18 @@ class Replicas:
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as sock, sock.makefile("rb") as file:
             sock.sendall(f"GET {path} HTTP/1.1\r\nHost: webhook\r\nConnection: close\r\n\r\n".encode())
             return file.read().decode()
+
+    def review(self, path: str) -> int:
+        """Posts a review that is none; the code."""
+        context = ssl.create_default_context(cadata=self.secret().bundle.decode())
+        plain = socket.create_connection(("127.0.0.1", self.port), 10)
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as sock, sock.makefile("rb") as file:
+            sock.sendall(f"POST {path} HTTP/1.1\r\nHost: webhook\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            return int(file.readline().split()[1])
+
+    def urls(self) -> set[str]:
+        paths = (self.registration, self.registration.replace("validating", "mutating"))
+        return {entry["clientConfig"]["url"] for path in paths for entry in self.api.get(path).obj["webhooks"]}
 
     def end(self) -> None:
         for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
@@ -241,6 +255,38 @@ def test_a_restart_on_another_port_registers_its_new_address(replicas: Replicas)
     urls = {entry["clientConfig"]["url"] for entry in replicas.api.get(replicas.registration).obj["webhooks"]}
     assert all(f":{replicas.port}/hooks/" in url for url in urls)
     assert replicas.create("somebody-home").code == 201
+
+
+def test_an_upgrade_from_paths_without_a_token_misses_no_request_and_ends_them(replicas: Replicas) -> None:
+    """Requests go on while a configuration of an earlier release is taken over: none fails, and its path is a 404 at last."""
+    options = ("--path-settle", "1", "--path-keep", "1")
+    [first] = replicas.start(options=options)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(STOP_SECONDS) == 0
+    for path in (replicas.registration, replicas.registration.replace("validating", "mutating")):
+        entries = replicas.api.get(path).obj["webhooks"]
+        for entry in entries:
+            entry["clientConfig"]["url"] = entry["clientConfig"]["url"].rpartition("/")[0]
+        patch = [{"op": "replace", "path": "/webhooks", "value": entries}]
+        headers = {"Content-Type": "application/json-patch+json"}
+        assert replicas.api.call("PATCH", path, patch, headers=headers).code == 200
+    assert replicas.api.delete(f"/api/v1/namespaces/{replicas.namespace}/secrets/ullage-webhook-paths")
+
+    replicas.start(port=replicas.port, options=options)
+    assert replicas.urls() == {
+        f"https://127.0.0.1:{replicas.port}/hooks/{name}" for name in ("guard", "brief", "stamp", "selftest")
+    }
+    codes: Counter[int] = Counter()
+    numbers = itertools.count()
+
+    def retired() -> bool:
+        codes[replicas.create(f"during-{next(numbers)}").code] += 1
+        return replicas.review("/hooks/guard") == 404
+
+    until(retired, "the path without a token is not served any more")
+    assert codes == {201: sum(codes.values())}
+    assert all(re.fullmatch(r".*/hooks/[a-z]+/[0-9a-f]{64}", url) for url in replicas.urls())
+    assert {replicas.review(urlsplit(url).path) for url in replicas.urls()} == {400}, "an empty review is no review"
 
 
 @contextlib.asynccontextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 from msgspec.structs import replace
 
+from ullage.admission.paths import PathTerms
 from ullage.admission.run import Settings, run_webhook
 from ullage.errors import Retryable
 from ullage.kube.builtin.core import CONFIG_MAPS
@@ -90,6 +91,7 @@ async def main(args: argparse.Namespace) -> None:
         namespace=args.namespace,
         name=args.name,
         terms=Terms(hosts=("localhost",), settle=args.settle, keep=args.keep),
+        path_terms=PathTerms(settle=args.path_settle, keep=args.path_keep),
         look_every=0.2,
         test_every=0.2,
         drain=0.5,
@@ -114,4 +116,6 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--settle", type=float, default=120.0)
     parser.add_argument("--keep", type=float, default=3600.0)
+    parser.add_argument("--path-settle", type=float, default=120.0)
+    parser.add_argument("--path-keep", type=float, default=90.0)
     uvloop.run(main(parser.parse_args()))

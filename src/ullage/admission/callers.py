@@ -22,6 +22,7 @@ from ullage.kube.errors import AlreadyExists
 from ullage.kube.kinds import Meta
 from ullage.kube.review import Hook
 
+HOOKS: Final = "/hooks/"
 CLUSTERS: Final = "/clusters/"
 KEY: Final = "key"  # in the Secret
 KEY_BYTES: Final = 32
@@ -45,10 +46,20 @@ class Caller:
     token: str = field(repr=False)
 
 
-def path_of(hook: Hook, caller: Caller | None = None) -> str:
-    """Where a hook is asked: by our own API servers, or by those of another cluster."""
-    path = f"/hooks/{hook.name}"
-    return path if caller is None else f"{path}{CLUSTERS}{caller.cluster}/{caller.token}"
+def path_of(hook: Hook, caller: Caller | None = None, *, token: str = "") -> str:
+    """Where a hook is asked: by our own API servers, under a token of `paths.py`, or by those of another cluster."""
+    path = f"{HOOKS}{hook.name}"
+    if caller is not None:
+        return f"{path}{CLUSTERS}{caller.cluster}/{caller.token}"
+    return f"{path}/{token}" if token else path
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The hook and the token of a path of our own cluster's; no hook where it is another path."""
+    if not path.startswith(HOOKS):
+        return "", ""
+    name, mark, token = path.removeprefix(HOOKS).partition("/")
+    return ("", "") if mark and not token else (name, token)
 
 
 class Callers:

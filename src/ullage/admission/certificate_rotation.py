@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from ullage.admission import registration
 from ullage.admission.metrics import Metrics
@@ -29,11 +31,14 @@ class CertificateRotation(SecretRotation[Published]):
         secret_name: SecretName,
         terms: Terms,
         registered: Registration,
+        tokens: Callable[[Published], Awaitable[Mapping[str, str]]],
         metrics: Metrics,
         clock: Clock,
     ) -> None:
+        """`tokens` gives those of the paths to register, where this is registered."""
         super().__init__(client, certificate, secret_name=secret_name, terms=terms, expires=metrics.expires, clock=clock)
         self._registration = registered
+        self._tokens = tokens
         self._told: tuple[str, ...] = ()  # whose entries were told of
 
     async def open(self) -> None:
@@ -50,7 +55,15 @@ class CertificateRotation(SecretRotation[Published]):
         return seen
 
     async def publish(self, bundle: bytes, seen: Published) -> None:
-        await registration.republish(self._client, self._registration, bundle=bundle, seen=seen)
+        wanted = await self._with_tokens(seen)
+        await registration.republish(self._client, wanted, bundle=bundle, seen=seen)
+
+    async def republish(self) -> None:
+        """Registers the present bundle and the present paths, where the hooks are registered. Raises Conflict where something
+        else was registered meanwhile."""
+        seen = await self.look()
+        secret = await self._read()  # after the registration: see registration.register
+        await self.publish(self._load(secret).bundle, seen)
 
     async def register(self) -> None:
         """Registers the hooks with the bundle that the Secret has now."""
@@ -59,7 +72,8 @@ class CertificateRotation(SecretRotation[Published]):
             secret = await self._read()  # after the registration: see registration.register
             current = self._load(secret)
             try:
-                await registration.register(self._client, self._registration, bundle=current.bundle, seen=seen)
+                wanted = await self._with_tokens(seen)
+                await registration.register(self._client, wanted, bundle=current.bundle, seen=seen)
             except Conflict:
                 await asyncio.sleep(CONFLICT_PAUSE)
                 continue
@@ -68,6 +82,9 @@ class CertificateRotation(SecretRotation[Published]):
     async def registered(self) -> bool:
         """Whether our own cluster has us registered still, with whatever entries."""
         return bool((await registration.read(self._client, self._registration)).versions)
+
+    async def _with_tokens(self, seen: Published) -> Registration:
+        return replace(self._registration, tokens=await self._tokens(seen))
 
     def _tell_of_others(self, seen: Published) -> None:
         if seen.foreign != self._told:

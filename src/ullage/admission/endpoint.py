@@ -1,4 +1,6 @@
-"""The ASGI application: one path per hook, and `/healthz`, `/readyz`, `/metrics`. Hooks for other clusters have one for each.
+"""The ASGI application: hooks under paths that end in a token, and `/healthz`, `/readyz`, `/metrics`.
+
+Hooks for other clusters have a path for each. A path that is not known is a 404 before anything of the body is read.
 
 Written on ASGI itself, since a review passes here for every write in the cluster. Whatever happens, "allowed" is only
 ever said by a hook: a spent budget and a `Retryable` are "try again", anything else that is raised is a 500, which the
@@ -17,13 +19,15 @@ from prometheus_client import Counter, Histogram
 
 from ullage.admission import admission_review
 from ullage.admission.caller_limits import CallerLimits, CallerLoads, CallerRefused
-from ullage.admission.callers import CLUSTERS, Callers, path_of
+from ullage.admission.callers import CLUSTERS, HOOKS, Callers, split_path
 from ullage.admission.metrics import Metrics
+from ullage.admission.paths import Paths
 from ullage.clock import Clock, processor_seconds
 from ullage.errors import BadInput, Retryable
 from ullage.kube.processor_time import metered, payer
 from ullage.kube.review import Decision, Hook, Review, Unreadable
 from ullage.serving.bodies import BodyBounds, BodyReader, BodyRefused, Receive, declared_length
+from ullage.serving.client_names import CLIENT_NAMES
 from ullage.serving.health import TEXT, health_page
 
 logger = logging.getLogger(__name__)
@@ -78,24 +82,32 @@ class Endpoint:
         self,
         hooks: Iterable[Hook],
         *,
+        paths: Paths,
         metrics: Metrics,
         clock: Clock,
         checks: Mapping[str, Check],
         callers: Callers | None = None,
         limits: CallerLimits | None = None,
+        clients: frozenset[str] | None = None,
+        late: Callable[[], None] = lambda: None,
         processor: Callable[[], float] = processor_seconds,
     ) -> None:
+        """`clients` are the names of which our own cluster's API servers show a certificate; None: they show none. `late` is
+        called where an answer came after the API server had given up."""
+        self._paths = paths
+        self._clients = clients
+        self._late = late
         self._metrics = metrics
         self._clock = clock
         self._checks = checks
         self._callers = callers
         self._processor = processor
-        self._served: dict[str, Served] = {}  # by path
-        self._elsewhere: dict[str, Served] = {}  # by the beginning of the path
+        self._served: dict[str, Served] = {}  # by name
+        self._elsewhere: dict[str, Served] = {}
         for hook in hooks:
-            if path_of(hook) in {*self._served, *self._elsewhere}:
+            if hook.name in {*self._served, *self._elsewhere}:
                 raise ValueError(f"two hooks are named {hook.name}")
-            (self._elsewhere if hook.elsewhere else self._served)[path_of(hook)] = Served.of(hook, metrics)
+            (self._elsewhere if hook.elsewhere else self._served)[hook.name] = Served.of(hook, metrics)
         self._bodies = BodyReader(BODIES)
         self._loads = CallerLoads(limits or CallerLimits(), clock=clock)
         self.draining = False
@@ -106,7 +118,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served")
-        served, cluster = self._route(scope["path"])
+        served, cluster = self._route(scope)
         if served is None:
             page = self._other(scope["method"], scope["path"])
         elif scope["method"] != "POST":
@@ -115,14 +127,20 @@ class Endpoint:
             page = await self._reviewed(served, scope, receive, cluster=cluster)
         await self._send(page, send)
 
-    def _route(self, path: str) -> tuple[Served | None, str]:
+    def _route(self, scope: Scope) -> tuple[Served | None, str]:
         """The hook behind a path, and the cluster whose registration has it."""
-        served = self._served.get(path)
+        path = scope["path"]
         hook, mark, caller = path.partition(CLUSTERS)
-        if served is not None or self._callers is None or not mark:
-            return served, ""
-        cluster, _, token = caller.partition("/")
-        return (self._elsewhere.get(hook) if self._callers.is_known(cluster, token) else None), cluster
+        if mark and self._callers is not None:
+            cluster, _, token = caller.partition("/")
+            known = self._callers.is_known(cluster, token)
+            return (self._elsewhere.get(hook.removeprefix(HOOKS)) if known and hook.startswith(HOOKS) else None), cluster
+        name, token = split_path(path)
+        known = self._paths.is_known(name, token) and self._shows_certificate(scope)
+        return (self._served.get(name) if known else None), ""
+
+    def _shows_certificate(self, scope: Scope) -> bool:
+        return self._clients is None or not self._clients.isdisjoint(scope.get(CLIENT_NAMES, ()))
 
     async def _reviewed(self, served: Served, scope: Scope, receive: Receive, *, cluster: str) -> Answer:
         began, declared = self._clock.monotonic(), declared_length(scope.get("headers", []))
@@ -143,7 +161,8 @@ class Endpoint:
 
     async def _answered(self, served: Served, scope: Scope, body: bytes, began: float, *, cluster: str) -> Answer:
         request = admission_review.decode(body)
-        budget = admission_review.budget(admission_review.asked_timeout(scope["query_string"], served.hook.timeout))
+        asked = admission_review.asked_timeout(scope["query_string"], served.hook.timeout)
+        budget = admission_review.budget(asked)
         review = Review(request, began + budget, cluster)
         self._running += 1
         try:
@@ -155,7 +174,10 @@ class Endpoint:
             return Answer(500, f"hook {served.hook.name} failed; its log says why\n".encode())
         finally:
             self._running -= 1
-            served.seconds.observe(self._clock.monotonic() - began)
+            seconds = self._clock.monotonic() - began
+            served.seconds.observe(seconds)
+            if not cluster and seconds >= asked:
+                self._late()
         self._count(served, decision)
         return page
 

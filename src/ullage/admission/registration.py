@@ -73,6 +73,7 @@ class Registration:
     address: Address
     labels: Mapping[str, str] = field(default_factory=dict)
     caller: Caller | None = None
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the paths in our own cluster, by hook
 
     def __post_init__(self) -> None:
         for hook in self.hooks:
@@ -97,9 +98,10 @@ class Registration:
 
     def _entry(self, hook: Hook, bundle: bytes) -> Json:
         encoded = base64.b64encode(bundle).decode()
+        path = path_of(hook, self.caller, token=self.tokens.get(hook.name, ""))
         entry: Json = {
             "name": entry_name(hook),
-            "clientConfig": self.address.client_config(path_of(hook, self.caller)) | {BUNDLE: encoded},
+            "clientConfig": self.address.client_config(path) | {BUNDLE: encoded},
             "rules": [_rule(target) for target in hook.targets],
             "namespaceSelector": _namespaces(hook),
             "objectSelector": {"matchLabels": dict(hook.labels)} if hook.labels else {},
@@ -125,7 +127,7 @@ class Published:
     missing: tuple[str, ...]  # entries of ours that are not registered
     foreign: tuple[str, ...] = ()  # entries that this registration has no hooks for
     shared: frozenset[str] = frozenset()  # the kinds of those that somebody else has entries in
-    found: Mapping[str, WebhookConfiguration] = field(default_factory=dict)  # by kind
+    found: Mapping[str, WebhookConfiguration] = field(default_factory=dict, repr=False)  # by kind
 
     @property
     def bundle(self) -> bytes | None:

@@ -69,14 +69,18 @@ class SelfTest:
         namespace: str,
         status: str,
         nonce: Callable[[], str],
+        came_back: Callable[[], None] = lambda: None,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
+        """`came_back` is called when requests arrive that did not before: what API servers printed meanwhile is known."""
         self._client = client
         self._rotation = rotation
         self._namespace = namespace
         self._status = status
         self._nonce = nonce
+        self._came_back = came_back
+        self._last_missed: bool | None = None  # None before the first that arrived: API servers have not heard of us yet
         self._metrics = metrics
         self._clock = clock
         self._conditions: Conditions | None = None
@@ -100,6 +104,7 @@ class SelfTest:
         self._metrics.selftests.labels(result).inc()
         if holds is not None:
             self._metrics.arriving.set(float(holds))
+        self._notice(result)
         before = self._conditions if self._conditions is not None else await self._stored()
         after = set_condition(
             before, CONDITION, status=holds, reason=reason, message=message, generation=0, now=self._clock.now()
@@ -112,6 +117,14 @@ class SelfTest:
             await self._store(after)
         self._conditions = after
         return condition
+
+    def _notice(self, result: str) -> None:
+        if result == "arrived":
+            if self._last_missed:
+                self._came_back()
+            self._last_missed = False
+        elif result == "missed" and self._last_missed is not None:
+            self._last_missed = True
 
     async def _ask(self) -> tuple[bool | None, str, str]:
         nonce = self._nonce()

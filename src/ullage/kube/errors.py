@@ -24,14 +24,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from ullage.errors import Retryable, Terminal, UllageError
 
+T = TypeVar("T")
 # How API servers say that no role gives a right. Names stand there as Go quotes them.
 _LACKS_RIGHT: Final = re.compile(r'User "(?:[^"\\]|\\.)*" cannot ')
+# API servers print where they could not reach a hook of ours. The end of its path is a secret (`admission/paths.py`).
+_HOOK_TOKEN: Final = re.compile(r"(/hooks/[^/\s\"?]+(?:/clusters/[^/\s\"?]+)?/)[0-9a-f]{8,}")
 TEXT_LIMIT = 200  # of an answer that is no Status: some proxies answer with a whole page
 MESSAGE_LIMIT = 8192  # of a Status: it is kept, logged and told
 
@@ -188,16 +191,28 @@ def from_status(status: Status, *, code: int, what: str, retry_after: float | No
     """The error that a Status stands for: of an answer, or of an ERROR event in a watch."""
     code = status.code or code
     reason = status.reason or ""
-    details = status.details or {}
+    details = _without_tokens(status.details or {})
     if retry_after is None:
         retry_after = _seconds(details.get("retryAfterSeconds"))
     return _class(code, reason)(
-        (status.message or f"{what}: {_phrase(code)}")[:MESSAGE_LIMIT],
+        _without_tokens(status.message or f"{what}: {_phrase(code)}")[:MESSAGE_LIMIT],
         code=code,
         reason=reason,
         details=details,
         retry_after=retry_after,
     )
+
+
+def _without_tokens(told: T) -> T:
+    """What a server told, without what it must not have told: an error is logged, kept in conditions and shown to tenants."""
+    found: Any = told
+    if isinstance(told, str):
+        found = _HOOK_TOKEN.sub(r"\1…", told)
+    elif isinstance(told, dict):
+        found = {name: _without_tokens(value) for name, value in told.items()}
+    elif isinstance(told, list):
+        found = [_without_tokens(value) for value in told]
+    return cast(T, found)
 
 
 def _class(code: int, reason: str) -> type[ApiError]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import jsonpatch
 import msgspec
 
+from ullage.admission.paths import KEY_BYTES, Paths, PathState
 from ullage.kube.client.client import Client
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Object
@@ -45,6 +46,11 @@ def review_body(**fields: Any) -> bytes:
 
 def review(**fields: Any) -> Review:
     return Review(msgspec.json.decode(msgspec.json.encode(review_json(**fields)["request"]), type=Request))
+
+
+def plain_paths(*hooks: str) -> Paths:
+    """Hooks that are served without a token."""
+    return Paths(hooks, PathState(b"k" * KEY_BYTES, plain=True))
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admission.builders import review_body
+from tests.unit.admission.builders import plain_paths, review_body
 from ullage.admission import endpoint as admission_endpoint
 from ullage.admission.endpoint import BODIES, Endpoint
 from ullage.admission.metrics import Metrics
@@ -53,7 +53,7 @@ async def post(
     client: Client, *, length: int = 0, answer: Callable[[Review], Awaitable[Decision]] = looked_at
 ) -> tuple[int, bytes]:
     hook = Hook(name="guard", phase="validate", targets=(Target.of(CONFIG_MAP, "CREATE"),), answer=answer)
-    endpoint = Endpoint([hook], metrics=Metrics(), clock=SystemClock(), checks={})
+    endpoint = Endpoint([hook], paths=plain_paths(hook.name), metrics=Metrics(), clock=SystemClock(), checks={})
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

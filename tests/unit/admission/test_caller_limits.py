@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admission.builders import review_body
+from tests.unit.admission.builders import plain_paths, review_body
 from tests.unit.admission.test_endpoint import CALLERS, CONFIG_MAP, FAR, NEAR
 from ullage.admission.caller_limits import CallerLimits, CallerLoads, CallerRefused
 from ullage.admission.endpoint import Endpoint
@@ -60,6 +60,7 @@ class Scene:
                 Hook(name="guard", phase="validate", targets=targets, answer=self.answer, elsewhere=True),
                 Hook(name="ours", phase="validate", targets=targets, answer=self.answer),
             ],
+            paths=plain_paths("ours"),
             metrics=self.metrics,
             clock=self.clock,
             checks={},

@@ -47,6 +47,7 @@ class Replica:
             secret_name=SecretName("system", "tls"),
             terms=TERMS,
             registered=self.registration,
+            tokens=self.tokens,
             metrics=self.metrics,
             clock=clock,
         )
@@ -60,6 +61,9 @@ class Replica:
             metrics=self.metrics,
             clock=clock,
         )
+
+    async def tokens(self, seen: Published) -> dict[str, str]:
+        return {"selftest": "t0"}
 
     async def round(self) -> Step | None:
         return await self.rotation.round(await registration.read(self.api.client, self.registration))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.admission.builders import review_body, review_json
+from tests.unit.admission.builders import plain_paths, review_body, review_json
 from ullage.admission import admission_review
 from ullage.admission import endpoint as admission_endpoint
 from ullage.admission import endpoint as module
@@ -37,7 +37,11 @@ class Served:
         wanted: dict[str, Any] = {"name": "guard", "phase": "validate", "targets": (Target.of(CONFIG_MAP, "CREATE"),)}
         self.metrics = Metrics()
         self.endpoint = Endpoint(
-            [Hook(answer=answer, **wanted | fields)], metrics=self.metrics, clock=SystemClock(), checks=checks or {}
+            [Hook(answer=answer, **wanted | fields)],
+            paths=plain_paths("guard"),
+            metrics=self.metrics,
+            clock=SystemClock(),
+            checks=checks or {},
         )
 
     async def ask(
@@ -76,7 +80,14 @@ def elsewhere(answer: Function) -> Served:
     served = Served(answer, elsewhere=True)
     hooks = [one.hook for one in served.endpoint._elsewhere.values()]
     ours = Hook(name="ours", phase="validate", targets=hooks[0].targets, answer=answer)
-    served.endpoint = Endpoint([*hooks, ours], metrics=Metrics(), clock=SystemClock(), checks={}, callers=CALLERS)
+    served.endpoint = Endpoint(
+        [*hooks, ours],
+        paths=plain_paths("ours"),
+        metrics=Metrics(),
+        clock=SystemClock(),
+        checks={},
+        callers=CALLERS,
+    )
     return served
 
 
@@ -313,7 +324,7 @@ def test_two_hooks_of_one_name_are_a_mistake() -> None:
     hook = Hook(name="guard", phase="validate", targets=(Target.of(CONFIG_MAP, "CREATE"),), answer=says(Decision.allow()))
 
     with pytest.raises(ValueError, match="two hooks are named guard"):
-        Endpoint([hook, hook], metrics=Metrics(), clock=SystemClock(), checks={})
+        Endpoint([hook, hook], paths=plain_paths("guard"), metrics=Metrics(), clock=SystemClock(), checks={})
 
 
 @pytest.mark.parametrize(

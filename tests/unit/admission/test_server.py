@@ -8,10 +8,11 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from tests.unit.admission.builders import review_body
+from tests.unit.admission.builders import plain_paths, review_body
 from ullage import pki
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
@@ -20,7 +21,8 @@ from ullage.errors import Retryable
 from ullage.http1 import bind
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Hook, Review, Target
-from ullage.pki import Pair
+from ullage.pki import Identity, Pair
+from ullage.serving.client_names import NamingProtocol, ask_for_certificates, names_of
 from ullage.serving.server import Certificate, serving
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", Object)
@@ -51,8 +53,11 @@ class Running:
         self.hook = hook
         self.port = port
 
-    async def connect(self, ca: Pair = CA) -> Connection:
+    async def connect(self, ca: Pair = CA, *, shows: Pair | None = None, folder: Path | None = None) -> Connection:
         context = ssl.create_default_context(cadata=ca.certificate.decode())
+        if shows is not None and folder is not None:
+            pki.save(shows, folder / "client.crt", folder / "client.key")
+            context.load_cert_chain(folder / "client.crt", folder / "client.key")
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context, server_hostname="127.0.0.1")
         return Connection(reader, writer)
 
@@ -89,13 +94,19 @@ class Connection:
 
 
 @contextlib.asynccontextmanager
-async def running(*, drain: float = 0.0, stop_seconds: int = 1, port: int = 0) -> AsyncIterator[Running]:
+async def running(
+    *, drain: float = 0.0, stop_seconds: int = 1, port: int = 0, clients: frozenset[str] | None = None
+) -> AsyncIterator[Running]:
     certificate, hook = Certificate(), Slow()
+    if clients is not None:
+        ask_for_certificates(certificate.context, CA.certificate.decode())
     certificate.switch(pair())
     declared = Hook(name="slow", phase="validate", targets=(Target.of(CONFIG_MAP, "CREATE"),), answer=hook.answer)
-    endpoint = Endpoint([declared], metrics=Metrics(), clock=SystemClock(), checks={})
+    endpoint = Endpoint(
+        [declared], paths=plain_paths("slow"), metrics=Metrics(), clock=SystemClock(), checks={}, clients=clients
+    )
     sock = bind("127.0.0.1", port, shared=True)
-    async with serving(endpoint, certificate, sock=sock, drain=drain, stop_seconds=stop_seconds):
+    async with serving(endpoint, certificate, sock=sock, drain=drain, stop_seconds=stop_seconds, protocol=NamingProtocol):
         yield Running(certificate, hook, port=sock.getsockname()[1])
 
 
@@ -194,3 +205,43 @@ async def _last_answer(connection: Connection) -> tuple[int, str]:
         code, head = await connection.receive()
         if code != 200:
             return code, head
+
+
+OTHER_CA = pki.make_ca("other", now=NOW, lifetime=timedelta(days=1))
+
+
+def client_pair(ca: Pair, name: str) -> Pair:
+    return pki.issue_client(ca, Identity(name, ()), now=NOW, lifetime=timedelta(hours=1))
+
+
+async def test_reviews_of_clients_without_the_api_servers_certificate_are_not_found(tmp_path: Path) -> None:
+    async with running(clients=frozenset({"apiserver"})) as server:
+        server.hook.go.set()
+        answers = {}
+        for name, shown in (("none", None), ("a user", client_pair(CA, "jane")), ("it", client_pair(CA, "apiserver"))):
+            connection = await server.connect(shows=shown, folder=tmp_path)
+            await connection.send("POST", "/hooks/slow", review_body())
+            answers[name] = (await connection.receive())[0]
+            await connection.close()
+        assert answers == {"none": 404, "a user": 404, "it": 200}
+        probe = await server.connect()
+        assert await probe.get("/healthz") == 200, "probes show no certificate"
+        await probe.close()
+
+
+async def probed(server: Running, shown: Pair, folder: Path) -> int:
+    """TLS 1.3 tells of a certificate that is not believed with the first answer."""
+    return await (await server.connect(shows=shown, folder=folder)).get("/healthz")
+
+
+async def test_a_certificate_of_another_authority_does_not_pass_the_handshake(tmp_path: Path) -> None:
+    async with running(clients=frozenset({"apiserver"})) as server:
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await probed(server, client_pair(OTHER_CA, "apiserver"), tmp_path)
+        assert not server.hook.asked.is_set()
+
+
+def test_the_names_of_a_certificate_are_its_common_name_and_its_dns_names() -> None:
+    subject = ((("organizationName", "o"),), (("commonName", "a"),))
+    assert names_of({"subject": subject, "subjectAltName": (("DNS", "b"), ("IP Address", "c"))}) == {"a", "b"}
+    assert names_of({}) == frozenset()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from ullage.errors import Retryable, Terminal
@@ -115,3 +116,18 @@ def test_an_unknown_code_is_told_by_its_number() -> None:
 )
 def test_that_we_may_not_is_told_from_that_somebody_refused(message: str, lacks: bool) -> None:
     assert errors.Forbidden(message, code=403).lacks_right is lacks
+
+
+@pytest.mark.parametrize(
+    "path", ["/hooks/guard/", "/hooks/guard/clusters/far/"], ids=["of our own cluster", "of another cluster"]
+)
+def test_the_secret_end_of_a_hooks_path_is_not_passed_on(path: str) -> None:
+    url, wanted = f"https://h:9443{path}{'0a' * 32}?timeout=10s", f"https://h:9443{path}…?timeout=10s"
+    text = 'Internal error occurred: failed calling webhook "guard": Post "{}": dial tcp: connection refused'
+    details = {"causes": [{"message": text.format(url), "field": "webhooks[0].clientConfig.url"}]}
+    body = msgspec.json.encode({"kind": "Status", "message": text.format(url), "code": 500, "details": details})
+    error = from_answer(500, body, what="POST /x")
+    assert str(error) == error.message == text.format(wanted)
+    assert [cause.message for cause in error.causes] == [text.format(wanted)]
+    plain = from_answer(502, f"no route to {url}".encode(), what="POST /x")
+    assert "0a0a" not in str(plain)

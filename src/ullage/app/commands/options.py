@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import ssl
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +17,7 @@ from ullage.errors import BadInput
 
 if TYPE_CHECKING:
     from ullage.admission.registration import Address, ByUrl
+    from ullage.admission.run import ClientCertificates
 
 LogFormat = Annotated[str, typer.Option(metavar="text|json", help="How the log is written, on standard error.")]
 LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
@@ -50,6 +53,26 @@ def address(url: str | None, service: str | None) -> Address | None:
             raise BadInput("--service", service, "NAMESPACE/NAME or NAMESPACE/NAME:PORT is allowed")
         return ByService(found[1], found[2], int(found[3] or 443))
     return None
+
+
+def client_certificates(authorities: Path | None, names: Sequence[str]) -> ClientCertificates | None:
+    """What API servers show; None: nothing. An authority of a cluster signs for many clients, so names are needed."""
+    from ullage.admission.run import ClientCertificates
+    from ullage.serving.client_names import ask_for_certificates
+
+    if authorities is None:
+        if names:
+            raise BadInput("--client-name", names[0], "not allowed without --client-ca")
+        return None
+    wanted = frozenset(name for name in names if name)
+    if not wanted:
+        raise BadInput("--client-ca", authorities, "needs a --client-name: the same authority may sign for others")
+    try:
+        text = authorities.read_text("ascii")
+        ask_for_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), text)
+    except (OSError, UnicodeDecodeError, BadInput) as error:
+        raise BadInput("--client-ca", authorities, f"certificates in PEM are allowed; {error}") from error
+    return ClientCertificates(text, wanted)
 
 
 def by_url(option: str, url: str) -> ByUrl:

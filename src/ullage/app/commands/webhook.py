@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,6 +32,17 @@ def webhook(
             help="Where the API servers of user clusters find it, on a seed.",
             show_default="as those of the seed do",
         ),
+    ] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Believe only API servers that show a certificate of these authorities, PEM. With --client-name.",
+        ),
+    ] = None,
+    client_name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="The common or DNS name in their certificate. May be repeated."),
     ] = None,
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long clients are told to go elsewhere before it stops.")
@@ -76,6 +88,7 @@ def webhook(
         port=options.port("--port", port),
         address=options.address(url, service),
         address_elsewhere=options.address_elsewhere(url_elsewhere, service, roles=projects.roles),
+        clients=options.client_certificates(client_ca, client_name or ()),
         drain=drain,
         callers=cluster_options.caller_limits(cluster_reviews),
     )

@@ -49,6 +49,11 @@ class Names:
         return f"ullage-webhook-status{self.suffix}"
 
     @property
+    def paths(self) -> str:
+        """The Secret with the key to the paths under which our own cluster asks."""
+        return f"ullage-webhook-paths{self.suffix}"
+
+    @property
     def callers(self) -> str:
         """The Secret with the key to the paths under which other clusters ask."""
         return f"ullage-webhook-callers{self.suffix}"

@@ -95,8 +95,8 @@ def _leading(names: Names) -> Role:
 
 def _certificate(names: Names) -> Role:
     rules = (
-        Rule("", ("secrets", "configmaps"), ("create",)),  # the certificate; the self-test's dry run
-        Rule("", ("secrets",), ("get", "update"), (names.certificate,)),
+        Rule("", ("secrets", "configmaps"), ("create",)),  # the certificate, the paths; the self-test's dry run
+        Rule("", ("secrets",), ("get", "update"), (names.certificate, names.paths)),
         Rule("", ("configmaps",), ("get", "patch"), (names.condition,)),
     )
     return Role(f"ullage:webhook{names.suffix}", WEBHOOK, rules, here=True)

@@ -49,6 +49,7 @@ _LEFT_BEHIND: Final[tuple[tuple[Kind[Any], str], ...]] = tuple(
     for names in EVERY
     for found in (
         (core.SECRETS, names.certificate),
+        (core.SECRETS, names.paths),
         (core.SECRETS, names.api_certificate),
         (core.CONFIG_MAPS, names.condition),
         (core.CONFIG_MAPS, names.api_bundle),

@@ -79,7 +79,12 @@ async def run_webhook(
 def webhook_settings(names: Names = DEFAULT, **given: Any) -> admission.Settings:
     """The settings with the names that the roles allow."""
     return admission.Settings(
-        namespace=NAMESPACE, name=names.registration, secret=names.certificate, status=names.condition, **given
+        namespace=NAMESPACE,
+        name=names.registration,
+        secret=names.certificate,
+        paths=names.paths,
+        status=names.condition,
+        **given,
     )
 
 

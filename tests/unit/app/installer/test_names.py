@@ -7,7 +7,7 @@ import pytest
 from ullage.app.installer.manifests import manifests
 from ullage.app.installer.names import DEFAULT, EVERY, ROLES, SEED, ControlPlaneRole, Names
 
-ALL = ("lease", "registration", "certificate", "condition", "callers", "api_certificate", "api_bundle")
+ALL = ("lease", "registration", "certificate", "condition", "callers", "paths", "api_certificate", "api_bundle")
 
 
 def names(*roles: ControlPlaneRole) -> dict[str, str]:
@@ -22,6 +22,7 @@ def test_a_cluster_has_the_names_that_there_always_were_whatever_it_is_besides()
         "certificate": "ullage-webhook-tls",
         "condition": "ullage-webhook-status",
         "callers": "ullage-webhook-callers",
+        "paths": "ullage-webhook-paths",
         "api_certificate": "ullage-api-tls",
         "api_bundle": "ullage-api-ca",
     }

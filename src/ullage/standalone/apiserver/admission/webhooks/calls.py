@@ -1,6 +1,7 @@
 """The call to a webhook: HTTPS only, connections kept and reused, one client for each CA bundle.
 
-Failures are worded as kube-apiserver words them: people search for these sentences.
+Failures are worded as kube-apiserver words them: people search for these sentences. But a part of a path that only an API
+server is to know, as a long hexadecimal number is, is not told to those who read the failure.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import binascii
 import errno
 import math
+import re
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
@@ -46,6 +48,7 @@ MEANINGS: Final = {
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
+_SECRET: Final = re.compile(r"(?<=/)[0-9a-f]{32,}(?=[/?]|$)")
 TALKATIVE: Final = (403, 406, 415)  # here the body is the message
 
 
@@ -79,9 +82,9 @@ class Caller:
         except CallFailure:
             raise
         except TimeoutError:
-            raise _failed(f'Post "{shown}": context deadline exceeded') from None
+            raise _failed(f'Post "{_told(shown)}": context deadline exceeded') from None
         except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
-            raise _failed(f'Post "{shown}": {_network(error, target)}') from error
+            raise _failed(f'Post "{_told(shown)}": {_network(error, target)}') from error
 
     async def _attempt(self, hook: Hook, target: URL, server_name: str | None, body: bytes) -> bytes:
         """One call, and more of them while the webhook asks to come back later: the timeout bounds them all."""
@@ -117,7 +120,7 @@ class Caller:
         shown = URL(f"https://{host}:{port}{path}?timeout={_timeout(hook)}")
         found = self._resolve(namespace, name, port)
         if found is None:
-            raise _failed(f'Post "https://{host}:{port}{shown.raw_path_qs}": service {json_string(name)} not found')
+            raise _failed(f'Post "https://{host}:{port}{_told(shown.relative())}": service {json_string(name)} not found')
         return shown, shown.with_host(found[0]).with_port(found[1]), host
 
     def _session(self, bundle: str) -> aiohttp.ClientSession:
@@ -137,6 +140,10 @@ def _timeout(hook: Hook) -> str:
     """How long the webhook is told that it has: its own timeout, or what is left of the request. The request ends by itself,
     as a whole: a webhook that may fail must not let it go on for a moment longer."""
     return f"{max(1, math.ceil(min(hook.timeout, remaining())))}s"
+
+
+def _told(address: URL) -> str:
+    return _SECRET.sub("…", str(address))
 
 
 def _trust(bundle: str) -> ssl.SSLContext:

@@ -52,6 +52,16 @@ async def test_a_webhook_that_takes_too_long(world: World) -> None:
             'Post "https://svc.nope.svc:443/p?timeout=5s": service "svc" not found',
             id="a service on the default port",
         ),
+        pytest.param(
+            lambda server, free: {"url": f"https://127.0.0.1:{free}/hooks/h/" + "0a" * 32, "caBundle": server.bundle},
+            'Post "https://127.0.0.1:{free}/hooks/h/…?timeout=5s": dial tcp 127.0.0.1:{free}: connect: connection refused',
+            id="a path of which a part is not to be told",
+        ),
+        pytest.param(
+            lambda server, free: {"service": {"namespace": "nope", "name": "svc", "path": "/hooks/h/" + "0a" * 32}},
+            'Post "https://svc.nope.svc:443/hooks/h/…?timeout=5s": service "svc" not found',
+            id="such a path of a service",
+        ),
     ],
 )
 async def test_a_webhook_that_cannot_be_reached(world: World, client: Callable[[Server, int], Json], text: str) -> None:
