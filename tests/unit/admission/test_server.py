@@ -231,7 +231,11 @@ async def test_reviews_of_clients_without_the_api_servers_certificate_are_not_fo
 
 async def probed(server: Running, shown: Pair, folder: Path) -> int:
     """TLS 1.3 tells of a certificate that is not believed with the first answer."""
-    return await (await server.connect(shows=shown, folder=folder)).get("/healthz")
+    connection = await server.connect(shows=shown, folder=folder)
+    try:
+        return await connection.get("/healthz")
+    finally:
+        await connection.close()
 
 
 async def test_a_certificate_of_another_authority_does_not_pass_the_handshake(tmp_path: Path) -> None:
