@@ -406,7 +406,7 @@ async def test_a_cluster_that_is_not_followed_any_more_is_told_why(policy: str, 
     served = Served(never, elsewhere=True, failure_policy=policy)
     hooks = [one.hook for one in served.endpoint._elsewhere.values()]
     callers = Callers(b"k" * 32, {"far"}.__contains__, why_not=lambda cluster: f"{cluster} has no project")
-    served.endpoint = Endpoint(hooks, metrics=Metrics(), clock=SystemClock(), checks={}, callers=callers)
+    served.endpoint = Endpoint(hooks, paths=plain_paths(), metrics=Metrics(), clock=SystemClock(), checks={}, callers=callers)
     path = f"/hooks/guard/clusters/left/{callers.caller('left').token}"
     found, _, body = await served.ask(review_body(), path=path)
     assert found == code
@@ -422,7 +422,10 @@ async def test_a_replica_that_has_just_started_does_not_say_that_it_follows_noth
     hooks = [one.hook for one in served.endpoint._elsewhere.values()]
     callers = Callers(b"k" * 32, followed.__contains__)
     synced = asyncio.Event()
-    served.endpoint = Endpoint(hooks, metrics=Metrics(), clock=SystemClock(), checks={"caches": synced.is_set}, callers=callers)
+    checks = {"caches": synced.is_set}
+    served.endpoint = Endpoint(
+        hooks, paths=plain_paths(), metrics=Metrics(), clock=SystemClock(), checks=checks, callers=callers
+    )
     asking = asyncio.create_task(served.ask(review_body(), path=f"/hooks/guard/clusters/far/{callers.caller('far').token}"))
     await asyncio.sleep(0)
     followed.add("far")
