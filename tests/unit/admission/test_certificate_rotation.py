@@ -231,6 +231,29 @@ async def test_the_self_test_says_what_it_knows(
     assert replica.condition()[:2] == expected[:2]
 
 
+async def test_requests_that_arrive_again_after_some_did_not_are_told(api: FakeApi, clock: FakeClock) -> None:
+    replica, told = Replica(api, clock), 0
+
+    def came_back() -> None:
+        nonlocal told
+        told += 1
+
+    replica.test._came_back = came_back
+
+    async def once(number: int, *, arrives: bool) -> int:
+        text = f'admission webhook "x" denied the request: self-test n{number} arrived'
+        api.create_answer = Forbidden(text, code=403) if arrives else None
+        await replica.test.once()
+        return told
+
+    assert await once(0, arrives=False) == 0, "API servers have not heard of us yet"
+    assert await once(1, arrives=True) == 0
+    assert await once(2, arrives=False) == 0
+    assert await once(3, arrives=False) == 0
+    assert await once(4, arrives=True) == 1
+    assert await once(5, arrives=True) == 1
+
+
 async def test_an_entry_that_was_taken_out_is_noticed(api: FakeApi, clock: FakeClock) -> None:
     replica = Replica(api, clock)
     replica.rotation.published = Published({VALIDATING_WEBHOOKS.kind: "1"}, frozenset(), ("quota.webhook.ullage.io",))

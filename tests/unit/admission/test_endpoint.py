@@ -18,7 +18,7 @@ from ullage.admission import endpoint as module
 from ullage.admission.callers import Callers
 from ullage.admission.endpoint import Endpoint
 from ullage.admission.metrics import Metrics
-from ullage.clock import SystemClock
+from ullage.clock import FakeClock, SystemClock
 from ullage.errors import Retryable
 from ullage.kube.errors import Cause, TooManyRequests
 from ullage.kube.kinds import Kind, Object
@@ -440,3 +440,22 @@ async def test_a_token_is_not_in_what_is_logged_or_answered_when_a_hook_fails(ca
     logged = [str(vars(record)) for record in caplog.records]
     assert any("'cluster': 'far'" in line for line in logged)
     assert not any(FAR in line for line in logged)
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(0.9, 0), (1.0, 1), (30.0, 1)])
+async def test_an_answer_after_the_api_server_gave_up_is_told(seconds: float, late: int) -> None:
+    """It has printed the path by then. A hook that never pauses cannot be ended in time."""
+    clock, told = FakeClock(), [0]
+
+    async def busy(review: Review) -> Decision:
+        clock.advance(seconds)
+        return Decision.allow()
+
+    def count() -> None:
+        told[0] += 1
+
+    served = Served(busy)
+    hooks = [one.hook for one in served.endpoint._served.values()]
+    served.endpoint = Endpoint(hooks, paths=plain_paths("guard"), metrics=Metrics(), clock=clock, checks={}, late=count)
+    await served.ask(review_body(), query="timeout=1s")
+    assert told == [late]

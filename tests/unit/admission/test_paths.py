@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -119,36 +118,54 @@ def test_a_spoilt_secret_is_refused_with_the_member(change: dict[str, bytes], pr
         from_secret(to_secret(PathState(KEY, 3, 0)) | change)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_whatever_is_registered_is_served_by_every_replica(seed: int) -> None:
-    """Replicas that look at the Secret now and then, are killed, were away, and have clocks of their own."""
-    chance, now, look = random.Random(seed), 0.0, 30.0
-    stored, registered = PathState(KEY), at(0)
-    served: list[PathState] = [stored] * 3
-    since: list[tuple[tuple[PathState, RegisteredPaths], float]] = [((stored, registered), 0.0)] * 3
-    burned: list[int | None] = [None] * 3
-    looked = [0.0] * 3
-    shown: dict[int, float] = {0: 0.0}  # until when an API server may ask under a number
-    for _ in range(2000):
-        now += chance.choice((0.1, 1.0, 5.0, 60.0, 4000.0)) if min(looked) + look > now else 0.0
-        # A replica that did not look for `look` seconds does so now, before time goes on.
-        late = [one for one in range(3) if looked[one] + look <= now]
-        one = late[0] if late else chance.randrange(3)
-        if not late and chance.random() < 0.2:  # killed: the new process knows nothing, and what is registered may be printed
-            since[one], burned[one] = ((stored, registered), now), max(registered.numbers)
-        served[one] = latest(served[one], stored)
-        looked[one] = now
-        if since[one][0] != (served[one], registered):
-            since[one] = ((served[one], registered), now)
-        watched = now - since[one][1]
-        step = next_path_step(served[one], registered, TERMS, watched=watched, burned=burned[one], starting=False)
+class Fleet:
+    """Three replicas that look at the Secret now and then, are killed, were away, and have clocks of their own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.stored, self.registered = PathState(KEY), at(0)
+        self.served = [self.stored] * 3
+        self.since = [((self.stored, self.registered), 0.0)] * 3
+        self.burned: list[int | None] = [None] * 3
+        self.looked = [0.0] * 3
+        self.asked = {0: 0.0}  # until when API servers may ask under a number that is not registered any more
+
+    def kill(self, one: int) -> None:
+        """The next process knows nothing, and what is registered may have been printed. It begins at once."""
+        self.served[one], self.burned[one] = self.stored, max(self.registered.numbers)
+        self.since[one] = ((self.stored, self.registered), self.now)
+        for _ in range(3):
+            self.look(one)
+
+    def look(self, one: int) -> None:
+        self.served[one], self.looked[one] = latest(self.served[one], self.stored), self.now
+        if self.since[one][0] != (self.served[one], self.registered):
+            self.since[one] = ((self.served[one], self.registered), self.now)
+        watched = self.now - self.since[one][1]
+        burned = self.burned[one]
+        step = next_path_step(self.served[one], self.registered, TERMS, watched=watched, burned=burned, starting=False)
         if step is PathStep.PUBLISH:
-            shown |= dict.fromkeys(registered.numbers, now + 60.0)
-            registered = at(served[one].number)
+            self.asked |= dict.fromkeys(self.registered.numbers, self.now + 60.0)
+            self.registered = at(self.served[one].number)
         elif step is not None:
-            stored = served[one] = apply_path_step(step, served[one], registered, key=KEY)
-        for number in {*registered.numbers, *(number for number, until in shown.items() if until > now)}:
-            for replica in range(3):
-                assert Paths(["a"], served[replica]).is_known("a", PathState(KEY).token("a", number)), (number, served[replica])
-    assert stored.number > 20
-    assert replace(stored, oldest=stored.number) == PathState(KEY, stored.number, stored.number)
+            self.stored = self.served[one] = apply_path_step(step, self.served[one], self.registered, key=KEY)
+
+    def check(self) -> None:
+        for number in {*self.registered.numbers, *(number for number, until in self.asked.items() if until > self.now)}:
+            for state in self.served:
+                assert Paths(["a"], state).is_known("a", PathState(KEY).token("a", number)), (number, state)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_registered_is_served_by_every_replica(seed: int) -> None:
+    chance, fleet = random.Random(seed), Fleet()
+    for _ in range(600):
+        if late := [one for one in range(3) if fleet.looked[one] + 30.0 <= fleet.now]:
+            fleet.look(late[0])  # before time goes on: a replica looks every 30 s
+        elif chance.random() < 0.3:
+            fleet.kill(chance.randrange(3))
+        else:
+            fleet.look(chance.randrange(3))
+            fleet.now += chance.choice((0.1, 1.0, 5.0, 30.0, 90.0, 4000.0))
+        fleet.check()
+    assert fleet.stored.number > 10
