@@ -11,6 +11,7 @@ import hashlib
 import json
 import ssl
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +31,9 @@ PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 HOST: Final = "127.0.0.1"
 LIFETIME: Final = timedelta(days=3650)
 MOST_INPUT: Final = 1024 * 1024
-MOST_AT_ONCE: Final = 200
+MOST_AT_ONCE: Final = 200  # commands
+MOST_OF_ONE: Final = 40  # in the pods of one namespace
+KEPT: Final = 60  # of all, for namespaces in which no command runs
 STOP_SECONDS: Final = 0.5
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _PIECE: Final = 32 * 1024
@@ -54,7 +57,7 @@ class Kubelet:
         self._places = places
         self._clock = clock
         self._runner: web.AppRunner | None = None
-        self._running = 0
+        self._running: Counter[str] = Counter()  # commands, by namespace
         self.port = 0  # once it listens
         self.fingerprint = ""
 
@@ -94,19 +97,30 @@ class Kubelet:
         container = next((one for one in pod.spec.containers if one.name == name), None)
         if container is None:
             return web.Response(status=404, text=f"container {name} does not run in pod {key}")
-        if self._running >= MOST_AT_ONCE:
-            return web.Response(status=503, text=f"{MOST_AT_ONCE} commands are running already")
+        if (full := self._full(key.namespace)) is not None:
+            return web.Response(status=503, text=full)
         if not set(PROTOCOLS) & {one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}:
             return web.Response(status=400, text=f"subprotocols {', '.join(PROTOCOLS)} are supported")
         socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=MOST_INPUT, timeout=STOP_SECONDS)
-        await socket.prepare(request)
-        session = _Session(socket, request)
-        self._running += 1
+        self._running[key.namespace] += 1
         try:
+            await socket.prepare(request)
+            session = _Session(socket, request)
             await session.run(Shell(container, self._places(pod), self._freezes, session.stdin))
         finally:
-            self._running -= 1
+            self._running[key.namespace] -= 1
+            if not self._running[key.namespace]:
+                del self._running[key.namespace]
         return socket
+
+    def _full(self, namespace: str) -> str | None:
+        """Why no further command may run in a namespace. However many accounts a tenant has, others find places."""
+        own, every = self._running[namespace], self._running.total()
+        if own >= MOST_OF_ONE:
+            return f"{own} commands are running in namespace {namespace} already, as many as may"
+        if every >= MOST_AT_ONCE or (own and every >= MOST_AT_ONCE - KEPT):
+            return f"{every} commands are running already, {own} of them in namespace {namespace}"
+        return None
 
 
 def _is_api_server(request: web.Request) -> bool:
