@@ -1,6 +1,8 @@
 """Commands that are running in pods, beside the reconcilers: a pod that hangs keeps no worker.
 
-How many may run at once is bounded for each namespace, for pre commands only: whoever has pods that hang waits for himself.
+How many may run at once is bounded for each namespace and in all, so pods that hang delay their own namespace alone.
+Commands that undo what a pre command did have places of their own, which no other command takes: a pod that is frozen is thawed
+however many others hang. The last places of each sort are for namespaces that have none.
 What a command did is kept until it is written down; if this process dies before, nobody knows, and the run is undone.
 A result is of one try of one command: whoever writes it down and gets no answer must not take it for that of the next.
 """
@@ -8,8 +10,9 @@ A result is of one try of one command: whoever writes it down and gets no answer
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -17,25 +20,46 @@ from ullage.errors import UllageError
 from ullage.kube.client.websockets.remote_command import ExecFlooded, ExecOutcome, ExecRefused, ExecRequest
 from ullage.kube.errors import ApiError
 from ullage.policies.cut_hooks.api import HookCommand
-from ullage.policies.cut_hooks.controllers.run.perform.rules import CommandResult
+from ullage.policies.cut_hooks.controllers.run.perform.rules import CommandResult, undoes
 from ullage.policies.cut_hooks.run import Delivery, HookRun
 
 logger = logging.getLogger(__name__)
 
-MOST_PRE: Final = 8  # pre commands of one namespace at the same time
 SHOWN: Final = 300  # characters of what a command printed
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPlaces:
+    """How many commands of one sort run at the same time. `kept` of them are for namespaces that have none of the sort."""
+
+    most: int
+    of_one: int
+    kept: int
+
+    def has_room(self, running: int, own: int) -> bool:
+        return own < self.of_one and running < self.most and (not own or running < self.most - self.kept)
+
+
+# Together less than the 100 that the embedded API server, as one that counts, gives to one identity.
+UNDOING: Final = CommandPlaces(most=32, of_one=8, kept=16)  # post commands of a pre command that may have run
+OTHERS: Final = CommandPlaces(most=60, of_one=8, kept=20)
 
 
 class CommandRunner(Protocol):
     async def run_command(self, request: ExecRequest) -> ExecOutcome: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    namespace: str
+    undoes: bool
+
+
 @dataclass(slots=True)
 class _Command:
     uid: str  # of the run
     stage: tuple[str, int]  # which command it is, and which try
-    namespace: str
-    is_pre: bool
+    place: _Place
     task: asyncio.Task[None]
     result: CommandResult | None = None
 
@@ -46,6 +70,7 @@ class CommandTasks:
     def __init__(self, client: CommandRunner) -> None:
         self._client = client
         self._commands: dict[str, _Command] = {}
+        self._kept: dict[str, _Place] = {}  # by run: for a command that is about to be started
         self.over: Callable[[str], None] = lambda name: None
 
     async def __aenter__(self) -> CommandTasks:
@@ -75,9 +100,28 @@ class CommandTasks:
         if found is not None and found.result is None:
             found.task.cancel()
 
-    def has_room(self, namespace: str) -> bool:
-        running = (one for one in self._commands.values() if one.namespace == namespace and one.is_pre and not one.task.done())
-        return sum(1 for _ in running) < MOST_PRE
+    def has_room(self, run: HookRun) -> bool:
+        """Whether the next command of the run may begin."""
+        wanted = _Place(run.spec.namespace, undoes(run))
+        taken = [one.place for name, one in self._commands.items() if name != run.metadata.name and not one.task.done()]
+        taken += [place for name, place in self._kept.items() if name != run.metadata.name]
+        same = [place for place in taken if place.undoes == wanted.undoes]
+        own = sum(1 for place in same if place.namespace == wanted.namespace)
+        return (UNDOING if wanted.undoes else OTHERS).has_room(len(same), own)
+
+    @contextlib.contextmanager
+    def place(self, run: HookRun) -> Iterator[bool]:
+        """Keeps a place for the next command of the run inside the block, in which it is written down and started. Gives False
+        where there is none. Several workers look for places at the same time."""
+        name = run.metadata.name
+        if not self.has_room(run):
+            yield False
+            return
+        self._kept[name] = _Place(run.spec.namespace, undoes(run))
+        try:
+            yield True
+        finally:
+            del self._kept[name]
 
     def start(self, run: HookRun, command: HookCommand, *, pod: str) -> None:
         """The command that is written down as begun, in a pod of the run's namespace."""
@@ -92,8 +136,7 @@ class CommandTasks:
                 self.over(name)
 
         task = asyncio.create_task(work(), name=f"hook {name}")
-        is_pre = run.status.phase == "Pre"
-        self._commands[name] = _Command(run.metadata.uid, _stage(run), run.spec.namespace, is_pre, task)
+        self._commands[name] = _Command(run.metadata.uid, _stage(run), _Place(run.spec.namespace, _undoes_now(run)), task)
 
     async def _run(self, namespace: str, pod: str, command: HookCommand) -> CommandResult:
         request = ExecRequest(
@@ -110,6 +153,11 @@ class CommandTasks:
         except Exception as error:  # whatever it is: a run of which nobody hears any more would keep its pod frozen
             logger.exception("a command in a pod ended in an error that nobody expects", extra={"command": request.what})
             return CommandResult(False, f"{type(error).__name__}: {error}"[:SHOWN], "Unknown")
+
+
+def _undoes_now(run: HookRun) -> bool:
+    """Of the command that has been written down as begun."""
+    return run.status.phase == "Post" and undoes(run)
 
 
 def _stage(run: HookRun) -> tuple[str, int]:

@@ -750,6 +750,12 @@ FROZE_NOTHING = replace(FROZE, succeeded=False)
             id="the last try is in the future: the clock was set back",
         ),
         pytest.param(RunFacts(run=in_phase("Post", post=FAILED_ONCE), now=NOW), RunStep.REST, id="it failed a moment ago"),
+        pytest.param(RunFacts(run=in_phase("Failed"), now=NOW, room=False), RunStep.REST, id="no place for a post command"),
+        pytest.param(
+            RunFacts(run=in_phase("Post", post=FAILED_ONCE), now=NOW + timedelta(hours=1), room=False),
+            RunStep.REST,
+            id="no place for another try",
+        ),
         pytest.param(
             RunFacts(run=in_phase("Pre"), now=NOW, running=True, pod_runs=False),
             RunStep.REST,

@@ -22,6 +22,7 @@ from ullage.policies.cut_hooks.api import HookCommand
 from ullage.policies.cut_hooks.controllers.run.perform import rules
 from ullage.policies.cut_hooks.controllers.run.perform.events import FROZEN, note_on_claim, notes_on_pod
 from ullage.policies.cut_hooks.controllers.run.perform.rules import (
+    FIRST_PAUSE,
     RunDecision,
     RunFacts,
     RunStep,
@@ -113,7 +114,10 @@ class HookRunController:
                 self._tasks.forget(run.metadata.name)
                 return Requeue(SOON)
             case RunStep.PRE | RunStep.POST:
-                await self._begin(run, decision)
+                with self._tasks.place(run) as there:
+                    if not there:
+                        return Requeue(FIRST_PAUSE)
+                    await self._begin(run, decision)
                 return None
             case RunStep.DELETE:
                 await self._delete(run)
@@ -131,7 +135,7 @@ class HookRunController:
             now=self._clock.now(),
             running=self._tasks.is_running(run),
             busy=any(one.status.phase not in ("", "Done") and excludes(spec, one.spec) for one in others),
-            room=self._tasks.has_room(spec.namespace),
+            room=self._tasks.has_room(run),
         )
         pod = self._runs.pods.get(Key(spec.namespace, spec.pod))
         if pod is None or pod.metadata.uid != spec.pod_uid:

@@ -67,7 +67,7 @@ class RunFacts:
     claim_there: bool = True  # of a preset whose pod is gone
     running: bool = False  # a command of it, in this process
     busy: bool = False  # another run in the same pod is under way that it must not meet
-    room: bool = True  # for another pre command in this namespace
+    room: bool = True  # for its next command: in its namespace, and in all
 
 
 def next_run_step(facts: RunFacts) -> RunDecision:
@@ -122,6 +122,8 @@ def _begin_post(facts: RunFacts) -> RunDecision:
         return _write(facts, phase="Done", reason=status.reason or _why_now(facts))
     if not facts.pod_there:
         return _elsewhere(facts)
+    if not facts.room:
+        return RunDecision(RunStep.REST, after=FIRST_PAUSE)
     post = HookOutcome(started_at=timestamp(facts.now), attempts=1)
     return RunDecision(RunStep.POST, replace(status, phase="Post", reason=status.reason or _why_now(facts), post=post))
 
@@ -137,8 +139,8 @@ def _again(facts: RunFacts) -> RunDecision:
     status = facts.run.status
     if not facts.pod_there:
         return _elsewhere(facts)
-    if (wait := _pause_left(facts)) > 0:
-        return RunDecision(RunStep.REST, after=wait)
+    if (wait := _pause_left(facts)) > 0 or not facts.room:
+        return RunDecision(RunStep.REST, after=max(wait, FIRST_PAUSE))
     return RunDecision(RunStep.POST, replace(status, post=_next_try(facts)))
 
 
@@ -154,10 +156,16 @@ def _elsewhere(facts: RunFacts) -> RunDecision:
         return _write(facts, phase="Done", reason=POD_GONE)
     places = facts.places if facts.namesake is None else (facts.namesake,)
     wait = _pause_left(facts)
-    if not places or wait > 0:
-        return RunDecision(RunStep.REST, after=wait)
+    if not places or wait > 0 or not facts.room:
+        return RunDecision(RunStep.REST, after=wait if facts.room else max(wait, FIRST_PAUSE))
     place = places[status.post.attempts % len(places)]  # not every pod has the program and the right to: each has its turn
     return RunDecision(RunStep.POST, replace(status, post=replace(_next_try(facts), pod=place.pod)), place=place)
+
+
+def undoes(run: HookRun) -> bool:
+    """Whether the next command of a run may undo something: its pre command was begun, and is not known to have run nowhere."""
+    pre = run.status.pre
+    return run.status.phase != "" and bool(pre.started_at) and pre.delivery != "Refused"
 
 
 def may_have_reached(run: HookRun, pod: WatchedPod) -> bool:
