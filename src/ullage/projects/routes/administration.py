@@ -169,7 +169,7 @@ def _of_all(actions: QuotaAdministration) -> Iterable[Route]:
         many=True,
         invalid=400,
         summary="List quotas",
-        description="All quotas, or those that the filters choose, by name. Limits are rounded down and usages up to two "
+        description="All quotas, or those that the filters choose, by name. Memory and disk are rounded to two "
         "places; a GB is 2^30 bytes. Where a usage is not of now there is a header `Warning`.",
     )
     yield Route(

@@ -4,8 +4,8 @@ The peer writes a number as `G`, 10^9 bytes, in one place and reads it as `Gi`, 
 and what it enforces differ by 7.4 %. Here a GB is 2^30 bytes everywhere, and is written as `Gi`.
 
 A number has two places behind the point, as it is shown and as it is taken: so whatever was set reads the same for ever after.
-What was not set here may have more (`1T` is 931.32...): a limit is rounded down and a usage up, as for people elsewhere, and
-whoever sends the number back that he was shown leaves the amount as it is.
+An amount that was not set here may have more (`1235Mi` is 1.2060...). It is rounded to the nearest number, as the peer does, so
+`1235Mi` reads 1.21. A client that sends the number back leaves the amount as it is. Nothing is decided by such a number.
 """
 
 from __future__ import annotations
@@ -49,17 +49,20 @@ def amount_of(resource: str, number: Number, *, field: str, places: int = PLACES
 
 
 def limit_number(resource: str, limit: Quantity) -> Number:
-    """Never more than is allowed."""
-    if resource == CPU:
-        return limit.nanos // _CORE
-    return limit.nanos * _HUNDREDTHS // _GIB / _HUNDREDTHS
+    """Whole cores that are allowed, or the nearest number of GB."""
+    return limit.nanos // _CORE if resource == CPU else _nearest(limit)
 
 
 def usage_number(resource: str, used: Quantity) -> Number:
-    """Never less than is used: what is there is not nothing."""
+    """Cores that are used, or the nearest number of GB. What is there never reads as nothing."""
     if resource == CPU:
         return -(-used.nanos // _CORE)
-    return -(-used.nanos * _HUNDREDTHS // _GIB) / _HUNDREDTHS
+    return max(_nearest(used), 1 / _HUNDREDTHS) if used.nanos else 0.0
+
+
+def _nearest(amount: Quantity) -> float:
+    """In GB, half a hundredth up."""
+    return (2 * amount.nanos * _HUNDREDTHS + _GIB) // (2 * _GIB) / _HUNDREDTHS
 
 
 def _is_good(number: Decimal, places: int) -> bool:

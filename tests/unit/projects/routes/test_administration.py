@@ -117,7 +117,7 @@ async def test_the_total_is_one_item_with_the_sums() -> None:
         "name": "totalquota",
         "isDefault": False,
         "quota": {"cpu": 5, "memory": 109.31, "storage": 1024.0},
-        "status": {"globalUsage": {"cpu": 5, "memory": 12.01, "storage": 5.0}},
+        "status": {"globalUsage": {"cpu": 5, "memory": 12.0, "storage": 5.0}},
     }, "1500m and 3 are 4500m, which are 5 cores; what has no limit adds none"
     [one] = await api().get(f"{ALL}?accumulate=true&subjectName=abc")
     assert (one["name"], one["quota"]) == ("totalquota", ABC["quota"])

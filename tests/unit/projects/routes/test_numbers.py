@@ -56,13 +56,16 @@ def test_a_number_that_cannot_be_is_refused_and_the_field_is_named(resource: str
     ("resource", "text", "limit", "usage"),
     [
         pytest.param("cpu", "1500m", 1, 2, id="parts of cores"),
-        pytest.param("memory", "10G", 9.31, 9.32, id="10G are 9.31 GB and a bit"),
+        pytest.param("memory", "10G", 9.31, 9.31, id="10G are 9.31 GB and a bit"),
+        pytest.param("memory", "1235Mi", 1.21, 1.21, id="1235Mi are nearer to 1.21 GB than to 1.20"),
         pytest.param("memory", "10Gi", 10.0, 10.0, id="10Gi are 10 GB"),
-        pytest.param("storage", "1T", 931.32, 931.33, id="1T"),
+        pytest.param("storage", "1T", 931.32, 931.32, id="1T"),
         pytest.param("storage", "1", 0.0, 0.01, id="a byte that is used is not nothing"),
     ],
 )
-def test_a_limit_is_rounded_down_and_a_usage_up(resource: str, text: str, limit: float, usage: float) -> None:
+def test_memory_and_disk_read_as_the_nearest_number_and_what_is_used_is_not_nothing(
+    resource: str, text: str, limit: float, usage: float
+) -> None:
     amount = Quantity.parse(text)
     assert (limit_number(resource, amount), usage_number(resource, amount)) == (limit, usage)
 
