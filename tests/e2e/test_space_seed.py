@@ -5,6 +5,7 @@ Cases 6 and 7, about roles, are in `test_rest.py`: they are about who may call i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -190,6 +191,39 @@ def test_a_volume_that_was_rewritten_can_be_snapshotted_again(tenant: Tenant) ->
     tenant.snapshot("four", "disk")
     eventually("it is shown", lambda: tenant.usage() == 8 * MIB)
     eventually("that is all there is", lambda: sum(one.size for one in tenant.scene.chain(volume).values()) == 8 * MIB)
+
+
+def test_a_volume_that_was_never_attached_costs_what_is_in_it(tenant: Tenant) -> None:
+    """Nothing, and not its capacity."""
+    volume = tenant.claim("disk", 32 * MIB)
+    tenant.limit(namespace=MIB)
+    eventually("its engine shows that it is empty", lambda: tenant.scene.get("engines", f"{volume}-e-0"))
+    eventually("it is known", lambda: (tenant.scene.get("engines", f"{volume}-e-0") or {}).get("status", {}).get("snapshots"))
+    tenant.snapshot("one", "disk")
+    eventually("it costs nothing", lambda: tenant.usage() == 0)
+
+
+@FILLED
+def test_case_5_on_directories(tenant: Tenant, percent: int) -> None:
+    """Each snapshot is a copy of all files, and is asked for with what a copy takes at most."""
+    scene, size = tenant.scene.base, 10 * GI
+    files = scene.files(scene.claim(tenant.namespace, "data", size=str(size)))
+    amount = size * percent // 100
+    limit = amount + 64 * 1024  # and its directory
+    tenant.limit(namespace=limit)
+
+    (files / "file").write_bytes(os.urandom(amount))
+    tenant.snapshot("one", "data")
+    eventually("it is shown", lambda: amount <= tenant.usage() <= limit)
+    (files / "file").write_bytes(os.urandom(amount))
+    refused = tenant.ask_snapshot("two", "data")
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "snapshots/namespace" in refused.message
+
+    tenant.delete_snapshot("one")
+    eventually("nothing is left", lambda: tenant.usage() == 0)
+    tenant.snapshot("three", "data")
+    eventually("it is shown", lambda: amount <= tenant.usage() <= limit)
 
 
 def test_one_byte_over_is_refused_and_says_by_how_much(tenant: Tenant) -> None:

@@ -83,9 +83,10 @@ class HostClient:
         )
         return _volume(await detached)
 
-    async def poll(self, name: str) -> PollResult:
-        """For the volume while it is attached: what its engine says in several calls, in one."""
-        request = hosts.VolumeLookRequest(name=name)
+    async def poll(self, name: str, *, detached: bool = False) -> PollResult:
+        """For the volume while it is attached: what its engine says in several calls, in one. `detached`: also while it is
+        not."""
+        request = hosts.VolumeLookRequest(name=name, detached=detached)
         asked = self._calls(name).call(
             HOST, self.address, lambda stub: stub.VolumeLook, request, what="VolumeLook", seconds=ASKING_SECONDS
         )

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ullage/engines/protocol/host.proto\x12\x10ullage.engine.v1\"\\\n\nHostVolume\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x10\n\x08\x61ttached\x18\x03 \x01(\x08\x12\x10\n\x08\x66rontend\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x61mage\x18\x05 \x01(\t\"1\n\x13VolumeCreateRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\"#\n\x13VolumeDeleteRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11VolumeDeleteReply\"\x13\n\x11VolumeListRequest\"@\n\x0fVolumeListReply\x12-\n\x07volumes\x18\x01 \x03(\x0b\x32\x1c.ullage.engine.v1.HostVolume\"5\n\x13VolumeAttachRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x66rontend\x18\x02 \x01(\x08\"#\n\x13VolumeDetachRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"!\n\x11VolumeLookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x98\x01\n\x0fVolumeLookReply\x12\'\n\x06layers\x18\x01 \x03(\x0b\x32\x17.ullage.engine.v1.Layer\x12\x11\n\tmax_count\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x03\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12&\n\x05purge\x18\x05 \x01(\x0b\x32\x17.ullage.engine.v1.Purge\"\x81\x02\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06parent\x18\x02 \x01(\t\x12\x10\n\x08\x63hildren\x18\x03 \x03(\t\x12\x0f\n\x07removed\x18\x04 \x01(\x08\x12\x14\n\x0cuser_created\x18\x05 \x01(\x08\x12\x0f\n\x07\x63reated\x18\x06 \x01(\t\x12\x0c\n\x04size\x18\x07 \x01(\x03\x12\x33\n\x06labels\x18\x08 \x03(\x0b\x32#.ullage.engine.v1.Layer.LabelsEntry\x12\x13\n\x06merged\x18\t \x01(\x03H\x00\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07_merged\"H\n\x05Purge\x12\x0f\n\x07purging\x18\x01 \x01(\x08\x12\x10\n\x08progress\x18\x02 \x01(\x05\x12\r\n\x05state\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\"A\n\x11VolumeReadRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06length\x18\x03 \x01(\x05\"\x1f\n\x0fVolumeReadReply\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"N\n\x12VolumeWriteRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0c\n\x04sync\x18\x04 \x01(\x08\"\x12\n\x10VolumeWriteReply2\xc3\x05\n\x0bHostService\x12S\n\x0cVolumeCreate\x12%.ullage.engine.v1.VolumeCreateRequest\x1a\x1c.ullage.engine.v1.HostVolume\x12Z\n\x0cVolumeDelete\x12%.ullage.engine.v1.VolumeDeleteRequest\x1a#.ullage.engine.v1.VolumeDeleteReply\x12T\n\nVolumeList\x12#.ullage.engine.v1.VolumeListRequest\x1a!.ullage.engine.v1.VolumeListReply\x12S\n\x0cVolumeAttach\x12%.ullage.engine.v1.VolumeAttachRequest\x1a\x1c.ullage.engine.v1.HostVolume\x12S\n\x0cVolumeDetach\x12%.ullage.engine.v1.VolumeDetachRequest\x1a\x1c.ullage.engine.v1.HostVolume\x12T\n\nVolumeLook\x12#.ullage.engine.v1.VolumeLookRequest\x1a!.ullage.engine.v1.VolumeLookReply\x12T\n\nVolumeRead\x12#.ullage.engine.v1.VolumeReadRequest\x1a!.ullage.engine.v1.VolumeReadReply\x12W\n\x0bVolumeWrite\x12$.ullage.engine.v1.VolumeWriteRequest\x1a\".ullage.engine.v1.VolumeWriteReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ullage/engines/protocol/host.proto\x12\x10ullage.engine.v1\"\\\n\nHostVolume\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x10\n\x08\x61ttached\x18\x03 \x01(\x08\x12\x10\n\x08\x66rontend\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x61mage\x18\x05 \x01(\t\"1\n\x13VolumeCreateRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\"#\n\x13VolumeDeleteRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11VolumeDeleteReply\"\x13\n\x11VolumeListRequest\"@\n\x0fVolumeListReply\x12-\n\x07volumes\x18\x01 \x03(\x0b\x32\x1c.ullage.engine.v1.HostVolume\"5\n\x13VolumeAttachRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x66rontend\x18\x02 \x01(\x08\"#\n\x13VolumeDetachRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"3\n\x11VolumeLookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65tached\x18\x02 \x01(\x08\"\x98\x01\n\x0fVolumeLookReply\x12\'\n\x06layers\x18\x01 \x03(\x0b\x32\x17.ullage.engine.v1.Layer\x12\x11\n\tmax_count\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x03\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12&\n\x05purge\x18\x05 \x01(\x0b\x32\x17.ullage.engine.v1.Purge\"\x81\x02\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06parent\x18\x02 \x01(\t\x12\x10\n\x08\x63hildren\x18\x03 \x03(\t\x12\x0f\n\x07removed\x18\x04 \x01(\x08\x12\x14\n\x0cuser_created\x18\x05 \x01(\x08\x12\x0f\n\x07\x63reated\x18\x06 \x01(\t\x12\x0c\n\x04size\x18\x07 \x01(\x03\x12\x33\n\x06labels\x18\x08 \x03(\x0b\x32#.ullage.engine.v1.Layer.LabelsEntry\x12\x13\n\x06merged\x18\t \x01(\x03H\x00\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07_merged\"H\n\x05Purge\x12\x0f\n\x07purging\x18\x01 \x01(\x08\x12\x10\n\x08progress\x18\x02 \x01(\x05\x12\r\n\x05state\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\"A\n\x11VolumeReadRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06length\x18\x03 \x01(\x05\"\x1f\n\x0fVolumeReadReply\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"N\n\x12VolumeWriteRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0c\n\x04sync\x18\x04 \x01(\x08\"\x12\n\x10VolumeWriteReply2\xc3\x05\n\x0bHostService\x12S\n\x0cVolumeCreate\x12%.ullage.engine.v1.VolumeCreateRequest\x1a\x1c.ullage.engine.v1.HostVolume\x12Z\n\x0cVolumeDelete\x12%.ullage.engine.v1.VolumeDeleteRequest\x1a#.ullage.engine.v1.VolumeDeleteReply\x12T\n\nVolumeList\x12#.ullage.engine.v1.VolumeListRequest\x1a!.ullage.engine.v1.VolumeListReply\x12S\n\x0cVolumeAttach\x12%.ullage.engine.v1.VolumeAttachRequest\x1a\x1c.ullage.engine.v1.HostVolume\x12S\n\x0cVolumeDetach\x12%.ullage.engine.v1.VolumeDetachRequest\x1a\x1c.ullage.engine.v1.HostVolume\x12T\n\nVolumeLook\x12#.ullage.engine.v1.VolumeLookRequest\x1a!.ullage.engine.v1.VolumeLookReply\x12T\n\nVolumeRead\x12#.ullage.engine.v1.VolumeReadRequest\x1a!.ullage.engine.v1.VolumeReadReply\x12W\n\x0bVolumeWrite\x12$.ullage.engine.v1.VolumeWriteRequest\x1a\".ullage.engine.v1.VolumeWriteReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,23 +50,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VOLUMEDETACHREQUEST']._serialized_start=401
   _globals['_VOLUMEDETACHREQUEST']._serialized_end=436
   _globals['_VOLUMELOOKREQUEST']._serialized_start=438
-  _globals['_VOLUMELOOKREQUEST']._serialized_end=471
-  _globals['_VOLUMELOOKREPLY']._serialized_start=474
-  _globals['_VOLUMELOOKREPLY']._serialized_end=626
-  _globals['_LAYER']._serialized_start=629
-  _globals['_LAYER']._serialized_end=886
-  _globals['_LAYER_LABELSENTRY']._serialized_start=830
-  _globals['_LAYER_LABELSENTRY']._serialized_end=875
-  _globals['_PURGE']._serialized_start=888
-  _globals['_PURGE']._serialized_end=960
-  _globals['_VOLUMEREADREQUEST']._serialized_start=962
-  _globals['_VOLUMEREADREQUEST']._serialized_end=1027
-  _globals['_VOLUMEREADREPLY']._serialized_start=1029
-  _globals['_VOLUMEREADREPLY']._serialized_end=1060
-  _globals['_VOLUMEWRITEREQUEST']._serialized_start=1062
-  _globals['_VOLUMEWRITEREQUEST']._serialized_end=1140
-  _globals['_VOLUMEWRITEREPLY']._serialized_start=1142
-  _globals['_VOLUMEWRITEREPLY']._serialized_end=1160
-  _globals['_HOSTSERVICE']._serialized_start=1163
-  _globals['_HOSTSERVICE']._serialized_end=1870
+  _globals['_VOLUMELOOKREQUEST']._serialized_end=489
+  _globals['_VOLUMELOOKREPLY']._serialized_start=492
+  _globals['_VOLUMELOOKREPLY']._serialized_end=644
+  _globals['_LAYER']._serialized_start=647
+  _globals['_LAYER']._serialized_end=904
+  _globals['_LAYER_LABELSENTRY']._serialized_start=848
+  _globals['_LAYER_LABELSENTRY']._serialized_end=893
+  _globals['_PURGE']._serialized_start=906
+  _globals['_PURGE']._serialized_end=978
+  _globals['_VOLUMEREADREQUEST']._serialized_start=980
+  _globals['_VOLUMEREADREQUEST']._serialized_end=1045
+  _globals['_VOLUMEREADREPLY']._serialized_start=1047
+  _globals['_VOLUMEREADREPLY']._serialized_end=1078
+  _globals['_VOLUMEWRITEREQUEST']._serialized_start=1080
+  _globals['_VOLUMEWRITEREQUEST']._serialized_end=1158
+  _globals['_VOLUMEWRITEREPLY']._serialized_start=1160
+  _globals['_VOLUMEWRITEREPLY']._serialized_end=1178
+  _globals['_HOSTSERVICE']._serialized_start=1181
+  _globals['_HOSTSERVICE']._serialized_end=1888
 # @@protoc_insertion_point(module_scope)

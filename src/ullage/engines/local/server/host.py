@@ -17,8 +17,10 @@ from weakref import WeakValueDictionary
 
 from ullage.clock import Clock
 from ullage.engines.local.server.attached import FRONTEND, AttachedVolume, Detached, Threads
+from ullage.engines.local.server.jobs import Job
 from ullage.engines.local.store.errors import Damaged, NotFound
 from ullage.engines.local.store.store import Store
+from ullage.engines.local.store.views import View
 from ullage.errors import Terminal
 from ullage.times import timestamp
 
@@ -74,6 +76,16 @@ class Host:
         if attached is None:
             raise Detached(f"volume {name} is not attached")
         return attached
+
+    async def look(self, name: str, *, detached: bool) -> tuple[View, Job | None]:
+        """What a volume has, and the purge that works on it. `detached`: also where it is not attached."""
+        if detached and name not in self._attached:
+            try:
+                return await self._run(lambda: self._store.volume(name).view()), None
+            except NotFound as problem:
+                raise NoVolume(str(problem)) from problem
+        volume = self.attached(name)
+        return await volume.view(), volume.purge
 
     async def volumes(self) -> list[VolumeSummary]:
         """All, even such as cannot be read."""

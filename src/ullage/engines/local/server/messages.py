@@ -76,13 +76,16 @@ def host_volume(known: VolumeSummary) -> hosts.HostVolume:
     )
 
 
-def poll_result(view: View, purge: Job, *, address: str) -> hosts.VolumeLookReply:
+def poll_result(view: View, purge: Job | None, *, address: str) -> hosts.VolumeLookReply:
+    """Without a job nothing works on the volume."""
     return hosts.VolumeLookReply(
         layers=map(_layer, view.entries.values()),
         max_count=view.max_count,
         max_size=view.max_size,
         replica=address,
-        purge=hosts.Purge(purging=purge.running, progress=purge.progress, state=purge.state, error=purge.error),
+        purge=hosts.Purge(purging=purge.running, progress=purge.progress, state=purge.state, error=purge.error)
+        if purge is not None
+        else None,
     )
 
 

@@ -192,8 +192,8 @@ class HostService(HostServiceServicer):
 
     async def VolumeLook(self, request: hosts.VolumeLookRequest, context: Context) -> hosts.VolumeLookReply:
         async def poll() -> hosts.VolumeLookReply:
-            volume = self._host.attached(request.name)
-            return messages.poll_result(await volume.view(), volume.purge, address=self._dispatcher.address)
+            view, purge = await self._host.look(request.name, detached=request.detached)
+            return messages.poll_result(view, purge, address=self._dispatcher.address)
 
         return await self._dispatcher.answer(context, poll())
 

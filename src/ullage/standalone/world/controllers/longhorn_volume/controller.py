@@ -170,7 +170,8 @@ class LonghornVolumeController:
 
     async def _detach(self, volume: Volume, engine: Engine) -> None:
         """Nobody is to rely on it any more before it stops."""
-        if volume.status.state == "detached" and engine.status.current_state == "stopped":
+        known = engine.status.snapshots is not None
+        if volume.status.state == "detached" and engine.status.current_state == "stopped" and known:
             return
         engine = await self._desire(engine, "stopped")
         await self._write_engine(engine, replace(await self._last_look(engine), current_state="stopped", endpoint=""))
@@ -180,11 +181,13 @@ class LonghornVolumeController:
 
     async def _last_look(self, engine: Engine) -> EngineStatus:
         """What it has is written down while somebody can be asked: a snapshot of a detached volume is estimated by it, and what
-        was written shortly before the end has not been shown yet."""
-        if engine.status.current_state != RUNNING:
+        was written shortly before the end has not been shown yet. A volume that was never attached has what it was made with:
+        nothing, or the data of a snapshot."""
+        if engine.status.current_state != RUNNING and engine.status.snapshots is not None:
             return engine.status
         try:
-            entries = (await self._host.poll(engine.spec.volume_name)).entries
+            detached = engine.status.snapshots is None
+            entries = (await self._host.poll(engine.spec.volume_name, detached=detached)).entries
         except (Retryable, Terminal):  # it has died, or was detached before
             return engine.status
         return replace(engine.status, snapshots={name: info_of(one) for name, one in entries.items()})

@@ -101,6 +101,32 @@ async def test_a_volume_is_attached_while_a_pod_uses_it(tmp_path: Path) -> None:
         assert await place.on_host() == {NAME: False}
 
 
+def shown(place: Place, volume: str) -> dict[str, int]:
+    """The sizes of what the Engine shows."""
+    body = place.api.body(ENGINES, f"{volume}-e-0", NAMESPACE) or {}
+    return {name: int(one["size"]) for name, one in (body.get("status", {}).get("snapshots") or {}).items()}
+
+
+async def test_a_volume_that_was_never_attached_is_known_to_be_empty(tmp_path: Path) -> None:
+    """Its snapshot would be charged with its capacity otherwise."""
+    async with place_in(tmp_path) as place:
+        place.claim()
+        await place.live(lambda: place.states() == DETACHED)
+        assert shown(place, NAME) == {HEAD: 0}
+        assert await place.on_host() == {NAME: False}, "it was looked at where it is"
+
+
+async def test_a_volume_of_before_is_looked_at_when_its_engine_shows_nothing(tmp_path: Path) -> None:
+    async with place_in(tmp_path) as place:
+        place.claim()
+        await place.live(lambda: place.states() == DETACHED)
+        await place.host.attach(NAME)
+        await place.host.write(NAME, offset=0, data=b"x" * (2 << 20))
+        await place.host.detach(NAME)
+        place.api.edit(ENGINES, f"{NAME}-e-0", NAMESPACE, merge={"status": {"snapshots": None}})
+        await place.live(lambda: shown(place, NAME) == {HEAD: 2 << 20})
+
+
 async def test_what_was_written_last_is_shown_when_a_volume_is_detached(tmp_path: Path) -> None:
     """Nobody can ask its engine afterwards, and its next snapshot takes that."""
     async with place_in(tmp_path) as place:
