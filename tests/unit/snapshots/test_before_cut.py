@@ -100,6 +100,51 @@ async def test_one_byte_over_is_refused_before_the_driver_is_asked(dialect: Dial
     assert asked(cluster) == 0
 
 
+def grows(cluster: Cluster, size: int) -> None:
+    """Between the measurement and the cut."""
+    driver = cluster.driver
+
+    def write() -> None:
+        driver.head = size
+
+    driver.before = write
+
+
+@both
+async def test_what_was_written_between_measure_and_cut_is_paid_for(dialect: Dialect[Any, Any]) -> None:
+    cluster = charged(limit=10 * MIB, dialect=dialect)
+    cluster.driver.head = MIB
+    grows(cluster, 9 * MIB)
+    await cluster.live(cluster.done)
+    assert takes(cluster) == 9 * MIB
+
+
+@both
+async def test_a_cut_that_turned_out_too_large_fails_before_anything_is_told_and_is_deleted(
+    dialect: Dialect[Any, Any],
+) -> None:
+    cluster = charged(limit=10 * MIB, dialect=dialect)
+    cluster.driver.head = MIB
+    grows(cluster, 35 * MIB)
+    await cluster.live(lambda: refused(cluster))
+    problem = cluster.snapshot().state.problem
+    assert problem.reason == "SnapshotSpaceExceeded"
+    assert problem.message.startswith("a snapshot of the volume takes 35Mi by now, which does not fit: ")
+    assert not cluster.snapshot().state.ready
+    assert "'shot-" not in str(record(cluster)), "no handle was told"
+    assert cluster.driver.names == {}, "nothing is left of it"
+    assert cluster.api.most <= 10 * MIB  # type: ignore[attr-defined]
+    assert "ullage.io/creating" not in notes(cluster)
+
+
+async def test_where_the_size_of_a_cut_cannot_be_told_the_snapshot_stands() -> None:
+    cluster = charged(limit=10 * MIB)
+    cluster.driver.head = MIB
+    grows(cluster, 35 * MIB)
+    cluster.driver.weighing = fails(NotNow("in a moment"), times=100)
+    await cluster.live(cluster.done)
+
+
 async def test_whoever_edits_a_refused_snapshot_has_it_booked_anew() -> None:
     cluster = charged()
     cluster.driver.head = 11 * MIB

@@ -64,6 +64,7 @@ class GroupDriver:
         self.names: dict[str, tuple[str, str]] = {}  # handle → name and volume
         self.group_names: dict[str, tuple[str, tuple[str, ...]]] = {}  # handle → name and members
         self.sizes: dict[str, int] = {}  # by volume: what a snapshot would take now
+        self.taken: dict[str, int] = {}  # by volume: what a snapshot of it turns out to take; of others that is not told
         self.moments: dict[str, datetime] = {}  # by volume: when it is cut, where that is not CUT_AT
         self.cuts: list[str] = []  # the volumes, as they were cut
         self.asked: list[tuple[str, ...]] = []  # the volumes of each call for a group
@@ -110,7 +111,7 @@ class GroupDriver:
         return self.sizes.get(volume.handle, MIB)
 
     async def size(self, handle: str, *, secrets: Secrets = NO_SECRETS) -> int | None:
-        return None
+        return self.taken.get(self.names[handle][1])
 
     # --- groups ---
 

@@ -484,6 +484,32 @@ def test_what_has_grown_since_it_was_admitted_is_booked_before_the_cut_or_nothin
     in_virtual_time(main())
 
 
+def test_a_member_that_turns_out_larger_than_measured_is_paid_for() -> None:
+    async def main() -> None:
+        cluster = made(api=StampingApi(limit=5 * MIB))
+        cluster.driver.taken = {"vol-data-2": 2 * MIB}
+        cluster.ask()
+        await cluster.live(cluster.ready)
+        assert cluster.booked() == 4 * MIB
+
+    in_virtual_time(main())
+
+
+def test_where_a_cut_turns_out_too_large_all_members_fail_and_nothing_is_left() -> None:
+    async def main() -> None:
+        api = StampingApi(limit=5 * MIB)
+        cluster = made(api=api)
+        cluster.driver.taken = {"vol-data-2": 4 * MIB}
+        cluster.ask()
+        await cluster.live(cluster.empty)
+        assert "SnapshotSpaceExceeded: claim data-2: a snapshot of the volume takes 4Mi by now" in cluster.error()
+        assert cluster.driver.names == {}
+        assert api.most <= api.limit
+        assert cluster.booked() == 0
+
+    in_virtual_time(main())
+
+
 def test_a_member_that_is_admitted_later_is_waited_for_and_the_group_says_so() -> None:
     """A limit that deletes the oldest asks for patience until that is gone."""
 

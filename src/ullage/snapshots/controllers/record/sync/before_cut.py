@@ -8,16 +8,19 @@ leaves nothing behind. A record with a mark may be cut already, for what is book
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, NamedTuple
 
 from ullage.clock import Clock
+from ullage.errors import Retryable, Terminal
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.booking import book, give_back, payer
+from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
-from ullage.snapshots.backends.base import Backend, VolumeHandle
+from ullage.snapshots.backends.base import Backend, BackendSnapshot, Creation, VolumeHandle
 from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, refused, written
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import ESTIMATE, Record
@@ -27,6 +30,7 @@ from ullage.snapshots.volume_queue import RecordKey
 from ullage.times import read_time
 
 SOON: Final = 0.1  # seconds: the caches will show it
+SIZE_SECONDS: Final = 2.0  # the size of what was just cut is waited for no longer
 FRESH_SECONDS: Final = FRESH.total_seconds()
 REMEMBERED: Final = 20  # times as long as a measurement took, it is not repeated while a copy is being made
 
@@ -86,6 +90,26 @@ class BeforeCut:
             by = estimated_by(record.driver, known)
             obj, wait = await self._publish(lookup, obj, gate, amount, by=by), AGAIN.total_seconds()
         return obj, Requeue(wait)
+
+    async def pay_for_cut(
+        self, lookup: SnapshotLookup, snapshot: Any, backend: Backend, made: BackendSnapshot, creation: Creation
+    ) -> None:
+        """Has a snapshot that pays for itself pay for what is really in it, before its handle is written down. What does not
+        fit is taken away again: NoRoom, of which a group or its hooks hear as of any other failure. Where the size cannot be
+        told now, it is booked later, past the limit."""
+        if snapshot is None or not self.books or payer(snapshot.metadata) is None:
+            return
+        try:
+            async with asyncio.timeout(SIZE_SECONDS):
+                size = await backend.size(made.handle, secrets=creation.secrets)
+        except (Retryable, Terminal, TimeoutError):
+            return
+        try:
+            if size is not None:
+                await book(self._client, lookup.dialect.snapshots, snapshot, size, lower=False)
+        except NoRoom:
+            await backend.undo(creation)
+            raise
 
     async def give_back(self, lookup: SnapshotLookup, record: Record) -> None:
         """Nothing was made, and only an edit can help: until then it takes nothing."""

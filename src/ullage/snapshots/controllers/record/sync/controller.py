@@ -266,6 +266,8 @@ class RecordSyncer:
         unseen = lookup.snapshot(record.ref.namespace, record.ref.name) is None
         if unseen and not record.handle and record.policy == "Delete" and await self._live_snapshot(lookup, record) is None:
             return await self._abandon(lookup, obj, creation)  # while its mark is all that tells of it
+        if not record.handle and made.ready:
+            await self._before_cut.pay_for_cut(lookup, await self._live_snapshot(lookup, record), backend, made, creation)
         return await self._found(lookup, obj, made, parameters, secrets=creation.secrets)
 
     async def _abandon(self, lookup: SnapshotLookup, obj: Any, creation: Creation) -> Requeue | None:
