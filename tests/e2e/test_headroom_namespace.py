@@ -171,13 +171,6 @@ def test_nobody_else_writes_them(served: Api, namespace: str, subresource: str) 
             '\'{\' is not JSON; something like {"limit":{"limitsCpu":"4000m","limitsMemory":"5120Mi"}} is allowed',
             id="a malformed quota",
         ),
-        pytest.param(
-            kept(50, 0),
-            MAINTENANCE_QUOTA,
-            "limit.limitsCpuPercent keeps 50 % of a quota that is not there: set limit.limitsCpu in"
-            f" metadata.annotations[{RESOURCE_QUOTA}], or 0 here",
-            id="no quota",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(
@@ -192,13 +185,21 @@ def test_what_cannot_be_is_refused_and_nothing_changes(
     assert served.get(f"{NAMESPACES}/{namespace}").obj == before
 
 
-def test_a_quota_cannot_go_while_something_is_kept_of_it(served: Api, namespace: str) -> None:
+def test_rancher_takes_its_quota_away_and_what_follows_from_it_goes_too(served: Api, namespace: str) -> None:
     annotate(served, namespace, quota() | kept())
+    eventually("limits", lambda: len(limits(served, namespace)) == 2)
     answer = annotate(served, namespace, {RESOURCE_QUOTA: None})
-    assert answer.code == 422
-    assert "keeps 50 % of a quota that is not there" in answer.message
-    answer = annotate(served, namespace, {RESOURCE_QUOTA: None, MAINTENANCE_QUOTA: None})
     assert (answer.code, told(answer.obj)) == (200, ({}, ""))
+    assert MAINTENANCE_QUOTA in answer.obj["metadata"]["annotations"], "what people asked for stays"
+    assert any("keeps 50 % of a quota that is not there: cpu has no limit" in one for one in answer.warnings)
+    eventually("no limits", lambda: not limits(served, namespace))
+    # Of a quota of CPU alone the percentages count for CPU, and memory has no limit.
+    answer = annotate(served, namespace, {RESOURCE_QUOTA: json.dumps({"limit": {"limitsCpu": "4"}})})
+    share = '{"limit":{"limitsCpu":2000}}'
+    assert told(answer.obj) == ({VM_AVAILABLE: share, MAINTENANCE_AVAILABLE: share}, "on")
+    assert any("memory has no limit" in one for one in answer.warnings)
+    wanted = {"compute/maintenance": {"cpu": "2"}, "compute/vms": {"cpu": "2"}}
+    eventually("limits of CPU", lambda: limits(served, namespace) == wanted)
 
 
 def test_namespaces_are_edited_while_nobody_answers(stage: Stage, served: Api, namespace: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -100,10 +100,12 @@ class ShareError(Terminal):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The shares, and what is wrong. Where anything is, there are no shares."""
+    """The shares, and what is wrong. Where anything is, there are no shares. `idle` has the percentages of what the quota does
+    not limit, by resource: they keep nothing back, since there is nothing to divide."""
 
     shares: Shares
     faults: tuple[ShareFault, ...] = ()
+    idle: Mapping[str, ShareFault] = field(default_factory=dict)
 
 
 NO_SHARES: Final = Reading({})
@@ -128,10 +130,13 @@ def read_shares(annotations: Mapping[str, str]) -> Reading:
     if not wanted:
         return NO_SHARES
     try:
-        quotas = dict(_quotas(annotations.get(RESOURCE_QUOTA, ""), wanted, percents))
+        quotas = dict(_quotas(annotations.get(RESOURCE_QUOTA, ""), wanted))
     except ShareError as found:
         return Reading({}, found.faults)
-    return Reading({one.name: divide(quotas[one.name], percents[one.name]) for one in wanted})
+    return Reading(
+        {one.name: divide(quotas[one.name], percents[one.name]) for one in wanted if one.name in quotas},
+        idle={one.name: _idle(one, percents[one.name]) for one in wanted if one.name not in quotas},
+    )
 
 
 def available(shares: Shares) -> dict[str, str | None]:
@@ -198,15 +203,20 @@ def _percent(value: Any) -> int | None:
     return value if 0 <= value <= 100 else None
 
 
-def _quotas(text: str, wanted: list[Resource], percents: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _idle(resource: Resource, percent: int) -> ShareFault:
+    """A percentage of a quota that is not there. Rancher takes its quota away without looking at ours."""
+    said = f"limit.{resource.percent} keeps {percent} % of a quota that is not there: {resource.name} has no limit"
+    next_step = f"set limit.{resource.quota} in metadata.annotations[{RESOURCE_QUOTA}], or 0 here"
+    return ShareFault(MAINTENANCE_QUOTA, f"{said}; {next_step}")
+
+
+def _quotas(text: str, wanted: list[Resource]) -> Iterator[tuple[str, int]]:
+    """Of each resource that the quota limits."""
     limit = limits_by_name(RESOURCE_QUOTA, text) if text else {}
     faults: list[ShareFault] = []
     for resource in wanted:
         written, value = limit.get(resource.quota.lower(), (resource.quota, None))
         if value is None or value == "":
-            kept = f"limit.{resource.percent} keeps {percents[resource.name]} % of a quota that is not there"
-            next_step = f"set limit.{resource.quota} in metadata.annotations[{RESOURCE_QUOTA}], or 0 here"
-            faults.append(ShareFault(MAINTENANCE_QUOTA, f"{kept}: {next_step}"))
             continue
         found = _units(value, resource)
         if isinstance(found, str):

@@ -176,23 +176,6 @@ def test_shares(quota: Any, maintenance: Any, shares: dict[str, Share]) -> None:
             f"{MAINTENANCE_FIELD}: it has {LONGEST + 1} characters, and {LONGEST} are read; {MAINTENANCE_ALLOWED}",
             id="too long",
         ),
-        pytest.param(
-            None,
-            {"limitsCpuPercent": 50},
-            f"{MAINTENANCE_FIELD}: limit.limitsCpuPercent keeps 50 % of a quota that is not there: set limit.limitsCpu in "
-            f"{QUOTA_FIELD}, or 0 here",
-            id="no quota",
-        ),
-        pytest.param(
-            {"limitsCpu": "4"},
-            {"limitsMemoryPercent": 50},
-            f"{MAINTENANCE_FIELD}: limit.limitsMemoryPercent keeps 50 % of a quota that is not there: set limit.limitsMemory "
-            f"in {QUOTA_FIELD}, or 0 here",
-            id="a quota of the other resource",
-        ),
-        pytest.param(
-            {"limitsCpu": ""}, {"limitsCpuPercent": 50}, "keeps 50 % of a quota that is not there", id="an empty quota"
-        ),
         pytest.param("{", {"limitsCpuPercent": 50}, f"{QUOTA_FIELD}: '{{' is not JSON; {QUOTA_ALLOWED}", id="malformed quota"),
         pytest.param(
             {"limitsCpu": "4x"},
@@ -220,6 +203,40 @@ def test_what_is_refused_and_in_which_words(quota: Any, maintenance: Any, said: 
     assert not found.shares
     assert said in "; ".join(map(str, found.faults))
     assert all(len(str(one)) < 400 for one in found.faults)
+
+
+CPU_IDLE = (
+    f"{MAINTENANCE_FIELD}: limit.limitsCpuPercent keeps 50 % of a quota that is not there: cpu has no limit; set"
+    f" limit.limitsCpu in {QUOTA_FIELD}, or 0 here"
+)
+MEMORY_IDLE = CPU_IDLE.replace("limitsCpu", "limitsMemory").replace("cpu has", "memory has")
+
+
+@pytest.mark.parametrize(
+    ("quota", "percents", "shares", "said"),
+    [
+        pytest.param(None, {"limitsCpuPercent": 50}, {}, [CPU_IDLE], id="no quota"),
+        pytest.param("", {"limitsCpuPercent": 50}, {}, [CPU_IDLE], id="an empty annotation"),
+        pytest.param({"limitsCpu": ""}, {"limitsCpuPercent": 50}, {}, [CPU_IDLE], id="an empty quota"),
+        pytest.param({"limitsCpu": "4"}, {"limitsMemoryPercent": 50}, {}, [MEMORY_IDLE], id="a quota of the other resource"),
+        pytest.param(
+            {"limitsCpu": "4"},
+            {"limitsCpuPercent": 50, "limitsMemoryPercent": 50},
+            {"cpu": Share(2000, 2000)},
+            [MEMORY_IDLE],
+            id="the percentages of a quota of CPU alone count for CPU",
+        ),
+        pytest.param(
+            {"limitsCpu": "4"}, {"limitsCpuPercent": 50, "limitsMemoryPercent": 0}, {"cpu": Share(2000, 2000)}, [], id="0"
+        ),
+    ],
+)
+def test_a_percentage_of_what_has_no_limit_keeps_nothing_back_and_is_told(
+    quota: Any, percents: Any, shares: dict[str, Share], said: list[str]
+) -> None:
+    found = reading(quota, percents)
+    assert (found.shares, found.faults) == (shares, ())
+    assert [str(one) for one in found.idle.values()] == said
 
 
 def test_what_is_written_is_the_format_of_the_design() -> None:

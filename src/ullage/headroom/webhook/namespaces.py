@@ -61,6 +61,7 @@ class ShareFacts:
     new: Shares
     old: Shares
     usage: Usage
+    unlimited: frozenset[str] = frozenset()  # resources that the quota does not limit any more, while their percentages stay
 
 
 def stranded(facts: ShareFacts) -> list[str]:
@@ -89,6 +90,8 @@ def _migrations(facts: ShareFacts) -> Iterator[str]:
     """Where nothing is kept any more, VMs that start may take what a migration under way still needs."""
     for resource in DIVIDED:
         new, old = facts.new.get(resource.name), facts.old.get(resource.name)
+        if resource.name in facts.unlimited:
+            continue  # nothing else is limited either: no VM that starts takes what a migration needs
         if (new is None and old is None) or (new is not None and old is not None and new.maintenance >= old.maintenance):
             continue
         taken, reserved = _amounts(facts.usage, Cell(MAINTENANCE, resource.name))
@@ -149,13 +152,14 @@ class NamespaceHooks:
         if (fault := behind(asked.new, asked.marks)) is not None:
             return _invalid((fault,))
         old = read_shares(asked.old.annotations).shares if asked.old is not None else {}
+        warnings = asked.warnings(old)
         if asked.own or asked.reading.faults or asked.old is None or asked.reading.shares == old:
-            return Decision.allow()
-        namespace = asked.new.name
-        facts = ShareFacts(namespace, new=asked.reading.shares, old=old, usage=await self._used(namespace))
+            return Decision.allow(warnings=warnings)
+        namespace, unlimited = asked.new.name, frozenset(asked.reading.idle)
+        facts = ShareFacts(namespace, new=asked.reading.shares, old=old, usage=await self._used(namespace), unlimited=unlimited)
         if said := stranded(facts):
             return Decision.refuse(f"{'; '.join(said)}. Next: ullage usage -n {namespace}")
-        return Decision.allow()
+        return Decision.allow(warnings=warnings)
 
     def hooks(self) -> tuple[Hook, Hook]:
         # Of a Namespace the API server lets annotations be changed through its subresources, too.
@@ -203,6 +207,16 @@ class _Asked:
         """What was wrong before there was anybody to say so is in nobody's way who changes something else."""
         old = self.old
         return old is None or any(self.new.annotations.get(key) != old.annotations.get(key) for key in INPUTS)
+
+    def warnings(self, before: Shares) -> tuple[str, ...]:
+        """What its author may not know: percentages that keep nothing back, and shares that went with their quota."""
+        if self.own or not self.changed:
+            return ()
+        idle = tuple(map(str, self.reading.idle.values()))
+        gone = sorted(name for name in self.reading.idle if name in before)
+        if not gone:
+            return idle
+        return (*idle, f"the shares of {' and '.join(gone)} go with the quota, and what is booked stays booked")
 
 
 def _invalid(faults: tuple[ShareFault, ...]) -> Decision:

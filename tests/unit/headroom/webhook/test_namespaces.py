@@ -104,6 +104,15 @@ OVER = body(quota() | kept() | HALVES | {EXCEEDS: "true"}, label="on")
         pytest.param(body(quota() | kept(), label="off"), WAS, ON, id="taken away by a person, they come back, and the label"),
         pytest.param(body(quota()), WAS, OFF, id="without a percentage nothing stays"),
         pytest.param(body(None), WAS, OFF, id="without annotations nothing stays"),
+        pytest.param(
+            body(kept() | HALVES, label="on"), OVER, OFF, id="without the quota nothing stays, whatever is to be kept"
+        ),
+        pytest.param(
+            body({RESOURCE_QUOTA: '{"limit":{"limitsCpu":"4"}}'} | kept() | HALVES, label="on"),
+            WAS,
+            (dict.fromkeys((VM_AVAILABLE, MAINTENANCE_AVAILABLE), '{"limit":{"limitsCpu":2000}}'), "on"),
+            id="of a quota of CPU alone only CPU is divided",
+        ),
         pytest.param(body(quota() | kept(0, 0) | HALVES, label="on"), WAS, OFF, id="0 is off"),
         pytest.param(body(HALVES | {EXCEEDS: "true"}, label="on"), None, OFF, id="a person cannot switch it on like this"),
         pytest.param(body(quota() | kept() | {EXCEEDS: "true"}), None, ON, id="nobody else says that a quota is exceeded"),
@@ -237,6 +246,33 @@ async def test_what_runs_keeps_its_room(new: Json, taken: Mapping[str, Mapping[s
     if said:
         assert decided.code == 403
         assert decided.message.startswith(said)
+
+
+NO_CPU, NO_MEMORY = (
+    f"metadata.annotations[{MAINTENANCE_QUOTA}]: limit.{name}Percent keeps 50 % of a quota that is not there: {resource} has no"
+    f" limit; set limit.{name} in metadata.annotations[{RESOURCE_QUOTA}], or 0 here"
+    for name, resource in (("limitsCpu", "cpu"), ("limitsMemory", "memory"))
+)
+
+
+async def test_rancher_may_take_its_quota_away_while_percentages_stay_and_vms_run_and_move() -> None:
+    new = await mutated(body(kept() | HALVES, label="on"), WAS)
+    decided = await hooks(TWO | ONE_MOVES).validate(asked(new, WAS))
+    assert decided.allowed, decided.message
+    gone = "the shares of cpu and memory go with the quota, and what is booked stays booked"
+    assert decided.warnings == (NO_CPU, NO_MEMORY, gone)
+    # Nor is what is done later in that namespace told of it again.
+    later = body(kept() | {"note": "x"})
+    assert (await hooks().validate(asked(later, new))).warnings == ()
+
+
+async def test_percentages_of_a_quota_of_cpu_alone_count_for_cpu_with_a_warning() -> None:
+    new = await mutated(body({RESOURCE_QUOTA: '{"limit":{"limitsCpu":"4"}}'} | kept()))
+    decided = await hooks().validate(asked(new, None))
+    assert (decided.allowed, decided.warnings) == (True, (NO_MEMORY,))
+    # What runs still has to fit the resource that stays divided.
+    less = await mutated(body({RESOURCE_QUOTA: '{"limit":{"limitsCpu":"2"}}'} | kept() | HALVES, label="on"), WAS)
+    assert (await hooks(TWO).validate(asked(less, WAS))).code == 403
 
 
 async def test_what_is_admitted_and_not_there_yet_counts_and_is_told() -> None:
