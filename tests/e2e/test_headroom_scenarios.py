@@ -161,7 +161,7 @@ def test_scenario_5_a_backup_is_restored_as_a_new_vm_where_there_is_room(scene: 
 
     reference = {"virtualMachineBackupName": "backup", "virtualMachineBackupNamespace": tenant.namespace}
     target = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "vm4"}
-    restore = harvester_body("VirtualMachineRestore", "restore", target=target, newVM=True, start=True, **reference)
+    restore = harvester_body("VirtualMachineRestore", "restore", target=target, newVM=True, **reference)
     restores = f"{harvester}/virtualmachinerestores"
     is_refused(tenant.api.call("POST", restores, restore), NO_ROOM)
     assert tenant.api.get(f"{tenant.machines}/vm4").code == 404

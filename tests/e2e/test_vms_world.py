@@ -181,7 +181,7 @@ def test_a_person_backs_a_vm_up_fills_it_and_brings_it_back(scene: EngineScene) 
     called(scene, "start", name, "--wait", "--timeout", "60s")
     assert scene.read(volume_of(scene, vm), 0, MIB) == before
 
-    called(scene, "restore", "monday", "-n", namespace, "--new-vm", "copy", "--wait", "--timeout", "60s")
+    called(scene, "restore", "monday", "-n", namespace, "--new-vm", "copy", "--no-start", "--wait", "--timeout", "60s")
     copy = Vm(scene, namespace, "copy")
     copy.becomes("Stopped")
     called(scene, "start", f"{namespace}/copy", "--wait", "--timeout", "60s")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from msgspec import UnsetType
 
 from ullage.kube.builtin.core import PersistentVolumeClaim
 from ullage.kube.kinds import Meta
@@ -15,7 +16,7 @@ from ullage.vms.api.backups import BackupStatus
 from ullage.vms.api.common import KeptMeta, KeptObject
 from ullage.vms.api.machines import VirtualMachine, VirtualMachineInstance, WholeMachine
 from ullage.vms.api.restores import RestoreStatus, VirtualMachineRestore
-from ullage.vms.lifecycle import HALTED, MANUAL, ONCE, RERUN_ON_FAILURE, START, is_over, run_strategy
+from ullage.vms.lifecycle import ALWAYS, HALTED, MANUAL, ONCE, RERUN_ON_FAILURE, START, is_over, run_strategy
 
 # On a backup until its snapshots are gone and nothing is paid for them; on a restore until it is complete, or undone.
 BACKUP_FINALIZER: Final = "ullage.io/vm-backup"
@@ -34,6 +35,7 @@ IN_PROGRESS: Final = "InProgress"
 FAILED: Final = "Failed"
 COMPLETE: Final = "Complete"  # the reason of InProgress once it is over, and all is well
 
+_STARTS: Final = (ALWAYS, RERUN_ON_FAILURE, ONCE)  # a VM by itself, once it is made
 _STARTED_BY_HAND: Final = frozenset({MANUAL, RERUN_ON_FAILURE, ONCE})  # of these one that is stopped stays so
 # Of other objects and of the object itself, from before: written anew where the object is.
 _NOT_KEPT: Final = ("kubectl.kubernetes.io/", "ullage.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "cdi.kubevirt.io/")
@@ -42,6 +44,19 @@ _NOT_KEPT_EITHER: Final = (
     "harvesterhci.io/volumeClaimTemplates",
     NO_ROOM,
 )
+
+
+def starts_by_itself(spec: Mapping[str, Any]) -> bool:
+    """Whether a VM of this spec runs as soon as it is made."""
+    strategy = spec.get("runStrategy")
+    return strategy in _STARTS if isinstance(strategy, str) and strategy else spec.get("running") is True
+
+
+def will_run(restore: VirtualMachineRestore, kept: Mapping[str, Any]) -> bool:
+    """Whether a restore makes a VM that runs: a new one, as it is asked for, or as the spec in the backup has it."""
+    if not restore.spec.new_vm:
+        return False
+    return starts_by_itself(kept) if isinstance(restore.spec.start, UnsetType) else restore.spec.start
 
 
 def is_migrating(instance: VirtualMachineInstance | None) -> bool:

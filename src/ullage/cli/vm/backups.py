@@ -49,7 +49,7 @@ class VmRestoreOptions:
     new_vm: str | None = None
     keep_volumes: bool = False
     keep_mac_address: bool = False
-    start: bool = False
+    start: bool | None = None
 
 
 def name_at(base: str, now: datetime) -> str:
@@ -92,7 +92,7 @@ async def restore(
         "newVM": options.new_vm is not None,
         "deletionPolicy": "retain" if options.keep_volumes else "delete",
         "keepMacAddress": options.keep_mac_address,
-        **({"start": True} if options.start else {}),  # Harvester's own definition has no such field
+        **({} if options.start is None else {"start": options.start}),  # Harvester's own definition has no such field
     }
     await _make(session, RESTORES, meta, spec, make=make, clock=clock)
 

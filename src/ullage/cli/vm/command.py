@@ -249,8 +249,13 @@ def restore(
         typer.Option("--keep-mac-address", help="A new VM has the MAC addresses of the old one: only one of them may run."),
     ] = False,
     start: Annotated[
-        bool, typer.Option("--start", help="A new VM runs as soon as it is made, if there is room for it.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--start/--no-start",
+            help="Whether a new VM runs as soon as it is made; there has to be room for it.",
+            show_default="as the VM in the backup did",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is complete, and show how far it is.")] = False,
     timeout: options.Timeout = "5m",
     dry_run: DryRun = False,
@@ -262,7 +267,7 @@ def restore(
     """Make a VM from a backup, or bring the one back that the backup is of.
 
     In place the VM has to be stopped: it gets the volumes and the spec of the backup, and the claims that it had before are
-    deleted unless they are to be kept. Either way it is stopped afterwards, unless a new one is to be started.
+    deleted unless they are to be kept; it is stopped afterwards. A new one runs if its run strategy in the backup starts it.
 
     \b
     ullage vm restore shop/before-upgrade --wait
@@ -273,7 +278,7 @@ def restore(
     wanted = arguments.name("--new-vm", new_vm) if new_vm is not None else None
     if wanted is None and keep_mac_address:
         raise BadInput("--keep-mac-address", "without --new-vm", "in place the addresses are always kept")
-    if wanted is None and start:
+    if wanted is None and start is not None:
         raise BadInput("--start", "without --new-vm", "one that is restored in place stays stopped")
     if wanted is not None and keep_volumes:
         raise BadInput(

@@ -31,7 +31,7 @@ from ullage.ledger.keys import ledger_name
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
 from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
-from ullage.vms.model import RESTORE_NAME, RESTORED_BY
+from ullage.vms.model import RESTORE_NAME, RESTORED_BY, will_run
 from ullage.vms.overhead import Overhead
 
 FIELD: Final = "spec.virtualMachineBackupName"
@@ -71,14 +71,16 @@ class Restores:
             return None
         if review.old(RESTORES) is not None:
             return marks.kept(review, RESTORES)
-        wanted = review.object(RESTORES).spec
+        restore = review.object(RESTORES)
         none: Marks = {STAMP: None, COST: None}
-        if not (wanted.new_vm and wanted.start):
+        if not restore.spec.new_vm or restore.spec.start is False:
             return none
-        backup = await self._client.find(BACKUPS, wanted.virtual_machine_backup_name, review.namespace)
+        backup = await self._client.find(BACKUPS, restore.spec.virtual_machine_backup_name, review.namespace)
         source = backup.status.source if backup is not None else UNSET
         if source is UNSET:
             return none  # there is nothing to restore from: it is refused for that
+        if not will_run(restore, source.spec):
+            return none
         cost = machine_cost({"spec": dict(source.spec)}, table)
         return {**none, STAMP: str(stamp_for(VMS, cost))}
 

@@ -29,9 +29,10 @@ class RestoreSpec(Value):
     keep_mac_address: bool = False
     """Whether a new VM has the MAC addresses of the old one. Of two VMs with the same addresses only one may run. In place
     the addresses are always kept."""
-    start: bool = False
-    """Whether a new VM runs as soon as it is made: with the run strategy that it had, or Always where that does not start it by
-    itself. Where the namespace has no room for it any more, it is made Halted."""
+    start: bool | UnsetType = UNSET
+    """Whether a new VM runs as soon as it is made. Absent: where the run strategy in the backup starts a VM by itself. true: it
+    runs, with Always where that strategy does not. false: it is left stopped. One that runs needs room in the namespace when
+    the restore is created, and is made Halted where that room is gone by the time that it is made."""
 
 
 class VolumeRestore(Value):

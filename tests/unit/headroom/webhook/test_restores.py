@@ -32,12 +32,14 @@ def backup(source: Json | None = None) -> Json:
     return {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "metadata": meta, "spec": spec, "status": status}
 
 
-def restore(name: str = "copy", *, start: bool = True, new: bool = True, status: Json | None = None, **meta: Any) -> Json:
+def restore(
+    name: str = "copy", *, start: bool | None = True, new: bool = True, status: Json | None = None, **meta: Any
+) -> Json:
     spec = {
         "target": {"name": "db-copy"},
         "virtualMachineBackupName": "monday",
         "newVM": new,
-        **({"start": True} if start else {}),
+        **({} if start is None else {"start": start}),
     }
     return {
         "apiVersion": RESTORES.api_version,
@@ -73,7 +75,8 @@ async def held(scene: Scene) -> str:
     [
         pytest.param(restore(), {"takes": TAKES}, id="a new VM that is to run"),
         pytest.param(restore(start=False), {}, id="a new VM that is left stopped takes nothing"),
-        pytest.param(restore(start=False, new=False), {}, id="nor does one in place"),
+        pytest.param(restore(start=None, new=False), {}, id="nor does one in place"),
+        pytest.param(restore(start=None), {"takes": TAKES}, id="a new VM that ran, without any field of ours"),
         pytest.param(restore(start=False, annotations={STAMP: "{}"}), {}, id="whatever it says of itself"),
         pytest.param(restore(annotations={STAMP: "{}"}), {"takes": TAKES}, id="a forged stamp is written over"),
     ],
@@ -99,6 +102,19 @@ async def test_one_that_does_not_fit_is_refused_when_it_is_created(scene: Scene)
         "VM available resources are insufficient: cpu: asked 1 core, used 0, pending 0, share 0. Next: ullage usage -n team,"
         " then ullage vm stop NAME -n team, or have the quota raised"
     )
+
+
+@simulated
+async def test_a_manifest_of_harvester_is_refused_while_the_namespace_is_full_and_books_its_room(scene: Scene) -> None:
+    scene.settings = MANAGE
+    scene.limits(vms=ONE_FITS)
+    scene.store(BACKUPS, backup())
+    async with scene.served():
+        assert (await scene.submit(RESTORES, restore("first", start=None))).allowed
+        refused = await scene.submit(RESTORES, restore("second", start=None))
+        assert refused.message.startswith("VM available resources are insufficient: cpu: asked 1 core")
+        scene.store(BACKUPS, backup(machine(strategy="Halted")))
+        assert (await scene.submit(RESTORES, restore("halted", start=None))).allowed, "it takes nothing"
 
 
 @simulated

@@ -55,9 +55,9 @@ def said(cluster: Cluster, type: str = "Ready", name: str = "back") -> tuple[str
 # --- a new VM --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_vm_has_claims_of_its_own_and_is_stopped() -> None:
+async def test_a_new_vm_has_claims_of_its_own_and_is_stopped_if_its_restore_says_so() -> None:
     cluster = await backed_up()
-    cluster.restore()
+    cluster.restore(start=False)
     await cluster.live()
     made = machine(cluster, "copy")
     assert (claims_in(made), made["spec"]["runStrategy"]) == (NEW, "Halted")
@@ -101,6 +101,31 @@ async def test_a_new_vm_is_started_if_somebody_asks_for_it(had: Json, runs: Json
     spec = machine(cluster, "copy")["spec"]
     assert {key: spec[key] for key in ("running", "runStrategy") if key in spec} == runs
     assert said(cluster) == ("True", "Restored", "VM team/copy has 1 volume of backup one; it is started")
+
+
+@pytest.mark.parametrize(
+    ("had", "runs"),
+    [
+        pytest.param({"runStrategy": "Always"}, {"runStrategy": "Always"}, id="one that always ran"),
+        pytest.param({"runStrategy": "RerunOnFailure"}, {"runStrategy": "RerunOnFailure"}, id="as Harvester makes them"),
+        pytest.param({"running": True}, {"running": True}, id="in the old field"),
+        pytest.param({"runStrategy": "Halted"}, {"runStrategy": "Halted"}, id="one that was halted stays so"),
+        pytest.param({"runStrategy": "Manual"}, {"runStrategy": "Halted"}, id="one that is started by hand is not started"),
+        pytest.param({"running": False}, {"running": False}, id="halted in the old field"),
+    ],
+)
+async def test_a_new_vm_runs_where_the_one_of_the_backup_did_without_any_field_of_ours(had: Json, runs: Json) -> None:
+    cluster = Cluster()
+    found = machine_body(claim_volume("a"))
+    found["spec"] = {**{key: value for key, value in found["spec"].items() if key != "runStrategy"}, **had}
+    cluster.claim("a")
+    cluster.api.put(MACHINES, found)
+    cluster.backup()
+    await cluster.live()
+    cluster.restore()
+    await cluster.live()
+    spec = machine(cluster, "copy")["spec"]
+    assert {key: spec[key] for key in ("running", "runStrategy") if key in spec} == runs
 
 
 NO_FIT = "VM available resources are insufficient: cpu: asked 1, used 2, pending 0, share 2. Next: stop one"
@@ -186,7 +211,7 @@ async def test_data_volumes_become_claims_and_what_would_make_the_old_ones_again
         {"name": "image", "containerDisk": {"image": "x"}},
     ]
     assert "dataVolumeTemplates" not in made
-    assert made["runStrategy"] == "Halted"
+    assert made["runStrategy"] == "Always"
     assert made["template"]["metadata"]["labels"] == {"harvesterhci.io/vmName": "copy", "app": "db"}
 
 

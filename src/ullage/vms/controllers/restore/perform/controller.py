@@ -219,7 +219,7 @@ class RestoreController:
         try:
             return await self._client.create(WHOLE_MACHINES, machine)
         except Forbidden as error:
-            why = rules.want_of_room(error.message) if restore.spec.start else ""
+            why = rules.want_of_room(error.message) if machine_spec.runs(machine) else ""
             if not why:
                 raise
             made = await self._client.create(WHOLE_MACHINES, machine_spec.halted(machine, why))

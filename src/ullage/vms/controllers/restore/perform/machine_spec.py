@@ -1,7 +1,7 @@
 """The VM that a restore makes, or brings back: as it was, with the new claims, and stopped. Pure.
 
-It is left stopped, unless somebody asks for a new one to be started: a copy that starts by itself would answer under the name
-and the addresses of the one that it was copied from.
+One that is brought back is left stopped. A new one runs where the backup's did, as Harvester has it, unless the restore says
+otherwise; it has no MAC addresses of the one that it was copied from.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from ullage.kube.objects import Json, merge_patch
 from ullage.vms.api.common import KeptObject
 from ullage.vms.api.machines import WholeMachine
 from ullage.vms.api.restores import VirtualMachineRestore
-from ullage.vms.lifecycle import ALWAYS, HALTED, ONCE, RERUN_ON_FAILURE
-from ullage.vms.model import NO_ROOM, RESTORE_NAME, RESTORED_BY
+from ullage.vms.lifecycle import ALWAYS, HALTED
+from ullage.vms.model import NO_ROOM, RESTORE_NAME, RESTORED_BY, starts_by_itself, will_run
 
 # Labels by which others find a VM: a new one must not be taken for the old one.
 _NAMES_MACHINE: Final = ("harvesterhci.io/vmName", "kubevirt.io/domain", "kubevirt.io/vm", "vm.kubevirt.io/name")
-_STARTS: Final = (ALWAYS, RERUN_ON_FAILURE, ONCE)  # by itself, once it is made
 _OLD_CLAIMS: Final = "harvesterhci.io/volumeClaimTemplates"
 
 
@@ -60,9 +59,9 @@ def _volume(volume: Json, claims: Mapping[str, str]) -> Json:
 def new_machine(restore: VirtualMachineRestore, source: KeptObject, claims: Mapping[str, str]) -> WholeMachine:
     name, old = restore.spec.target.name, source.metadata
     spec = restored_spec(source.spec, claims)
-    if restore.spec.start:
-        had = source.spec.get("runStrategy")
-        spec = _running(spec, wanted=True, strategy=had if had in _STARTS else ALWAYS)
+    if will_run(restore, source.spec):
+        strategy = source.spec["runStrategy"] if starts_by_itself(source.spec) and source.spec.get("runStrategy") else ALWAYS
+        spec = _running(spec, wanted=True, strategy=strategy)
     template = spec.get("template", {})
     if not restore.spec.keep_mac_address:
         for interface in template.get("spec", {}).get("domain", {}).get("devices", {}).get("interfaces") or ():
@@ -79,6 +78,11 @@ def new_machine(restore: VirtualMachineRestore, source: KeptObject, claims: Mapp
         ),
         spec=spec,
     )
+
+
+def runs(machine: WholeMachine) -> bool:
+    """Whether it is made to run."""
+    return starts_by_itself(machine.spec)
 
 
 def halted(machine: WholeMachine, why: str) -> WholeMachine:
