@@ -75,7 +75,7 @@ def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
     yield sharing(frozenset(served.settings.drivers))
     yield vms(machines)
     yield counts()
-    yield space(machines)
+    yield space(machines, most_waiting=chosen.waiting_snapshots)
     yield headroom(vm_options.headroom_of(chosen))
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ullage.snapshots.slice import Options
 
 SIDECAR: Final = "sidecar"
+WAITING_SNAPSHOTS: Final = 300  # as ledger/charging/waiting.py has it, which is not imported for --help
 
 Drivers = Annotated[
     list[str] | None,
@@ -140,6 +141,7 @@ class Chosen:
     kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
     projects: ProjectChoice = field(default_factory=ProjectChoice)  # the roles, and what is set about project quotas
     request_timeout: float = REQUEST_SECONDS  # the API server's own
+    waiting_snapshots: int = WAITING_SNAPSHOTS  # of a namespace: those of claims that are not there
 
 
 NOTHING_CHOSEN: Final = Chosen()

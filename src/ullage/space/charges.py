@@ -17,6 +17,7 @@ from ullage.kube.slices import Part, Wiring
 from ullage.ledger.amounts import Takings
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, read_stamp
+from ullage.ledger.charging.waiting import place_of
 from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.views import Evaluator
 from ullage.snapshots.api.ga.translation import GA
@@ -29,6 +30,10 @@ DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
 
 def _takes(obj: Object) -> Takings:
     return read_stamp(obj.metadata)
+
+
+def _snapshot_takes(obj: Object) -> Takings:
+    return _takes(obj) + place_of(obj.metadata)
 
 
 def _own_namespace(obj: Object) -> str:
@@ -46,6 +51,7 @@ def _engine_snapshot(obj: Object) -> str:
 
 
 BY_NAMESPACE: Final = Evaluator[Any](ledger_of=_own_namespace, takes=_takes)
+OF_SNAPSHOTS: Final = Evaluator[Any](ledger_of=_own_namespace, takes=_snapshot_takes)
 BY_ANNOTATION: Final = Evaluator[Any](ledger_of=_charged_namespace, takes=_takes)
 OF_ENGINES: Final = Evaluator[Any](ledger_of=_engine_snapshot, takes=_takes)
 
@@ -53,7 +59,7 @@ OF_ENGINES: Final = Evaluator[Any](ledger_of=_engine_snapshot, takes=_takes)
 def charged_kinds(*, backups: bool) -> dict[Kind[Any], Evaluator[Any]]:
     """`backups`: those of virtual machines are ours, and pay for their members."""
     return {
-        **{dialect.snapshots: BY_NAMESPACE for dialect in DIALECTS},
+        **{dialect.snapshots: OF_SNAPSHOTS for dialect in DIALECTS},
         **{dialect.records: BY_ANNOTATION for dialect in DIALECTS},
         ENGINE_SNAPSHOTS: OF_ENGINES,
         **({BACKUPS: BY_NAMESPACE} if backups else {}),

@@ -12,6 +12,7 @@ from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.charging.registry import registry_of
+from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.policies.counts.webhook import room
 from ullage.space.api import QUOTAS
 from ullage.space.charges import charged_kinds, charging
@@ -32,8 +33,8 @@ from ullage.vms.api.machines import MACHINES
 from ullage.vms.settings import Settings
 
 
-def make_hooks(wiring: Wiring, *, backups: bool) -> list[Hook]:
-    return [*charging_hooks(wiring, backups=backups), quota_webhook.quota_hook(wiring)]
+def make_hooks(wiring: Wiring, *, backups: bool, most_waiting: int = MOST_WAITING) -> list[Hook]:
+    return [*charging_hooks(wiring, backups=backups, most_waiting=most_waiting), quota_webhook.quota_hook(wiring)]
 
 
 def make_controllers(wiring: Wiring, *, backups: bool) -> list[Controller[Any]]:
@@ -69,9 +70,9 @@ def estimate_counts(wiring: Wiring) -> EstimateCounts:
     return EstimateCounts()
 
 
-def space(settings: Settings | None = None) -> Slice:
+def space(settings: Settings | None = None, *, most_waiting: int = MOST_WAITING) -> Slice:
     """`settings` say whether the backups of virtual machines are ours. Harvester's own definition of the quota will do where it
-    is there: `served`."""
+    is there: `served`. `most_waiting` snapshots of a namespace may wait for claims that are not there."""
     backups = (settings or Settings()).backups == "manage"
     return Slice(
         name="space",
@@ -89,8 +90,9 @@ def space(settings: Settings | None = None) -> Slice:
             events=True,
         ),
         hooks=Part(
-            make=partial(make_hooks, backups=backups),
+            make=partial(make_hooks, backups=backups, most_waiting=most_waiting),
             watches=tuple(dict.fromkeys((*WATCHES, *quota_webhook.WATCHES, *room.WATCHES))),
+            writes=(Write(LEDGERS, ("create", "patch")),),  # the limit of those that wait
         ),
         routes=ROUTES,
         grants=GRANTS,

@@ -61,6 +61,15 @@ def webhook(
     cluster_rate: cluster_options.ClusterRate = cluster_options.RATE,
     cluster_reviews: cluster_options.ClusterReviews = cluster_options.REVIEWS,
     request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
+    waiting_snapshots: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="How many VolumeSnapshots of a namespace may wait for claims that are not there.",
+        ),
+    ] = drivers.WAITING_SNAPSHOTS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -96,6 +105,7 @@ def webhook(
     config = Config.load(kubeconfig, kube_context)
     chosen = drivers.Chosen(
         request_timeout=options.request_timeout(request_timeout),
+        waiting_snapshots=waiting_snapshots,
         longhorn=longhorn,
         manage_engines=manage_engines,
         manage_vm_backups=manage_vm_backups,

@@ -17,6 +17,7 @@ from ullage.ledger.amounts import BadAmount, spell
 from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP, BadStamp, Stamp, stamp_of
+from ullage.ledger.charging.waiting import ARRIVED, waits
 from ullage.quantity import Quantity
 
 T = TypeVar("T", bound=Object)
@@ -78,10 +79,12 @@ async def book(
         if stamp is None:
             return found
         wanted = measured(stamp, amount, lower=lower)
-        if wanted.takes == stamp.takes and not told:
+        arrives = waits(found.metadata)  # what was measured does not wait for its source any more
+        if wanted.takes == stamp.takes and not told and not arrives:
             return found
         try:
-            return await restamp(client, kind, found.metadata, wanted, also={**(also or {}), **(told or {})})
+            marks = {**(ARRIVED if arrives else {}), **(also or {}), **(told or {})}
+            return await restamp(client, kind, found.metadata, wanted, also=marks)
         except NoRoom as error:
             raise refusal(amount, str(error), by=(also or {}).get(ESTIMATED_BY, "")) from error
         except (Forbidden, Invalid) as error:  # shown, and tried again: a right may be missing

@@ -303,10 +303,11 @@ class Registry:
         """What the objects of our own cluster take that are in a ledger, also where nobody has made it yet."""
         return total(source.of(ledger).sums for source in self._sources.own.values())
 
-    def is_limited(self, ledger: str, cell: Cell) -> bool:
-        """Whether an account has a limit, as this process last saw the ledger. Cheap, whatever else is in it."""
+    def is_limited(self, ledger: str, cell: Cell, *, to: str = "") -> bool:
+        """Whether an account has a limit, as this process last saw the ledger. Cheap, whatever else is in it. `to`: that."""
         found = self._ledgers.get(Key(self._settings.namespace, ledger)) if self._ledgers else None
-        return found is not None and cell.resource in found.spec.limits.get(cell.account, {})
+        limit = found.spec.limits.get(cell.account, {}).get(cell.resource) if found is not None else None
+        return limit is not None and to in ("", limit)
 
     # --- for the slice `ledger` ---
 

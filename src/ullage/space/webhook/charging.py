@@ -26,12 +26,13 @@ from ullage.ledger.charging.stamps import (
     guarded,
     stamp_of,
 )
+from ullage.ledger.charging.waiting import WAITS
 from ullage.snapshots.model import CUT
 from ullage.space.accounts import NAMESPACE_CELL, TooManyMachines, bytes_of, quantity, vm_cell
 
 T = TypeVar("T", bound=Object)
 
-GUARDED: Final = (STAMP, CHARGED_NAMESPACE, PLAN, CUT, ESTIMATED_BY)
+GUARDED: Final = (STAMP, CHARGED_NAMESPACE, PLAN, CUT, ESTIMATED_BY, WAITS)
 
 
 class Terms(Protocol):
@@ -62,13 +63,16 @@ class ChargingHooks(Generic[T]):
         *,
         relieve: Relief | None = None,
         check: Callable[[Review], Awaitable[Decision | None]] | None = None,
+        prepare: Callable[[Review], Awaitable[None]] | None = None,
     ) -> None:
-        """`relieve` may have room made for what does not fit; `check` may refuse what is new before it is booked."""
+        """`relieve` may have room made for what does not fit; `check` may refuse what is new before it is booked; `prepare`
+        comes after all refusals but that of the ledger."""
         self._kind = kind
         self._charged = charged
         self._terms = terms
         self._relieve = relieve
         self._check = check
+        self._prepare = prepare
 
     async def mutate(self, review: Review) -> Decision:
         try:
@@ -89,6 +93,8 @@ class ChargingHooks(Generic[T]):
             fault = await self._check(review)
         if fault is not None:
             return fault
+        if self._prepare is not None and review.operation == "CREATE":
+            await self._prepare(review)
         trusts = self._terms.trusts
         past_limit = trusts(review) and await self._terms.happened(review)
         next_step = self._terms.next_step(review)

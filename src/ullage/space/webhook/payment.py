@@ -13,6 +13,7 @@ from ullage.ledger.amounts import BadAmount, Cell, spell
 from ullage.ledger.charging.booking import RESOURCE
 from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, STAMP, BadStamp, Marks, stamp_of
+from ullage.ledger.charging.waiting import WAITING
 from ullage.ledger.keys import ledger_name
 from ullage.quantity import Quantity
 from ullage.space.accounts import payers, stamp_for, vm_cell
@@ -33,10 +34,10 @@ class Payment:
         ledger, machines = ledger_name(namespace), self._lookup.machines_using(namespace, claim)
         return payers(machines, limited=lambda vm: self._is_limited(ledger, vm_cell(vm)), strict=strict)
 
-    def marks(self, estimate: Estimate, namespace: str, claim: str, *, strict: bool = True) -> Marks:
-        """Those of an object that pays this for a snapshot of the claim."""
-        vms = self.payers(namespace, claim, strict=strict)
-        return {STAMP: str(stamp_for(estimate.bytes, vms)), ESTIMATED_BY: estimate.by}
+    def marks(self, estimate: Estimate, namespace: str, claim: str, *, strict: bool = True, waits: bool = False) -> Marks:
+        """Those of an object that pays this for a snapshot of the claim. `waits`: what it is to be made of is not there."""
+        stamp = stamp_for(estimate.bytes, self.payers(namespace, claim, strict=strict))
+        return {STAMP: str(stamp), ESTIMATED_BY: estimate.by, **(WAITING if waits else {})}
 
 
 def next_step(review: Review, namespace: str, *, engines: Iterable[Engine | None] = ()) -> str:

@@ -46,7 +46,8 @@ class VolumeSnapshots:
         if self._is_member is not None and await self._is_member(review, asked):
             return PAID_ELSEWHERE
         facts = await self._lookup.of_claim(review.namespace, asked.claim)
-        return self._payment.marks(estimates.new_snapshot(facts), review.namespace, asked.claim)
+        waits = facts.claim is None
+        return self._payment.marks(estimates.new_snapshot(facts), review.namespace, asked.claim, waits=waits)
 
     async def happened(self, review: Review) -> bool:
         """Whether it is cut. Its record tells, which belongs to administrators: its own status may be anybody's writing."""
@@ -79,7 +80,7 @@ class VolumeSnapshots:
         the one that it is from."""
         record = await self._record(asked.imported_record)
         if record is None:
-            return self._payment.marks(estimates.imported(None, None), namespace, "")
+            return self._payment.marks(estimates.imported(None, None), namespace, "", waits=True)
         if pays(record.meta) or await self._is_anothers(record, asked, namespace):
             return PAID_ELSEWHERE
         handle = SnapshotHandle.parse(record.handle) if record.driver == DRIVER else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -21,7 +22,10 @@ from tests.unit.space.scene import (
 )
 from ullage.engines.api import ENGINES, SNAPSHOTS, Engine, EngineSpec, EngineStatus, SnapshotInfo
 from ullage.engines.chain import HEAD
+from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Meta
+from ullage.ledger.api import LEDGERS, NAMESPACE
+from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import SHARED_BY, Dialect
@@ -29,6 +33,48 @@ from ullage.snapshots.model import SHARED_BY, Dialect
 BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
 AnyDialect = Dialect[Any, Any]
 FREE, HUGE = "{}", '{"snapshots/namespace":{"storage":"1Ei"}}'
+
+
+# --- what waits ------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@simulated
+async def test_snapshots_of_claims_that_are_not_there_take_places_of_one_account_that_has_a_limit(
+    scene: Scene, dialect: AnyDialect
+) -> None:
+    scene.claim("disk", head=1)
+    async with scene.served():
+        seconds = 0
+        made = 0
+        while made < MOST_WAITING:
+            decided = await scene.submit(dialect.snapshots, snapshot_of(dialect, f"w-{made}", f"nothing-{made}"))
+            if decided.allowed:
+                made += 1
+                continue
+            assert decided.code == 429, decided.message  # the ledger was just made, and is being counted
+            seconds += 1
+            assert seconds < 60
+            await asyncio.sleep(1)
+        refused = await scene.submit(dialect.snapshots, snapshot_of(dialect, "one-more", "nothing"))
+        assert refused.code == 403
+        assert "snapshots-waiting/namespace snapshots: asked 1, " in refused.message
+        assert f"limit {MOST_WAITING}, over by 1" in refused.message
+        assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "good", "disk"))).allowed, "its claim is there"
+        # One whose claim comes gives its place back with what is booked before the cut; people cannot.
+        refused = await scene.annotate(dialect.snapshots, "w-0", waits_for_source=None)
+        assert scene.marks(dialect.snapshots, "w-0")["waits-for-source"] == "true", refused.message
+        arrived = {"waits_for_source": "false", "takes": '{"snapshots/namespace":{"storage":"1"}}'}
+        assert (await scene.annotate(dialect.snapshots, "w-0", user=OURS, **arrived)).allowed
+        assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "one-more", "nothing"))).allowed
+
+
+@simulated
+async def test_a_few_snapshots_that_wait_need_no_ledger(scene: Scene) -> None:
+    async with scene.served():
+        for number in range(5):
+            assert (await scene.submit(GA.snapshots, snapshot_of(GA, f"w-{number}", "nothing"))).allowed
+    assert scene.server.get(LEDGERS, Key(NAMESPACE, f"ns-{TEAM}")) is None
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
