@@ -18,6 +18,7 @@ VERSION: Final = "v1alpha1"
 MOST_LABELS: Final = 16
 MOST_TERMS: Final = 16  # of a selector
 MOST_VALUES: Final = 64  # of a term
+MOST_PROBLEMS: Final = 5  # reasons of one run that are told apart
 
 READY: Final = "Ready"
 SUSPENDED: Final = "Suspended"
@@ -138,6 +139,19 @@ class ScheduleError(Value):
     """What went wrong, and what to do about it."""
 
 
+class RunProblem(Value):
+    """A reason why claims got no snapshot in a run."""
+
+    claim: Annotated[str, _mark(maxLength=SUBDOMAIN_LIMIT)] = ""
+    """The first claim that it was told of."""
+    message: Annotated[str, _mark(maxLength=1024)] = ""
+    """What was told of that claim."""
+    refused: bool = False
+    """The request was refused. Otherwise the last snapshot of the claim is not done yet."""
+    others: bool = False
+    """Other claims got none for the same reason."""
+
+
 class ScheduleRun(Value):
     """A run that is under way."""
 
@@ -155,6 +169,8 @@ class ScheduleRun(Value):
     """How many claims got none."""
     refused: Annotated[int, _COUNT] = 0
     """How many of these were refused one after the other: too many end the run."""
+    problems: Annotated[tuple[RunProblem, ...], ATOMIC, _mark(maxItems=MOST_PROBLEMS)] = ()
+    """Why claims got none: the reasons that differ, the gravest first."""
 
 
 class ScheduleStatus(Value):

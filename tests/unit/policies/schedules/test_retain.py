@@ -293,7 +293,7 @@ async def test_a_clock_that_was_ahead_for_a_while_has_no_later_snapshot_deleted(
     name = snapshot_name("nightly", error["claim"], "2026-01-12T02:00:00Z")
     assert error["message"] == (
         f"claim {error['claim']}: VolumeSnapshot {name} was there before that time came, when some clock was ahead;"
-        " it has older data"
+        " it has older data (and other claims)"
     )
     await scene.live("2026-01-13 03:00")
     assert scene.times("a") == ["01-11 02:00", "01-13 02:00"], "what was cut on the 10th was the oldest"

@@ -437,6 +437,39 @@ async def test_a_server_that_asks_for_patience_is_asked_again(scene: Scene) -> N
     assert "lastError" not in scene.status()
 
 
+async def test_all_reasons_are_told_and_a_limit_that_is_full_comes_first(scene: Scene) -> None:
+    """`c` is asked last, by a process of its own: what was told of the others is not forgotten."""
+    scene.claims("c", "d")
+    answers = {
+        "-a-": Forbidden("the limit of 2 snapshots is full", code=403),
+        "-b-": Forbidden("the limit of 3 snapshots is full", code=403),
+        "-c-": TooManyRequests("the volume is measured", code=429, retry_after=1),
+    }
+
+    def refuse(what: str) -> None:
+        if what.startswith(f"create {scene.kind.name}"):
+            for name, error in answers.items():
+                if name in what:
+                    raise error
+
+    scene.api.refuse = refuse
+    scene.schedule()
+    await scene.live("2026-01-01 02:01")
+    await scene.live("2026-01-01 02:02")
+    error = scene.status()["lastError"]
+    assert error["message"] in {
+        f"claim {claim}: the limit of {limit} snapshots is full (and other claims);"
+        " tried again: claim c: the volume is measured"
+        for claim, limit in (("a", 2), ("b", 3))
+    }
+    assert error["claim"] in {"a", "b"}
+    assert scene.times("d") == ["01-01 02:00"]
+    scene.api.refuse = lambda what: None
+    await scene.live("2026-01-01 02:03")
+    assert "run" not in scene.status()
+    assert "snapshots is full (and other claims)" in scene.condition()[2]
+
+
 @pytest.mark.parametrize("stuck", [1, 7])
 async def test_a_claim_that_has_to_wait_for_room_holds_up_no_other(scene: Scene, stuck: int) -> None:
     scene.claims(*(f"c{number}" for number in range(30)))

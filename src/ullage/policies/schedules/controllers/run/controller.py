@@ -27,6 +27,7 @@ from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
 from ullage.policies.schedules.api import SCHEDULES, ScheduleRun, ScheduleStatus, SnapshotSchedule
 from ullage.policies.schedules.controllers.run import rules
+from ullage.policies.schedules.controllers.run.problems import MESSAGE_LIMIT
 from ullage.policies.schedules.controllers.run.queue import AGAIN_SECONDS, RunQueue, claim_at
 from ullage.policies.schedules.cron import read_timetable
 from ullage.policies.schedules.lookup import DIALECTS, ScheduleLookup
@@ -251,10 +252,10 @@ class ScheduleRunner:
         """Writes down what was made; whether the run has ended."""
         now, waiting = self._clock.now(), queue.said
         status = rules.progressed(schedule.status, outcomes, now, left=queue)
-        refused = [one for one in outcomes if one.error]
+        refused = sorted((one for one in outcomes if one.error), key=lambda one: not one.refused)  # the gravest first
         why, left = "", queue.left
         if waiting and rules.gives_up(schedule, now):
-            why = f"the API server asked for patience until the deadline had passed ({waiting[0]})"
+            why = f"the API server asked for patience until the deadline had passed ({waiting[0][1]})"
         elif not isinstance(status.run, UnsetType) and status.run.refused >= rules.MOST_REFUSED:
             why = f"{status.run.refused} snapshots in a row were refused ({_error(status)})"
         elif rules.is_called_off(schedule):
@@ -271,7 +272,7 @@ class ScheduleRunner:
             raise
         if refused:
             more = f" {len(refused) - 1} more were refused with it." if len(refused) > 1 else ""
-            self._recorder.record(SCHEDULES, schedule, REFUSED_EVENT, note=f"{refused[0].error}{more}"[: rules.MESSAGE_LIMIT])
+            self._recorder.record(SCHEDULES, schedule, REFUSED_EVENT, note=f"{refused[0].error}{more}"[:MESSAGE_LIMIT])
         if ends:
             self._queues.pop(key_of(schedule), None)
             reason, note = rules.summary(schedule.status)

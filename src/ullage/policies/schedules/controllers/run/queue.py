@@ -102,10 +102,10 @@ class RunQueue:
         return min(self._waiting.values(), default=None)
 
     @property
-    def said(self) -> list[str]:
-        """What was answered of each claim that was asked to wait, in the order of the run: the same however they take turns,
+    def said(self) -> list[tuple[str, str]]:
+        """Each claim that was asked to wait, and what was answered, in the order of the run: the same however they take turns,
         since a status that changes is a write."""
-        return [self._said[place] for place in sorted(self._said)]
+        return [(claim_at(place), self._said[place]) for place in sorted(self._said)]
 
     def pause(self, now: float, *, room: int) -> float | None:
         """Seconds until the next look; None: when something changes."""

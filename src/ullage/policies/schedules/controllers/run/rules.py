@@ -26,13 +26,14 @@ from ullage.policies.schedules.api import (
     ScheduleStatus,
     SnapshotSchedule,
 )
+from ullage.policies.schedules.controllers.run import problems
+from ullage.policies.schedules.controllers.run.problems import MESSAGE_LIMIT
 from ullage.policies.schedules.cron import Timetable
 from ullage.policies.schedules.model import AHEAD, RUN_NOW
 from ullage.times import read_time, timestamp
 
 REQUEST_WITHIN: Final = timedelta(hours=1)  # what the clock of whoever asks for a run may be off
 MOST_REFUSED: Final = 20  # one after the other: then the rest of a run is not even asked for
-MESSAGE_LIMIT: Final = 1024
 REQUEST_LIMIT: Final = 64  # characters of a request that the status keeps, and that it is known by
 
 
@@ -229,8 +230,9 @@ def progressed(
         if one.error:
             in_a_row = run.refused + 1 if one.refused else run.refused
             status = replace(status, failed=status.failed + 1)
-            status = _with_error(status, one.error, now, claim=one.claim)
-            run = replace(run, place=place, failed=run.failed + 1, refused=in_a_row)
+            reasons = problems.counted(run.problems, one.error, claim=one.claim, refused=one.refused)
+            status = _with_error(status, problems.told(reasons), now, claim=problems.gravest(reasons))
+            run = replace(run, place=place, failed=run.failed + 1, refused=in_a_row, problems=reasons)
         else:
             status = replace(status, made=status.made + 1)
             run = replace(run, place=place, made=run.made + 1, refused=0)
@@ -245,6 +247,8 @@ def ended(schedule: SnapshotSchedule, status: ScheduleStatus, now: datetime, *, 
         return status
     if left:
         text = f"{why}; {left} claim{'s' if left > 1 else ''} of the run for {run.scheduled_time} got no snapshot"
+        reasons = problems.told(run.problems)
+        text = f"{reasons}; {text}" if reasons and reasons not in why else text
         status = _with_error(replace(status, failed=status.failed + left), text, now)
     failed = run.failed + left
     said = f"the run for {run.scheduled_time} made {run.made} snapshot{'' if run.made == 1 else 's'}"
@@ -257,11 +261,10 @@ def ended(schedule: SnapshotSchedule, status: ScheduleStatus, now: datetime, *, 
     return _ready(schedule, status, now, ok=False, reason="RunIncomplete", message=message)
 
 
-def delayed(status: ScheduleStatus, waiting: Sequence[str], now: datetime) -> ScheduleStatus:
-    """Nothing is lost yet: it is tried again. `waiting` is what was said of each claim that is asked to wait."""
-    more = len(waiting) - 1
-    also = f"; {more} more claim{' is' if more == 1 else 's are'} asked to wait" if more else ""
-    return _with_error(status, f"tried again: {waiting[0]}{also}", now)
+def delayed(status: ScheduleStatus, waiting: Sequence[tuple[str, str]], now: datetime) -> ScheduleStatus:
+    """Nothing is lost yet: it is tried again. `waiting` has each claim that is asked to wait, with what was answered."""
+    reasons = () if isinstance(status.run, UnsetType) else status.run.problems
+    return _with_error(status, problems.told(reasons, waiting), now, claim=problems.gravest(reasons, waiting))
 
 
 def summary(status: ScheduleStatus) -> tuple[bool, str]:
