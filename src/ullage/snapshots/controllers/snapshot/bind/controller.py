@@ -25,6 +25,7 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.ledger.charging.release import seconds_held
+from ullage.snapshots.controllers.snapshot.bind.begun import Begun
 from ullage.snapshots.controllers.snapshot.bind.orphans import REQUEST_SECONDS, Orphans
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
@@ -87,6 +88,7 @@ class Binder:
         self._metrics = metrics
         self._clock = clock or SystemClock()
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
+        self._begun = Begun()
         self._rewrites: Rewrites[str] = Rewrites()
         self._others = others or OtherSnapshotter()
         self._hooked = hooked
@@ -147,6 +149,7 @@ class Binder:
             self._stopped.pop(before.meta.uid, None)
             self._rewrites.forget(before.meta.uid)
             self._others.forget(before.meta.uid)
+            self._begun.forget(before.meta.uid)
 
     # --- reconcile ---
 
@@ -232,7 +235,7 @@ class Binder:
         if plan.hold_claim and facts.context.claim is not None:
             await self._hold_claim(facts.context.claim, driver=plan.driver)
         if plan.create_record is not None:
-            await self._create_record(obj, plan.create_record)
+            await self._create_record(plan.create_record)
         if plan.bind is not None and facts.record is not None:
             await self._bind_record(facts.record, plan)
         if plan.reclass is not None:
@@ -268,12 +271,11 @@ class Binder:
             merge = {"metadata": {"finalizers": finalizers, "annotations": {DRIVER: driver}}}
             await patch_seen(self._client, core.CLAIMS, claim, merge)
 
-    async def _create_record(self, obj: Any, record: Record) -> None:
+    async def _create_record(self, record: Record) -> None:
         kind = self._dialect.records
         await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
         self._others.was_not_there(record.ref.uid)
-        note = f"Asked {record.driver} for a snapshot of volume {record.volume_name}."
-        self._recorder.record(self._dialect.snapshots, obj, CREATING_EVENT, note=note)
+        self._begun.note(record.ref.uid, self._clock.monotonic())
 
     async def _bind_record(self, record: Record, plan: SnapshotPlan) -> None:
         found = self._lookup.records.get(Key("", record.meta.name))
@@ -299,6 +301,8 @@ class Binder:
         """Or, where another snapshotter undoes it each time, gives the seconds until it is worth another try: one that has lost
         sight of the record takes the record's error off the snapshot as often as it is put there."""
         state, uid = plan.state or State(), snapshot.meta.uid
+        if left := self._begun.wait(uid, state, self._clock.monotonic()):
+            return obj, left
         change = self._dialect.snapshot_change(obj, state, now=self._clock.now())
         if change and (wait := self._rewrites.wait(uid, state, self._clock.monotonic())):
             return obj, wait
@@ -309,11 +313,13 @@ class Binder:
         if change:
             self._rewrites.wrote(uid, state, self._clock.monotonic())
             self._metrics.moved(snapshot, state, driver=plan.driver)
-        self._record_events(obj, snapshot, state)
+        self._record_events(obj, snapshot, state, driver=plan.driver)
         return obj, 0.0
 
-    def _record_events(self, obj: Any, snapshot: Snapshot, state: State) -> None:
+    def _record_events(self, obj: Any, snapshot: Snapshot, state: State, *, driver: str) -> None:
         kind, uid = self._dialect.snapshots, snapshot.meta.uid
+        if state.waiting is not None and not snapshot.state.record:
+            self._recorder.record(kind, obj, CREATING_EVENT, note=f"Asked {driver} for a snapshot of claim {snapshot.claim}.")
         if state.ready and not snapshot.state.ready:
             self._recorder.record(kind, obj, READY_EVENT, note="The snapshot is ready to use.")
         if state.problem is None:
