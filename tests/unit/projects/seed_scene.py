@@ -151,6 +151,8 @@ class Seed(UserCluster):
 
 
 class SeedScene:
+    budget = math.inf  # seconds that a review has
+
     def __init__(self, settings: Settings | None = None) -> None:
         self.seed = Seed()
         self.settings = settings or Settings()
@@ -304,7 +306,8 @@ class SeedScene:
         ]
 
     def _review(self, kind: Kind[Any], new: Json, old: Json | None, *, cluster: str, dry_run: bool) -> Review:
-        return review_of(kind, new, old, cluster=cluster, dry_run=dry_run)
+        deadline = self.clock.monotonic() + self.budget
+        return review_of(kind, new, old, cluster=cluster, dry_run=dry_run, deadline=deadline)
 
 
 @asynccontextmanager

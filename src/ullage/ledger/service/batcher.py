@@ -56,6 +56,7 @@ class Settings:
     batch: int = 500  # decisions in one write
     call: float = 5.0  # after which a call to the API counts as lost
     margin: float = 0.5  # before its deadline, when whoever waits for room is answered
+    grant_wait: float = 3.0  # for how long a request waits for room of a grant, at most
 
     def __post_init__(self) -> None:
         if self.expiry <= self.request_timeout:

@@ -96,10 +96,18 @@ class Service:
         for batcher in batchers:
             await batcher.close()
 
-    async def decide(self, ledger: str, charge: Charge, *, deadline: float = math.inf) -> Verdict:
+    async def decide(
+        self,
+        ledger: str,
+        charge: Charge,
+        *,
+        deadline: float = math.inf,
+        hopeless: Callable[[Refusal], bool] = lambda refusal: False,
+    ) -> Verdict:
         """Whether a charge fits, booked if it does. `deadline` is on the monotonic clock of the service, like a Review's.
 
-        Where a limit is in the way that is a grant, more is asked for, and waited for until shortly before the deadline.
+        Where a limit is in the way that is a grant, more is asked for, and waited for: `grant_wait` seconds at most, and until
+        shortly before the deadline. A refusal that is `hopeless` waits for nothing, and its demand is written all the same.
 
         Raises BudgetSpent at the deadline. What was booked by then stays booked until its expiry, and a retry under the same
         name does not pay for it again. Raises Crowded where too much is on its way already.
@@ -110,8 +118,10 @@ class Service:
             verdict = ALLOWED if not grows(charge) else await self._answer(ledger, charge, deadline)
             if not verdict.allowed and await self._exists(charge, deadline):
                 verdict = replace(verdict, existing=charge.key)
-            elif verdict.more == "asked" and deadline < math.inf:
-                verdict = await self._answer(ledger, charge, deadline, until=deadline - self._around.settings.margin)
+            elif verdict.more == "asked" and deadline < math.inf and not (verdict.refusal and hopeless(verdict.refusal)):
+                settings = self._around.settings
+                until = min(deadline - settings.margin, self._clock.monotonic() + settings.grant_wait)
+                verdict = await self._answer(ledger, charge, deadline, until=until)
             result = "refused" if not verdict.allowed else "unlimited" if verdict.unlimited else "allowed"
             return verdict
         except Retryable:

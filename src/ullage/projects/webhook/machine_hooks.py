@@ -18,6 +18,7 @@ from ullage.projects.charging.machines import charged_clusters
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
 from ullage.projects.subjects import quota_lookup
+from ullage.projects.webhook.copy_ages import copy_ages
 from ullage.projects.webhook.deployments import DeploymentWebhook
 from ullage.projects.webhook.leaving import leave
 from ullage.projects.webhook.machines import MachineTerms, MachineWebhook
@@ -43,6 +44,7 @@ def make_hooks(wiring: Wiring, settings: Settings, *, sizes: SizeSource) -> Iter
         surges=wiring.shared(shared_surges),
         events=wiring.shared(refusal_events),
         quotas=wiring.shared(quota_lookup),
+        ages=wiring.shared(copy_ages),
         settings=settings,
         clock=wiring.clock,
     )

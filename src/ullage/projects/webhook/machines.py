@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from ullage.clock import Clock
@@ -48,6 +49,7 @@ from ullage.projects.quota import QuotaFault, closed_by
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.source import SizeSource
 from ullage.projects.subjects import QuotaLookup
+from ullage.projects.webhook.copy_ages import CopyAges
 from ullage.projects.webhook.refusals import RefusalEvents
 from ullage.projects.webhook.room import over_with, room_in, wholes_in
 from ullage.projects.webhook.sizing import Sizing, sized
@@ -70,6 +72,7 @@ class MachineTerms:
     surges: Surges
     events: RefusalEvents
     quotas: QuotaLookup  # of the seed: its copies
+    ages: CopyAges
     settings: Settings
     clock: Clock
 
@@ -135,7 +138,23 @@ class MachineWebhook:
             allowed = self._allowance(review, book, size, owners) if over else None
             if allowed is not None and within(allowed, over):
                 return await self._surge(review, ledger, allowed)
-        return await terms.charged.decide(review, tell=self._tell(review, ledger, size, owners))
+        return await terms.charged.decide(
+            review, tell=self._tell(review, ledger, size, owners), hopeless=partial(self._is_full_everywhere, review, ledger)
+        )
+
+    def _is_full_everywhere(self, review: Review, ledger: str, refusal: Refusal) -> bool:
+        """Whether no seed can have the room, by figures that are of now: then moving grants would not help either."""
+        terms = self._terms
+        copy, book = leading(terms.quotas.of(terms.clusters.project(review.cluster))), terms.registry.look(ledger)
+        if copy is None or book is None or not terms.ages.is_young(copy):
+            return False
+        wholes = wholes_in(book, [copy])
+        return not wholes.stale and any(
+            (whole := wholes.of.get(over.resource)) is not None
+            and whole.used is not None
+            and whole.used_with(over.used) + over.asked > whole.limit
+            for over in refusal.over
+        )
 
     async def _surge(self, review: Review, ledger: str, allowed: SurgeAllowance) -> Decision:
         """Booked past the limit first, and looked at then: of several that come at once each sees the others."""

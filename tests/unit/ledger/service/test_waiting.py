@@ -119,13 +119,13 @@ def test_where_nothing_can_come_the_answer_comes_at_once_and_asks_for_nothing(ma
     run(test)
 
 
-def test_who_waits_in_vain_is_answered_before_the_deadline_with_all_numbers() -> None:
+def test_who_waits_in_vain_is_answered_in_time_with_all_numbers() -> None:
     async def test(server: Server) -> None:
         server.put(LEDGERS, granted(2))
         async with webhook(server) as service:
             began = now()
             verdict = await ask(service, "a", 3)
-            assert 9.0 < now() - began < 10.0
+            assert 2.5 < now() - began < 4.0
             said = decision(verdict, next_step="ask the owner of the project").message
             assert said == (
                 "does not fit: cups size: asked 3, used 0, reserved 0, limit 2, over by 1. More was asked for, and has not"
@@ -188,7 +188,7 @@ def test_many_who_wait_make_one_write_and_no_calls_while_nothing_changes() -> No
             await asyncio.sleep(1.5)
             assert (wanted(server), writes(server)) == ("64", 1)
             before = len([call for call in server.calls if "ledgers" in call])
-            await asyncio.sleep(8)
+            await asyncio.sleep(1)
             assert len([call for call in server.calls if "ledgers" in call]) == before
             await grant(server, 64)
             assert all(verdict.allowed for verdict in await asyncio.gather(*asked))
@@ -301,5 +301,31 @@ def test_growth_of_what_is_there_waits_too() -> None:
             assert wanted(server) == "5"
             await grant(server, 5)
             assert (await asked).allowed
+
+    run(test)
+
+
+def test_a_request_waits_for_a_grant_no_longer_than_is_set() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, granted(0))
+        async with webhook(server) as service:
+            began = now()
+            verdict = await ask(service, "a", seconds=30.0)
+            assert not verdict.allowed
+            assert BRIEF.grant_wait <= now() - began < BRIEF.grant_wait + 1
+            assert wanted(server) == "1"
+
+    run(test)
+
+
+def test_a_refusal_without_hope_is_told_at_once_and_the_demand_is_written() -> None:
+    async def test(server: Server) -> None:
+        server.put(LEDGERS, granted(0))
+        async with webhook(server) as service:
+            began = now()
+            verdict = await service.decide(LEDGER, creating("a", 1), deadline=began + 30, hopeless=lambda refusal: True)
+            assert not verdict.allowed
+            assert now() - began < 1
+            assert wanted(server) == "1"
 
     run(test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -107,6 +108,33 @@ async def test_a_refusal_has_the_numbers_of_all_seeds_and_of_this_one(scene: See
         await scene.seen()
         refused = await scene.create()
         assert (refused.code, refused.message) == (403, said)
+
+
+@pytest.mark.parametrize(
+    ("used", "age", "waits"),
+    [
+        pytest.param("10", 1, False, id="full everywhere, as was heard a moment ago"),
+        pytest.param("10", 11, True, id="full everywhere, as was heard a while ago"),
+        pytest.param("4", 1, True, id="there is room on other seeds"),
+    ],
+)
+@simulated
+async def test_where_the_project_is_full_everywhere_a_refusal_does_not_wait_for_a_grant_and_asks_for_it(
+    scene: SeedScene, used: str, age: int, waits: bool
+) -> None:
+    scene.cluster()
+    scene.limits(cpu="0", grants={"cpu": "10"})
+    scene.seed.put(QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage("1"))))
+    async with scene.served():
+        scene.seed.put(QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage(used))))
+        await asyncio.sleep(age)
+        scene.budget = 9.0
+        began = asyncio.get_running_loop().time()
+        refused = await scene.create()
+        took = asyncio.get_running_loop().time() - began
+        assert refused.code == 403
+        assert (3 <= took < 4) if waits else (took < 1), took
+        assert scene.ledger().status.demand["machines"]["cpu"].limit == "2"
 
 
 @simulated
