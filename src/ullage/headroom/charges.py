@@ -16,15 +16,19 @@ from typing import Any, Final, TypeVar
 from ullage.headroom.accounts import VMS, stamp_for
 from ullage.headroom.cost import read_cost
 from ullage.headroom.counting import counts, is_finished
+from ullage.headroom.namespaces import NOT_OURS
 from ullage.headroom.pods import pod_takes
+from ullage.headroom.shares import ShareError, limits_of, read_shares
+from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference
 from ullage.kube.objects import controller_of
 from ullage.kube.slices import Part, Wiring
-from ullage.ledger.amounts import NOTHING, Takings
+from ullage.ledger.amounts import NOTHING, Limits, Takings
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.charging.stamps import COST, STAMP, read_stamp
 from ullage.ledger.keys import ledger_name
+from ullage.ledger.service.limit_views import LimitEvaluator
 from ullage.ledger.service.views import Evaluator
 from ullage.vms.api.machines import GROUP, INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
@@ -90,12 +94,28 @@ def charged_kinds(*, restores: bool) -> dict[Kind[Any], Evaluator[Any]]:
     }
 
 
+def _share_ledger(namespace: Object) -> str:
+    return "" if namespace.metadata.name in NOT_OURS else ledger_name(namespace.metadata.name)
+
+
+def _share_limits(namespace: Object) -> Limits:
+    """Raises where the annotations cannot be read: then what held before goes on holding."""
+    reading = read_shares(namespace.metadata.annotations)
+    if reading.faults:
+        raise ShareError(*reading.faults)
+    return limits_of(reading.shares)
+
+
+SHARE_LIMITS: Final = LimitEvaluator[Object](ledger_of=_share_ledger, limits_of=_share_limits)
+
+
 def charging(*, restores: bool) -> Part[Any]:
-    """What every process counts."""
+    """What every process counts, and the limits that every process sees."""
     charged = charged_kinds(restores=restores)
 
     def register(wiring: Wiring) -> Iterable[Charged[Any]]:
         registry = registry_of(wiring)
+        registry.register_limits(NAMESPACES, SHARE_LIMITS)
         return [registry.register(kind, evaluator) for kind, evaluator in charged.items()]
 
-    return Part(make=register, watches=tuple(charged))
+    return Part(make=register, watches=(NAMESPACES, *charged))

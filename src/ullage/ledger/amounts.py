@@ -40,6 +40,40 @@ def is_for_each(cell: Cell) -> bool:
     return cell.account.endswith(f"/{EACH}")
 
 
+def lowest(layers: Iterable[Limits]) -> Limits:
+    """Returns the limits of several writers together: the lowest of each cell. A limit on each account of a sort also holds on
+    an account for which another writer has a limit of its own."""
+    given = [layer for layer in layers if layer]
+    if len(given) < 2:
+        return given[0] if given else {}
+    found: dict[Cell, Quantity] = {}
+    for cell in {cell: None for layer in given for cell in layer}:
+        found[cell] = min(limit for layer in given if (limit := limit_on(layer, cell)) is not None)
+    return found
+
+
+class LimitId(NamedTuple):
+    """One state that an object which sets limits may get: by its key, its uid, and the version of the object that it changes.
+    A create changes none."""
+
+    key: str
+    uid: str
+    on_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitAttempt:
+    """The first and the lower limits that an object sets if the request that was admitted for it commits."""
+
+    limits: Limits
+    booked: int  # as of an Attempt
+
+
+def in_force(carried: Limits, shown: Limits, in_flight: Mapping[LimitId, LimitAttempt]) -> Limits:
+    """Whichever of these is the lowest may be what the API has, so that one holds."""
+    return lowest((carried, shown, *(attempt.limits for attempt in in_flight.values())))
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The limit of a grant with which everything would fit; when that was first asked for, and when last (`demand.py`)."""

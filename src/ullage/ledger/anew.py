@@ -20,9 +20,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from ullage.ledger.api import Ledger
-from ullage.ledger.book import NOT_YET, Book, Epochs, Observed, since_after, unknown_positions
+from ullage.ledger.book import NOT_YET, Book, Epochs, Observed
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.keys import cluster_of
+from ullage.ledger.limiting.noticing import since_after, unknown_positions
+from ullage.ledger.packing import in_flight
+from ullage.ledger.packing.strings import PackedError
 
 UNSEEN: Final = 0  # the position of a count that nobody has made yet in its epoch: every other is newer
 _ALL: Final = frozenset({"all kinds"})  # said to be waited for, until somebody counts who knows which they are
@@ -101,11 +104,13 @@ def went_back(ledger: Ledger, memory: Memory | None) -> bool:
 
 
 def emptied(book: Book, sources: Set[str], now: datetime) -> Book:
-    """A book that knows nothing but its limits: everything is counted anew, and exact again after the request timeout."""
+    """A book that knows nothing but its limits, those in flight too: everything is counted anew, and exact again after the
+    request timeout. How far objects with limits have to be seen is forgotten: a backup of another API may have brought it."""
     limited = frozenset(cell.account for cell in book.limits)
     anew = begun_anew(book, sources, now)
     return Book.of(
-        limits=book.limits,
+        limits=book.carried,
+        in_flight=book.in_flight,
         last=book.last,
         limited=limited,
         since=anew.since,
@@ -115,11 +120,23 @@ def emptied(book: Book, sources: Set[str], now: datetime) -> Book:
     )
 
 
+def _readable_limits(ledger: Ledger) -> str:
+    """The limits in flight, where they can be read: they hold on. Where they cannot, only a rebuild gets on."""
+    try:
+        in_flight.decode(ledger.status.limits_in_flight, ledger=ledger.metadata.name)
+    except PackedError:
+        return ""
+    return ledger.status.limits_in_flight
+
+
 def rebuilt(ledger: Ledger, *, now: datetime) -> Ledger:
     """The ledger to be written, which starts over: empty, with its limits, to be counted anew by whoever folds next. It reads
     as little as it can of what it throws away, since that may be what is broken. It is not Ready: requests that are on their
     way are in no count and in no attempt."""
     counted = frozenset(ledger.status.observed)
-    readable = replace(ledger, status=replace(ledger.status, pending="", waiting="", sums="", observed={}))
+    kept = _readable_limits(ledger)
+    readable = replace(
+        ledger, status=replace(ledger.status, pending="", waiting="", sums="", observed={}, limits_in_flight=kept)
+    )
     book = emptied(book_of(readable, now=now), counted, now)
     return replace(ledger, status=status_of(book, ledger, sources=counted or _ALL, now=now))

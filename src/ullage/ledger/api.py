@@ -125,6 +125,10 @@ class LedgerStatus(Value):
     """The kinds whose API server was found to be restored from a backup, until their counts are exact again."""
     demand: Annotated[Mapping[str, Mapping[str, Demand]], _WHOLE] = {}
     """What is wanted of the grants, by account and resource, while their limits are lower than that. It promises nothing."""
+    limits_in_flight: str = ""
+    """First and lower limits whose requests were admitted and are not seen in their objects yet, in the same form as `pending`:
+    they hold already, although `spec.limits` does not have them. And the versions up to which such objects have to be seen by
+    a process that decides."""
     waiting: str = ""
     """Requests that were refused and for which room may be made, with what each would take, in the same form as `pending`. It
     promises nothing; who does not ask any more goes after some seconds."""

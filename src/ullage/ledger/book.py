@@ -15,8 +15,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from ullage.ledger.amounts import NOTHING, Cell, Limits, Takings, Waiter, Wanted, limit_on, refuse_negative, total
-from ullage.ledger.keys import cluster_of
+from ullage.ledger.amounts import (
+    NOTHING,
+    Cell,
+    LimitAttempt,
+    LimitId,
+    Limits,
+    Takings,
+    Waiter,
+    Wanted,
+    in_force,
+    limit_on,
+    refuse_negative,
+    total,
+)
 from ullage.quantity import Quantity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -93,9 +105,17 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """The state of one ledger. Make one with `Book.of`; the last four follow from the rest."""
+    """The state of one ledger. Make one with `Book.of`; the last four follow from the rest.
+
+    `limits` are those in force: the lowest of what the ledger's spec says (`carried`), of what the objects say that this
+    process sees (`shown`, which is never written), and of what requests on their way may set (`in_flight`).
+    """
 
     limits: Limits
+    carried: Limits
+    shown: Limits
+    in_flight: Mapping[LimitId, LimitAttempt]
+    reached: Mapping[str, int]  # by source: the version up to which its objects must be seen by a process that decides
     observed: Mapping[str, Observed]  # by source
     pending: Mapping[str, Slot]  # by key
     last: int  # the stamp of the latest booking ever, in milliseconds since 1970
@@ -125,11 +145,18 @@ class Book:
         epochs: Epochs | None = None,
         grants: Limits | None = None,
         demand: Mapping[Cell, Wanted] | None = None,
+        in_flight: Mapping[LimitId, LimitAttempt] | None = None,
+        reached: Mapping[str, int] | None = None,
     ) -> Book:
-        observed, pending = observed or {}, pending or {}
+        """`limits` are those that are carried into the ledger."""
+        observed, pending, in_flight = observed or {}, pending or {}, in_flight or {}
         refuse_negative(limits)
         return cls(
-            limits=limits,
+            limits=in_force(limits, {}, in_flight),
+            carried=limits,
+            shown={},
+            in_flight=in_flight,
+            reached=reached or {},
             observed=observed,
             pending=pending,
             last=last,
@@ -146,8 +173,9 @@ class Book:
         )
 
     def attempts(self) -> list[AttemptId]:
-        """Everything that is still on its way."""
-        return [AttemptId(key, uid, one.booked) for key, slot in self.pending.items() for uid, one in slot.attempts.items()]
+        """Everything that is still on its way, limits too."""
+        pending = [AttemptId(key, uid, one.booked) for key, slot in self.pending.items() for uid, one in slot.attempts.items()]
+        return [*pending, *(AttemptId(one.key, one.uid, attempt.booked) for one, attempt in self.in_flight.items())]
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -207,7 +235,7 @@ def book(
     """
     if not grows(charge):
         return book, None
-    tried = _entered(book, charge, stamp=_stamp(book, now))
+    tried = _entered(book, charge, stamp=stamp_for(book, now))
     if not charge.past_limit and (over := exceeded(tried, charge)):
         return book, Refusal(over)
     if is_crowded(book, tried, most=most, most_grown=most_grown):
@@ -238,7 +266,7 @@ def _entered(book: Book, charge: Charge, *, stamp: int) -> Book:
     )
 
 
-def _stamp(book: Book, now: datetime) -> int:
+def stamp_for(book: Book, now: datetime) -> int:
     """The time, but always later than the last: a stamp names one booking, even where clocks differ."""
     return max((now - _EPOCH) // _MILLISECOND, book.last + 1)
 
@@ -320,31 +348,3 @@ def crowd(book: Book, *, grown: bool) -> Crowd:
     """How many attempts of a sort there are, and since when."""
     booked = [one.booked for slot in book.pending.values() for one in slot.attempts.values() if one.grown == grown]
     return Crowd(len(booked), _EPOCH + min(booked, default=book.last) * _MILLISECOND)
-
-
-# --- limits over time ------------------------------------------------------------------------------------------------
-
-
-def with_limits(book: Book, limits: Limits, now: datetime) -> Book:
-    """The book under other limits. Nothing that is taken is taken back: a limit below present use only refuses growth.
-
-    A first limit on an account starts the wait until the ledger is exact (`readiness.py`).
-    """
-    if limits is not book.limits:
-        refuse_negative(limits)
-    accounts = frozenset(cell.account for cell in limits)
-    if accounts - book.limited or book.since is None:
-        return replace(book, limits=limits, limited=accounts, since=since_after(book, now), exact_from=unknown_positions(book))
-    if limits == book.limits and accounts == book.limited:
-        return book
-    return replace(book, limits=limits, limited=accounts)
-
-
-def since_after(book: Book, now: datetime) -> datetime:
-    """The time, but always later than the last: it names one wait, even where clocks differ."""
-    return now if book.since is None or now > book.since else book.since + timedelta(microseconds=1)
-
-
-def unknown_positions(book: Book) -> Mapping[str, int]:
-    """What everybody knows to be needed of our own cluster; of others it stays said."""
-    return {source: NOT_YET for source in book.exact_from if cluster_of(source)}

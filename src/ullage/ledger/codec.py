@@ -11,13 +11,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ullage.errors import Terminal
-from ullage.kube.objects import Conditions, set_condition
+from ullage.kube.objects import Conditions, find_condition, set_condition
 from ullage.ledger.accounts import limits_on, passed
 from ullage.ledger.amounts import Cell, Wanted, parse_amount, parse_limits, spell
 from ullage.ledger.api import Count, Demand, Fullest, Ledger, LedgerStatus
-from ullage.ledger.book import Book, Epochs, Observed, with_limits
+from ullage.ledger.book import Book, Epochs, Observed
 from ullage.ledger.demand import without_met
-from ullage.ledger.packing import pending, sums, waiters
+from ullage.ledger.keys import cluster_of
+from ullage.ledger.limiting.noticing import noticed as with_noticed
+from ullage.ledger.packing import in_flight, pending, sums, waiters
+from ullage.ledger.packing.in_flight import InFlight
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.packing.sums import Sums
 from ullage.ledger.readiness import still_restored, waiting
@@ -27,6 +30,7 @@ from ullage.times import micro_timestamp, timestamp
 
 READY = "Ready"
 WITHIN_LIMITS = "WithinLimits"
+COUNTED = "Counted"  # the reason why a ledger is not Ready: all is counted, and what was admitted before may still arrive
 SHOWN = 10  # accounts that the summary spells out: the API server walks through each of its lines
 _LISTED = 5  # limits, or objects, that a condition spells out; the rest is counted
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,6 +44,7 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
     """The book that a ledger stands for. Limits that nobody has noticed before are noticed now."""
     status, name = ledger.status, ledger.metadata.name
     attempts, counted = pending.decode(status.pending, ledger=name), _sums(ledger)
+    limits_in_flight = in_flight.decode(status.limits_in_flight, ledger=name)
     try:
         book = Book.of(
             limits=parse_limits(ledger.spec.limits, field="spec.limits"),
@@ -55,8 +60,10 @@ def book_of(ledger: Ledger, *, now: datetime) -> Book:
             epochs=Epochs(last=status.epoch, begun=status.epochs, restored=frozenset(status.restored)),
             grants=parse_limits(ledger.spec.grants, field="spec.grants"),
             demand=_demand(status),
+            in_flight=limits_in_flight.attempts,
+            reached=limits_in_flight.reached,
         )
-        noticed = without_met(with_limits(book, book.limits, now))
+        noticed = without_met(with_noticed(book, now, forget=False))
         return replace(noticed, waiting=waiters.decode(status.waiting, ledger=name)) if status.waiting else noticed
     except (ValueError, TypeError) as error:  # TypeError: a time without a zone, compared with one that has it
         raise LedgerError(f"ledger {name}: {error}") from error
@@ -108,6 +115,7 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
         observed={kind: Count(view=one.view, time=timestamp(one.time)) for kind, one in sorted(book.observed.items())},
         sums=sums.encode(Sums({kind: one.sums for kind, one in book.observed.items()}, book.limited)),
         pending=pending.encode(book.pending),
+        limits_in_flight=in_flight.encode(InFlight(book.in_flight, book.reached)),
         last_booking=micro_timestamp(_EPOCH + timedelta(milliseconds=book.last)) if book.last else "",
         since=micro_timestamp(book.since) if book.since else "",
         exact_from=dict(sorted(book.exact_from.items())),
@@ -128,6 +136,16 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
     )
 
 
+def is_counted(ledger: Ledger) -> bool:
+    """Whether everything was counted once under the limits of now: more may be on its way, but less is not there."""
+    found = find_condition(ledger.status.conditions, READY)
+    return (
+        found is not None
+        and found.observed_generation == ledger.metadata.generation
+        and (found.status == "True" or found.reason == COUNTED)
+    )
+
+
 def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
     """Whether a fold is worth a write of its own: whether anything differs but the positions and times of the counts. One
     that drops no attempt and finds the same sums would only record that nothing had changed."""
@@ -136,7 +154,7 @@ def says_more(old: LedgerStatus, new: LedgerStatus) -> bool:
 
 def _without_views(status: LedgerStatus) -> tuple[object, ...]:
     rest = (status.since, status.exact_from, status.conditions, status.fullest, status.summary, status.demand, status.waiting)
-    return status.sums, status.change, status.pending, status.epoch, status.restored, *rest
+    return status.sums, status.change, status.pending, status.limits_in_flight, status.epoch, status.restored, *rest
 
 
 def _moment(text: str) -> datetime | None:
@@ -167,8 +185,16 @@ def _readiness(book: Book, *, sources: Set[str], now: datetime, uncounted: Seque
             " reserved stays until everything there is listed anew; it is exact once all requests have ended that began before",
         )
     if left := waiting(book, sources):
-        return False, "Counting", f"to be counted after all requests have ended that began before {since}: {', '.join(left)}"
+        counted = sources <= book.observed.keys()
+        return False, COUNTED if counted else "Counting", _counting(book, left, sources=sources, since=since)
     return True, "Exact", "everything is counted"
+
+
+def _counting(book: Book, left: Sequence[str], *, sources: Set[str], since: str) -> str:
+    ended = f"to be counted after all requests have ended that began before {since}: {', '.join(left)}"
+    if missing := sorted(source for source in sources - book.observed.keys() if not cluster_of(source)):
+        return f"not counted once yet, so growth of what has a limit is told to try again: {', '.join(missing)}; {ended}"
+    return f"new requests are held to what is set, and what was admitted before may still arrive; {ended}"
 
 
 def _named(keys: Sequence[str]) -> str:

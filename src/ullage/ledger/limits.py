@@ -13,6 +13,8 @@ from ullage.kube.objects import Json, find_condition, is_true
 from ullage.ledger.amounts import Limits, parse_limits, refuse_negative, write_limits
 from ullage.ledger.api import Ledger, LedgerSpec
 from ullage.ledger.codec import READY, WITHIN_LIMITS
+from ullage.ledger.packing import in_flight
+from ullage.ledger.packing.strings import PackedError
 
 NO_MANAGED_FIELDS: Final[Mapping[str, Any]] = {"managedFields": [{}]}
 """In a patch of the metadata: the API server forgets which client set which field, and does not begin again unless somebody
@@ -62,6 +64,14 @@ def wanted_within(wanted: Limits, *, about: str) -> Limits:
 
 def is_about(account: str, about: str) -> bool:
     return not about or account == about or account.startswith(f"{about}/")
+
+
+def are_on_their_way(ledger: Ledger) -> bool:
+    """Whether requests that set limits were admitted and are not seen yet. What cannot be read may hold some."""
+    try:
+        return bool(in_flight.decode(ledger.status.limits_in_flight, ledger=ledger.metadata.name).attempts)
+    except PackedError:
+        return True
 
 
 # --- is it reached? --------------------------------------------------------------------------------------------------

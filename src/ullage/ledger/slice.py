@@ -35,7 +35,8 @@ def ledger(settings: Settings | None = None) -> Slice:
         name="ledger",
         kinds=(LEDGERS,),
         controllers=Part(make=controllers, watches=(LEDGERS,), writes=_WRITES),
-        hooks=Part(make=hooks, watches=(LEDGERS,), writes=_WRITES),
+        # A hook that admits a limit makes the ledger for it.
+        hooks=Part(make=hooks, watches=(LEDGERS,), writes=(Write(LEDGERS, ("create",)), *_WRITES)),
     )
 
 

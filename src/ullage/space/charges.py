@@ -19,10 +19,13 @@ from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, read_stamp
 from ullage.ledger.charging.waiting import place_of
 from ullage.ledger.keys import ledger_name
+from ullage.ledger.service.limit_views import LimitEvaluator
 from ullage.ledger.service.views import Evaluator
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
+from ullage.space.api import QUOTAS, ResourceQuota
+from ullage.space.quota import limits_of
 from ullage.vms.api.backups import BACKUPS
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
@@ -56,6 +59,9 @@ BY_ANNOTATION: Final = Evaluator[Any](ledger_of=_charged_namespace, takes=_takes
 OF_ENGINES: Final = Evaluator[Any](ledger_of=_engine_snapshot, takes=_takes)
 
 
+QUOTA_LIMITS: Final = LimitEvaluator[ResourceQuota](ledger_of=_own_namespace, limits_of=limits_of)
+
+
 def charged_kinds(*, backups: bool) -> dict[Kind[Any], Evaluator[Any]]:
     """`backups`: those of virtual machines are ours, and pay for their members."""
     return {
@@ -67,11 +73,12 @@ def charged_kinds(*, backups: bool) -> dict[Kind[Any], Evaluator[Any]]:
 
 
 def charging(*, backups: bool) -> Part[Any]:
-    """What every process counts."""
+    """What every process counts, and the limits that every process sees."""
     charged = charged_kinds(backups=backups)
 
     def register(wiring: Wiring) -> Iterable[Charged[Any]]:
         registry = registry_of(wiring)
+        registry.register_limits(QUOTAS, QUOTA_LIMITS)
         return [registry.register(kind, evaluator) for kind, evaluator in charged.items()]
 
-    return Part(make=register, watches=tuple(charged))
+    return Part(make=register, watches=(QUOTAS, *charged))

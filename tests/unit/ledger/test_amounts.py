@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ullage.ledger.amounts import NOTHING, Amounts, BadAmount, Cell, Takings, parse_limits, spell, total, write_limits
-from ullage.ledger.book import Book, with_limits
+from ullage.ledger.book import Book
+from ullage.ledger.limiting.noticing import with_limits
 from ullage.quantity import Quantity
 
 A = Amounts.parse({"cpu": "2", "memory": "1Gi"})

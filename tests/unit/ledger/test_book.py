@@ -11,9 +11,10 @@ from tests.unit.ledger.world import BEGIN, EXPIRY, KIND, TOTAL, Folder, World, k
 from ullage.ledger.accounts import available, passed
 from ullage.ledger.amounts import NOTHING, Amounts, Takings, parse_limits
 from ullage.ledger.anew import emptied
-from ullage.ledger.book import NOT_YET, Attempt, Book, Charge, Crowd, Observed, Over, Refusal, book, with_limits
+from ullage.ledger.book import NOT_YET, Attempt, Book, Charge, Crowd, Observed, Over, Refusal, book
 from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import key_of, source_of
+from ullage.ledger.limiting.noticing import with_limits
 from ullage.ledger.readiness import ready, waiting, with_needed, with_positions
 from ullage.ledger.refusals import crowd_text, refusal_text
 from ullage.quantity import Quantity

@@ -15,8 +15,9 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition
 from ullage.ledger.amounts import Takings, parse_limits
 from ullage.ledger.api import LEDGERS, Fullest, Ledger, LedgerSpec, LedgerStatus
-from ullage.ledger.book import Book, Observed, with_limits
+from ullage.ledger.book import Book, Observed
 from ullage.ledger.codec import SHOWN, LedgerError, book_of, fullest, says_more, status_of, summary
+from ullage.ledger.limiting.noticing import with_limits
 from ullage.ledger.packing.strings import PackedError
 from ullage.ledger.packing.sums import Sums, encode
 
@@ -156,7 +157,8 @@ def said(status: LedgerStatus, type: str) -> tuple[str, str, str]:
 
 def test_conditions_of_a_new_ledger() -> None:
     status = written(World(all=5).book)
-    message = f"to be counted after all requests have ended that began before 2026-01-01T00:00:00Z: {KIND}"
+    ended = f"to be counted after all requests have ended that began before 2026-01-01T00:00:00Z: {KIND}"
+    message = f"not counted once yet, so growth of what has a limit is told to try again: {KIND}; {ended}"
     assert said(status, "Ready") == ("False", "Counting", message)
     assert said(status, "WithinLimits") == ("True", "WithinLimits", "nothing is past its limit")
 

@@ -8,8 +8,9 @@ import pytest
 
 from ullage.ledger.accounts import accounts, limits_on, passed
 from ullage.ledger.amounts import Cell, Takings, limit_on
-from ullage.ledger.book import Book, Charge, Observed, Refusal, book, with_limits
+from ullage.ledger.book import Book, Charge, Observed, Refusal, book
 from ullage.ledger.codec import fullest, summary
+from ullage.ledger.limiting.noticing import with_limits
 from ullage.quantity import Quantity
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

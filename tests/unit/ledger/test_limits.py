@@ -126,7 +126,8 @@ def by_hand(found: Ledger) -> Ledger:
         pytest.param(
             ledger(exact=False),
             7,
-            "the count is not exact: to be counted after all requests have ended that began before"
+            "the count is not exact: new requests are held to what is set, and what was admitted before may still arrive;"
+            " to be counted after all requests have ended that began before"
             f" 2026-01-01T00:00:00Z: {KIND}",
             id="not counted since the first limit",
         ),

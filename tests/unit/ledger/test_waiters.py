@@ -10,7 +10,7 @@ from ullage.ledger.book import Book
 from ullage.ledger.demand import MOST_WAITERS, RENEW, STALE, milliseconds, with_waiters, without_waiters
 from ullage.ledger.packing import waiters
 from ullage.ledger.service.decisions import Verdict, decide, with_wanted
-from ullage.ledger.service.sightings import Sightings
+from ullage.ledger.service.expiry import Sightings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY = Book.of(limits={})

@@ -20,6 +20,7 @@ from ullage.ledger import fold as folding
 from ullage.ledger.amounts import NOTHING, BadAmount, Cell, Limits, Takings, total
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, AttemptId, Book, Charge
 from ullage.ledger.fold import Live, Seen, View
+from ullage.ledger.limiting.noticing import with_limits
 from ullage.ledger.readiness import with_positions
 from ullage.quantity import Quantity
 
@@ -156,14 +157,14 @@ class World:
         self.uids = 0
         self.far_from = 0  # the revision at which the other cluster began
         self.far_until: int | None = None  # the revision at which it was removed
-        self.book = rules.with_limits(Book.of(limits={}), self._limits(limits), BEGIN)
+        self.book = with_limits(Book.of(limits={}), self._limits(limits), BEGIN)
 
     def _limits(self, limits: Mapping[str, int]) -> Limits:
         return {TOTAL if name == "all" else shelf(name): Quantity.of(size) for name, size in limits.items()}
 
     def limit(self, **limits: int) -> None:
         changed = {**self.book.limits, **self._limits(limits)}
-        self.book = rules.with_limits(self.book, changed, self.now())
+        self.book = with_limits(self.book, changed, self.now())
 
     # --- the API server ---
 

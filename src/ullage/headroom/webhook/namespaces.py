@@ -1,5 +1,6 @@
 """The two hooks for Namespaces. One writes the shares that follow from the annotations, in the same request, and puts back what
-others write in their place; the other refuses annotations that are wrong, and shares that what runs does not fit into.
+others write in their place; the other refuses annotations that are wrong, and shares that what runs does not fit into, and has
+the ledger hold first and lower shares before the request is answered.
 
 A Namespace hook that is away must not be in anybody's way: only requests come here that change one of these annotations, or
 the label, of a namespace that has or had something of it. All else passes, whether anybody answers or not.
@@ -40,6 +41,7 @@ from ullage.quantity import Quantity
 
 WATCHES: Final = (LEDGERS,)  # read one by one, too
 Used = Callable[[str], Awaitable["Usage"]]
+Hold = Callable[[Review], Awaitable[Decision | None]]  # has the limits of a request hold from its answer on
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,9 @@ def behind(new: Meta, marks: Marks) -> ShareFault | None:
 class NamespaceHooks:
     """Answers admission requests for Namespaces."""
 
-    def __init__(self, used: Used) -> None:
+    def __init__(self, used: Used, hold: Hold) -> None:
         self._used = used
+        self._hold = hold
 
     async def mutate(self, review: Review) -> Decision:
         asked = _Asked.of(review)
@@ -153,13 +156,15 @@ class NamespaceHooks:
             return _invalid((fault,))
         old = read_shares(asked.old.annotations).shares if asked.old is not None else {}
         warnings = asked.warnings(old)
-        if asked.own or asked.reading.faults or asked.old is None or asked.reading.shares == old:
+        if asked.reading.faults:
             return Decision.allow(warnings=warnings)
-        namespace, unlimited = asked.new.name, frozenset(asked.reading.idle)
-        facts = ShareFacts(namespace, new=asked.reading.shares, old=old, usage=await self._used(namespace), unlimited=unlimited)
-        if said := stranded(facts):
-            return Decision.refuse(f"{'; '.join(said)}. Next: ullage usage -n {namespace}")
-        return Decision.allow(warnings=warnings)
+        if not asked.own and asked.old is not None and asked.reading.shares != old:
+            namespace, unlimited = asked.new.name, frozenset(asked.reading.idle)
+            usage = await self._used(namespace)
+            facts = ShareFacts(namespace, new=asked.reading.shares, old=old, usage=usage, unlimited=unlimited)
+            if said := stranded(facts):
+                return Decision.refuse(f"{'; '.join(said)}. Next: ullage usage -n {namespace}")
+        return await self._hold(review) or Decision.allow(warnings=warnings)
 
     def hooks(self) -> tuple[Hook, Hook]:
         # Of a Namespace the API server lets annotations be changed through its subresources, too.
@@ -180,7 +185,6 @@ class NamespaceHooks:
                 targets=targets,
                 answer=self.validate,
                 only_if=ONLY_IF,
-                side_effects="None",
             ),
         )
 
@@ -270,4 +274,4 @@ def make_hooks(wiring: Wiring) -> tuple[Hook, Hook]:
         exact = is_true(ledger.status.conditions, READY)
         return Usage(taken if exact else taken | registry.counted(name), book.reserved)
 
-    return NamespaceHooks(used).hooks()
+    return NamespaceHooks(used, registry.limiting(NAMESPACES).hold).hooks()

@@ -17,7 +17,6 @@ What is in other clusters is counted there, in as many as there are: `register_e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,23 +28,24 @@ from ullage.kube.identities import is_own
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Review
 from ullage.kube.slices import Wiring
-from ullage.ledger.accounts import Account, accounts
-from ullage.ledger.amounts import NOTHING, Cell, Takings, total
+from ullage.ledger.amounts import Cell, Takings, total
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book, Refusal
 from ullage.ledger.charges import Addressed, charge_of
 from ullage.ledger.charging.evaluators import SharedEvaluator
+from ullage.ledger.charging.explanation import Explanation, explain
+from ullage.ledger.charging.limiting import Limiting
 from ullage.ledger.charging.stamps import Stamp, stamp_fault
 from ullage.ledger.codec import book_of
 from ullage.ledger.demand import without_waiters
 from ullage.ledger.fold import clusters_in
 from ullage.ledger.keys import source_name, source_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.refusals import account_text
 from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.decisions import folded_from
 from ullage.ledger.service.folder import Folder
+from ullage.ledger.service.limit_views import KindLimits, LimitEvaluator
 from ullage.ledger.service.service import Service, decision
 from ullage.ledger.service.sources import Asks, Removed, Sources
 from ullage.ledger.service.views import Evaluator, KindView
@@ -61,26 +61,6 @@ Relief = Callable[[Review, Addressed, Refusal], Awaitable[Decision | None]]
 def registry_of(wiring: Wiring) -> Registry:
     """The one of this process."""
     return wiring.shared(Registry)
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What an object takes, and how the accounts stand that it takes from. Nothing is booked by asking."""
-
-    ledger: str  # empty: it is in none
-    takes: Takings = NOTHING
-    accounts: tuple[Account, ...] = ()  # empty where there is no ledger: nothing is limited
-    problem: str = ""  # why it cannot be counted
-
-    def __str__(self) -> str:
-        if self.problem:
-            return f"cannot be counted: {self.problem}"
-        if not self.takes:
-            return "takes nothing"
-        if not self.accounts:
-            return "nothing is limited"
-        by_name = {(one.name, one.resource): one for one in self.accounts}
-        return "; ".join(account_text(by_name[cell], takes=self.takes[cell]) for cell in sorted(self.takes))
 
 
 class Charged(Generic[T]):
@@ -132,19 +112,7 @@ class Charged(Generic[T]):
 
     def explain(self, obj: T, *, cluster: str = "") -> Explanation:
         """What an object takes, of what."""
-        evaluator = self.evaluator_of(cluster)
-        ledger = evaluator.ledger_of(obj)
-        if not ledger:
-            return Explanation("")
-        try:
-            takes = evaluator.takes(obj)
-        except Exception as error:  # what an object takes may be unreadable in any way
-            return Explanation(ledger, problem=str(error))
-        found = self.look(ledger)
-        if found is None:
-            return Explanation(ledger, takes)
-        listed = {(one.name, one.resource): one for one in accounts(found)}
-        return Explanation(ledger, takes, tuple(listed.get(cell) or Account.empty(cell) for cell in sorted(takes)))
+        return explain(obj, self.evaluator_of(cluster), self.look)
 
 
 class Registry:
@@ -153,6 +121,7 @@ class Registry:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
         self._charged: dict[Kind[Any], Charged[Any]] = {}
+        self._limiting: dict[Kind[Any], Limiting[Any]] = {}
         self._evaluators: dict[Kind[Any], SharedEvaluator[Any]] = {}
         self._sources = Sources()
         self._elsewhere: dict[str, KindView[Any]] = {}  # by source
@@ -173,6 +142,25 @@ class Registry:
         wiring, self._evaluators[kind] = self._wiring, shared
         self._sources.add(KindView(wiring.cache(kind), shared.evaluator, client=wiring.client, clock=wiring.clock))
         return charged
+
+    def register_limits(self, kind: Kind[T], evaluator: LimitEvaluator[T]) -> Limiting[T]:
+        """Has the limits hold that objects of a kind set, all of them, as this process sees them. To be called while a part is
+        made that declares to watch the kind."""
+        self._check_time(kind)
+        if kind in self._limiting:
+            raise ValueError(f"{kind.name}: its limits are registered twice")
+        view = KindLimits(self._wiring.cache(kind), evaluator, client=self._wiring.client, clock=self._wiring.clock)
+        self._sources.add_limits(view)
+        limiting = self._limiting[kind] = Limiting(
+            lambda: self.service, kind, evaluator, client=self._wiring.client, clock=self._wiring.clock
+        )
+        return limiting
+
+    def limiting(self, kind: Kind[T]) -> Limiting[T]:
+        if kind not in self._limiting:
+            raise LookupError(f"{kind.name}: its limits are not registered with the ledgers")
+        found: Limiting[T] = self._limiting[kind]
+        return found
 
     def register_elsewhere(
         self,
@@ -299,17 +287,26 @@ class Registry:
             if not source.usable(name) or (behind and counted is not None and seen.sums != counted.sums):
                 return None
         there = [key for key in known.waiting if (one := own.get(source_of(key))) and one.of(name).get(key)]
-        return folded_from(without_waiters(known, there), name, sources=own, live={})
+        limits = self._sources.limit_views(name)
+        return folded_from(
+            without_waiters(known, there), name, sources=own, live={}, limits=limits, now=self._wiring.clock.now()
+        )
 
     def counted(self, ledger: str) -> Takings:
         """What the objects of our own cluster take that are in a ledger, also where nobody has made it yet."""
         return total(source.of(ledger).sums for source in self._sources.own.values())
 
     def is_limited(self, ledger: str, cell: Cell, *, to: str = "") -> bool:
-        """Whether an account has a limit, as this process last saw the ledger. Cheap, whatever else is in it. `to`: that."""
+        """Whether an account has a limit, as this process last saw the ledger and the objects that set limits. Cheap, whatever
+        else is in it, unless limits are on their way. `to`: that, in the ledger's spec."""
         found = self._ledgers.get(Key(self._settings.namespace, ledger)) if self._ledgers else None
-        limit = found.spec.limits.get(cell.account, {}).get(cell.resource) if found is not None else None
-        return limit is not None and to in ("", limit)
+        carried = found.spec.limits.get(cell.account, {}).get(cell.resource) if found is not None else None
+        if carried is not None or to:
+            return carried is not None and to in ("", carried)
+        if any(cell in source.of(ledger).limits for source in self._sources.limits.values()):
+            return True
+        known = self.look(ledger) if found is not None and found.status.limits_in_flight else None
+        return known is not None and cell in known.limits
 
     # --- for the slice `ledger` ---
 

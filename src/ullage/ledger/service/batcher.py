@@ -14,28 +14,28 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from ullage.clock import Clock
 from ullage.errors import Retryable
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
-from ullage.kube.kinds import Kind
 from ullage.kube.processor_time import Spend, in_parts, metered, payer
 from ullage.ledger.anew import with_lost_bookings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
+from ullage.ledger.limiting.in_flight import LimitChange, unseen
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.answers import Answers
-from ullage.ledger.service.decisions import UNLIMITED, Said, decide, folded_from, uncounted_in, with_wanted
+from ullage.ledger.service.decisions import UNLIMITED, Question, Said, decide, folded_from, uncounted_in, with_wanted
 from ullage.ledger.service.expiry import Expiry
 from ullage.ledger.service.known import Known, Sessions
-from ullage.ledger.service.line import LOOK, Ask, Line, Pace
+from ullage.ledger.service.line import LOOK, Ask, Line, Pace, able, is_sure
 from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
-from ullage.ledger.service.writes import Draft, StatusApi, draft, write
+from ullage.ledger.service.writes import Draft, LedgerApi, draft, make, write
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +67,6 @@ class Settings:
 
 class Stopping(Retryable):
     """Whoever is in line when the process ends. Nothing was admitted."""
-
-
-class LedgerApi(StatusApi, Protocol):
-    """What is needed of a `kube.Client`."""
-
-    async def find(self, kind: Kind[Ledger], name: str, namespace: str = "") -> Ledger | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +119,7 @@ class Batcher:
         """Why there is no answer yet, if the API is to blame."""
         return self._trouble
 
-    def ask(self, charge: Charge, *, until: float = -math.inf) -> asyncio.Future[Said]:
+    def ask(self, charge: Question, *, until: float = -math.inf) -> asyncio.Future[Said]:
         """Gets in line; where more may be granted, waits there until a moment. Whoever gives up cancels the future."""
         ask = Ask(charge, next(self._ticks), asyncio.get_running_loop().create_future(), until, payer=payer())
         self._line.add(ask)
@@ -194,6 +188,10 @@ class Batcher:
         if copy is None:
             await self._read()
         elif copy.ledger is None or copy.book is None:
+            if self._around.sources.sets_limits(self.name) or any(isinstance(ask.charge, LimitChange) for ask in asks):
+                self._copy = None
+                await make(self._around.api, self.name, self._settings.namespace, timeout=self._settings.call)
+                return
             self._settle([(ask, UNLIMITED) for ask in asks if copy.tick > ask.tick])
             self._copy = None  # what is not there leaves no version to be held to: the next one asks anew
         else:
@@ -250,7 +248,9 @@ class Batcher:
     async def _decide(self, asks: Sequence[Ask], copy: Known, *, ledger: Ledger, known: Book) -> None:
         now = self._around.clock.now()
         sources = self._around.sources.of(self.name, counted=known.observed)
-        folded = folded_from(known, self.name, sources=sources, live=self._sightings.live)
+        limits = self._around.sources.limit_views(self.name)
+        folded = folded_from(known, self.name, sources=sources, live=self._sightings.live, limits=limits, now=now)
+        asks = able(asks, [*self._around.sources.unread_limits(), *unseen(folded, limits)])
         self._pace.see(known.demand)
         all_tried = set(self._line.waiting()) <= set(asks)
         room = len(asks)
@@ -271,7 +271,7 @@ class Batcher:
             else:
                 self._copy = replace(copy, beaten=True)
             return
-        settled = [(ask, verdict) for ask, verdict in answers if ask.refused is not None or _is_sure(ask, verdict, copy)]
+        settled = [(ask, verdict) for ask, verdict in answers if ask.refused is not None or is_sure(ask, verdict, copy.tick)]
         self._settle(settled)
         self._tried = copy.version if all_tried else self._tried
         if len(settled) < len(answers):
@@ -281,9 +281,10 @@ class Batcher:
     def _tested(self, folded: Book, asks: Sequence[Ask], now: datetime, *, room: int, changed: bool) -> tuple[Book, list[Said]]:
         """What is booked and what is said. A demand alone is written now and then only; until that it is held back."""
         charges = [ask.charge for ask in asks]
-        decided, verdicts = decide(folded, charges, now, room=room)
+        decided, verdicts = decide(folded, charges, now, room=room, needed=self._around.sources.own.keys())
         tried = set(asks)
-        others = [ask.charge for ask in self._line.waiting() if ask not in tried]
+        waiting = [ask.charge for ask in self._line.waiting() if ask not in tried]
+        others = [charge for charge in waiting if isinstance(charge, Charge)]
         asking, verdicts = with_wanted(decided, charges, verdicts, now, others=others, renewed=self._pace.is_old)
         alone = decided is folded and not changed
         held_back = asking is not decided and alone and self._around.clock.monotonic() < self._pace.free_at
@@ -341,9 +342,3 @@ class Batcher:
         self._looking = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("looking at attempts failed", extra={"ledger": self.name}, exc_info=error)
-
-
-def _is_sure(ask: Ask, verdict: Said, copy: Known) -> bool:
-    """Whether an answer that nothing was written for may be given. "It does not fit", and whatever a dry run is told, is only
-    said after a look that began after the question: a request is decided on the latest state, since it is written there."""
-    return copy.tick > ask.tick or (verdict.allowed and not ask.charge.dry_run)

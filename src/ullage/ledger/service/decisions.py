@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
@@ -10,6 +10,7 @@ from typing import Final, Literal
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book
 from ullage.ledger.demand import may_be_granted, wanted_by, with_demand, with_waiters, without_waiters
 from ullage.ledger.fold import LiveReads, fold, without_lost
+from ullage.ledger.limiting.in_flight import LimitChange, LimitViews, uncounted, with_change, with_seen
 from ullage.ledger.service.sources import Source
 
 
@@ -30,10 +31,24 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncounted:
+    """Why nobody can say how much of a limit is left: these sources were not counted yet."""
+
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManyLimits:
+    """Why a limit is not booked now: so many requests for limits are on their way."""
+
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
 class Postponed:
     """No answer yet, to be asked for again. A type of its own, so that nobody takes it for one."""
 
-    crowd: Crowd
+    why: Crowd | Uncounted | ManyLimits
 
     @property
     def allowed(self) -> bool:
@@ -41,19 +56,29 @@ class Postponed:
 
 
 Said = Verdict | Postponed
+Question = Charge | LimitChange
 
 ALLOWED: Final = Verdict()
 UNLIMITED: Final = Verdict(unlimited=True)
 
 
-def folded_from(known: Book, ledger: str, *, sources: Mapping[str, Source], live: LiveReads) -> Book:
-    """A book with everything folded that this process has seen. Views that are incomplete are left out."""
+def folded_from(
+    known: Book,
+    ledger: str,
+    *,
+    sources: Mapping[str, Source],
+    live: LiveReads,
+    limits: LimitViews,
+    now: datetime,
+) -> Book:
+    """A book with everything folded that this process has seen, under the limits that it has seen. Views that are incomplete
+    are left out."""
     known = without_lost(known, live)
     for name, source in sources.items():
         source.see(ledger, known.epochs.begun.get(name, 0))
         if source.usable(ledger):
             known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
-    return known
+    return with_seen(known, limits, now, live=live)
 
 
 def uncounted_in(ledger: str, sources: Mapping[str, Source]) -> list[str]:
@@ -61,15 +86,32 @@ def uncounted_in(ledger: str, sources: Mapping[str, Source]) -> list[str]:
     return [key for name in sorted(sources) for key in sources[name].uncounted(ledger)]
 
 
-def decide(known: Book, charges: Sequence[Charge], now: datetime, *, room: int = MOST_ATTEMPTS) -> tuple[Book, list[Said]]:
-    """Each charge after the other; the very same book where nothing was booked. `room` is for so many attempts more, of growth
-    that has happened and of others: a book may be too large before it holds as many as it may."""
+def decide(
+    known: Book,
+    charges: Sequence[Question],
+    now: datetime,
+    *,
+    room: int = MOST_ATTEMPTS,
+    needed: Set[str] = frozenset(),
+) -> tuple[Book, list[Said]]:
+    """Each charge, or limit, after the other; the very same book where nothing was booked. `room` is for so many attempts
+    more, of growth that has happened and of others: a book may be too large before it holds as many as it may. `needed` are
+    the sources without which nobody can say how much of a limit is left."""
     most, most_grown = known.held - known.grown + room, known.grown + room
     said: list[Said] = []
     for charge in charges:
-        known, refusal = book(known, charge, now, most=min(most, MOST_ATTEMPTS), most_grown=min(most_grown, MOST_GROWN))
+        if isinstance(charge, LimitChange):
+            limited = with_change(known, charge, now)
+            said.append(Postponed(ManyLimits(len(known.in_flight))) if limited is None else ALLOWED)
+            known = known if limited is None else limited
+            continue
+        missing = uncounted(known, charge, needed)
+        booked, refusal = book(known, charge, now, most=min(most, MOST_ATTEMPTS), most_grown=min(most_grown, MOST_GROWN))
+        known = known if missing else booked
         if isinstance(refusal, Crowd):
             said.append(Postponed(refusal))
+        elif missing and refusal is None:
+            said.append(Postponed(Uncounted(missing)))
         elif refusal is None and not charge.dry_run:
             known = without_waiters(known, (charge.key,)) if known.waiting else known
             said.append(ALLOWED)
@@ -80,7 +122,7 @@ def decide(known: Book, charges: Sequence[Charge], now: datetime, *, room: int =
 
 def with_wanted(
     known: Book,
-    charges: Sequence[Charge],
+    charges: Sequence[Question],
     verdicts: Sequence[Said],
     now: datetime,
     *,
@@ -92,7 +134,7 @@ def with_wanted(
     refused before, and wait."""
     said, wanting, waiting = list(verdicts), [], []
     for place, (charge, one) in enumerate(zip(charges, verdicts, strict=True)):
-        if not isinstance(one, Verdict) or one.refusal is None:
+        if isinstance(charge, LimitChange) or not isinstance(one, Verdict) or one.refusal is None:
             continue
         if charge.waits and not charge.dry_run:
             said[place] = replace(one, waits=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from ullage.clock import Clock
 from ullage.errors import UllageError
@@ -17,9 +18,12 @@ from ullage.ledger.book import AttemptId, Book
 from ullage.ledger.fold import Live, LiveReads, expired, still_seen
 from ullage.ledger.keys import source_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.service.sources import Source, Sources
+from ullage.ledger.service.sources import LimitSource, Source, Sources
 
 logger = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 AT_ONCE = 16  # live reads of one ledger
 
@@ -79,7 +83,22 @@ class Expiry:
         except (UllageError, TimeoutError) as error:
             logger.info("attempt could not be looked at", extra={"key": one.key, "error": str(error)})
 
-    def _source(self, one: AttemptId) -> Source | None:
+    def _source(self, one: AttemptId) -> Source | LimitSource | None:
         """Where an answer can be had now. If we do not follow the kind at all, whoever does will see to it."""
-        found = self._sources.get(source_of(one.key))
+        found = self._sources.live_of(source_of(one.key))
         return found if found is not None and found.followed else None
+
+
+class Sightings(Generic[K, V]):
+    """Values by key, each with when it was first seen as it is. Of those that are gone nothing is kept."""
+
+    def __init__(self) -> None:
+        self._seen: dict[K, tuple[V, float]] = {}
+
+    def older(self, now_there: Mapping[K, V], now: float, *, than: float) -> list[K]:
+        """The keys whose values have been the same for so many seconds. To be told of all of them each time."""
+        before, self._seen = self._seen, {}
+        for key, one in now_there.items():
+            known, first = before.get(key, (one, now))
+            self._seen[key] = one, first if known == one else now
+        return [key for key, (_, first) in self._seen.items() if now - first >= than]

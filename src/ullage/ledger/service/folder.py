@@ -31,13 +31,12 @@ from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import cluster_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.readiness import is_known, with_needed, with_positions
-from ullage.ledger.service.batcher import LedgerApi, Settings
+from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
-from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.expiry import Expiry, Sightings
 from ullage.ledger.service.restores import Positions, Remembered
-from ullage.ledger.service.sightings import Sightings
 from ullage.ledger.service.sources import Sources
-from ullage.ledger.service.writes import draft, write
+from ullage.ledger.service.writes import LedgerApi, draft, write
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +100,8 @@ class Folder:
 
     def _begun(self) -> bool:
         """Before that, what is missing may be there."""
-        return self._sources.complete and all(source.synced for source in self._sources.own.values())
+        synced = all(source.synced for source in self._sources.own.values())
+        return self._sources.complete and synced and not self._sources.unread_limits()
 
     def _track(self, name: str) -> _Track:
         found = self._tracks.get(name)
@@ -218,7 +218,14 @@ class Folder:
             if cluster_of(source) not in removed
         }
         return status_of(
-            folded_from(known, name, sources=sources, live=track.expiry.live),
+            folded_from(
+                known,
+                name,
+                sources=sources,
+                live=track.expiry.live,
+                limits=self._sources.limit_views(name),
+                now=now,
+            ),
             ledger,
             sources=self._sources.needed(name),
             now=now,
@@ -247,9 +254,11 @@ class Folder:
             moments.append(FORGOTTEN)
         if status.waiting:
             moments.append(GONE)
+        expiry = track.expiry.next_due()
         if status.pending:
-            expiry = track.expiry.next_due()
             moments.append(READY_LOOK if expiry is None else max(QUIET, expiry))
+        elif expiry is not None:  # of limits that are on their way
+            moments.append(max(QUIET, expiry))
         return Requeue(min(moments)) if moments else None
 
 

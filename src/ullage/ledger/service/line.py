@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.clock import Clock
+from ullage.errors import Retryable
 from ullage.kube.processor_time import Spend
 from ullage.ledger.amounts import Cell, Wanted
 from ullage.ledger.book import Charge
-from ullage.ledger.service.decisions import Said, Verdict
+from ullage.ledger.limiting.in_flight import LimitChange
+from ullage.ledger.service.decisions import Question, Said, Verdict
 
 MOST_WAITING: Final = 500  # for room in one ledger; whoever comes after that is refused at once
 LOOK: Final = 1.0  # seconds between two looks at a ledger that no watch tells of
@@ -27,7 +29,7 @@ RENEW: Final = 20.0  # seconds after which a demand that is still asked for is s
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    charge: Charge
+    charge: Question
     tick: int  # arrivals and calls are counted together: a state with a higher tick is later than the arrival
     answer: asyncio.Future[Said]
     until: float = -math.inf  # how long it waits for room, on the monotonic clock
@@ -131,3 +133,29 @@ class Pace:
     def wrote(self, demand: Mapping[Cell, Wanted]) -> None:
         self.see(demand)
         self._free_at = self._clock.monotonic() + PAUSE
+
+
+# --- who can be answered ---------------------------------------------------------------------------------------------
+
+
+class Behind(Retryable):
+    """This process has not seen all limits that others have. It catches up within moments."""
+
+
+def able(asks: Sequence[Ask], behind: Sequence[str]) -> Sequence[Ask]:
+    """Those who can be decided with what this process has seen: limits, and growth that has happened, at any time. The others
+    stay in line until its caches have caught up."""
+    if not behind:
+        return asks
+    found = [ask for ask in asks if isinstance(ask.charge, LimitChange) or ask.charge.past_limit]
+    if not found:
+        raise Behind(f"limits are not seen here yet that others have seen: {', '.join(behind)}")
+    return found
+
+
+def is_sure(ask: Ask, verdict: Said, tick: int) -> bool:
+    """Whether an answer that nothing was written for may be given, on a state with this tick. "It does not fit", and whatever
+    a dry run is told, is only said after a look that began after the question: a request is decided on the latest state, since
+    it is written there."""
+    dry_run = isinstance(ask.charge, Charge) and ask.charge.dry_run
+    return tick > ask.tick or (verdict.allowed and not dry_run)

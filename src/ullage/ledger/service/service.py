@@ -25,13 +25,15 @@ from ullage.errors import Retryable, UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.review import Decision
 from ullage.ledger.api import Ledger
-from ullage.ledger.book import Charge, Refusal, grows
+from ullage.ledger.book import Charge, Crowd, Refusal, grows
 from ullage.ledger.keys import source_of
+from ullage.ledger.limiting.in_flight import LimitChange, lowered
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.refusals import crowd_text, existing_text, refusal_text
-from ullage.ledger.service.batcher import Batcher, LedgerApi, Settings, Stopping, Surroundings
-from ullage.ledger.service.decisions import ALLOWED, Postponed, Verdict
+from ullage.ledger.service.batcher import Batcher, Settings, Stopping, Surroundings
+from ullage.ledger.service.decisions import ALLOWED, ManyLimits, Postponed, Question, Uncounted, Verdict
 from ullage.ledger.service.sources import Sources
+from ullage.ledger.service.writes import LedgerApi
 
 BATCHERS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
 
@@ -42,6 +44,23 @@ class BudgetSpent(Retryable):
 
 class Crowded(Retryable):
     """The ledger holds as many attempts as it may. Nothing was admitted; there is room once some are counted, or expire."""
+
+
+class NotCounted(Retryable):
+    """How much of a limit is left is not known: not everything was counted yet. Nothing was admitted."""
+
+
+def _postponed(ledger: str, said: Postponed) -> Retryable:
+    match said.why:
+        case Crowd():
+            return Crowded(f"ledger {ledger}: {crowd_text(said.why)}")
+        case Uncounted(sources):
+            return NotCounted(
+                f"ledger {ledger}: how much of the limit is left is not known, since these were not counted yet: "
+                f"{', '.join(sources)}. Try again in a moment; ullage ledger describe {ledger} tells how it stands"
+            )
+        case ManyLimits(held):
+            return Crowded(f"ledger {ledger}: {held} requests that set limits are on their way, as many as it holds. Try again")
 
 
 class Service:
@@ -134,7 +153,13 @@ class Service:
             self._metrics.decisions.labels(result).inc()
             self._metrics.decision_seconds.labels(result).observe(self._clock.monotonic() - began)
 
-    async def _answer(self, ledger: str, charge: Charge, deadline: float, *, until: float = -math.inf) -> Verdict:
+    async def limit(self, ledger: str, change: LimitChange, *, deadline: float = math.inf) -> None:
+        """Has the first and the lower limits of a change hold from the moment that this returns, and makes the ledger where
+        there is none. Raises BudgetSpent at the deadline: they may hold then until they expire."""
+        if lowered(change):
+            await self._answer(ledger, change, deadline)
+
+    async def _answer(self, ledger: str, charge: Question, deadline: float, *, until: float = -math.inf) -> Verdict:
         batcher = self._batcher(ledger)
         budget = None if deadline == math.inf else max(0.0, deadline - self._clock.monotonic())
         try:
@@ -144,7 +169,7 @@ class Service:
             why = f": {batcher.trouble}" if batcher.trouble else ", others are before you"
             raise BudgetSpent(f"ledger {ledger} gave no answer within {budget or 0.0:.1f} s{why}") from error
         if isinstance(said, Postponed):
-            raise Crowded(f"ledger {ledger}: {crowd_text(said.crowd)}")
+            raise _postponed(ledger, said)
         return said
 
     async def _exists(self, charge: Charge, deadline: float) -> bool:

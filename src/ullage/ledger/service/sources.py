@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from ullage.ledger.fold import Live, View
 from ullage.ledger.keys import cluster_of, source_name
+from ullage.ledger.limiting.in_flight import LimitView
 
 Removed = Callable[[str], Awaitable[bool]]
 """Whether a cluster was removed on purpose, by a read of the API that begins when this is asked. Raises if nobody can tell."""
@@ -69,6 +70,31 @@ class Source(Protocol):
         """Has every ledger told in which something comes, changes or goes."""
 
 
+class LimitSource(Protocol):
+    """A kind of objects that set limits, as a process sees it."""
+
+    @property
+    def name(self) -> str:
+        """The kind's."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was read once."""
+
+    @property
+    def followed(self) -> bool:
+        """Whether the server is heard now."""
+
+    def of(self, ledger: str) -> LimitView:
+        """A window on one ledger."""
+
+    async def live(self, key: str) -> Live:
+        """What the server itself has under a ledger key."""
+
+    def handle(self, changed: Callable[[str], None]) -> None:
+        """Has every ledger told in which limits are set, changed or taken away."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Placed:
     """A cluster, and the ledgers that its objects are in."""
@@ -82,6 +108,7 @@ class Sources:
 
     def __init__(self, *own: Source) -> None:
         self.own: Final[dict[str, Source]] = {}
+        self.limits: Final[dict[str, LimitSource]] = {}
         self._others: dict[str, Source] = {}
         self._kinds: dict[str, Removed] = {}  # that are counted in other clusters
         self._asks: dict[str, Asks] = {}  # by kind
@@ -91,6 +118,30 @@ class Sources:
         self._complete: list[Callable[[], bool]] = []
         for source in own:
             self.add(source)
+
+    # --- for those who decide ---
+
+    def unread_limits(self) -> list[str]:
+        """The kinds that set limits and were not read once."""
+        return [name for name, source in self.limits.items() if not source.synced]
+
+    def sets_limits(self, ledger: str) -> bool:
+        """Whether objects set limits in a ledger, or may: there has to be one, though nobody has made it yet."""
+        return any(not source.synced or source.of(ledger).limits for source in self.limits.values())
+
+    def limit_views(self, ledger: str) -> dict[str, LimitView]:
+        return {name: source.of(ledger) for name, source in self.limits.items()}
+
+    def live_of(self, name: str) -> Source | LimitSource | None:
+        """Where an answer about objects of a source can be had."""
+        return self.get(name) or self.limits.get(name)
+
+    def add_limits(self, source: LimitSource) -> None:
+        if source.name in self.limits:
+            raise ValueError(f"{source.name}: two views of one kind: which of them would hold?")
+        self.limits[source.name] = source
+        for changed in self._listeners:
+            source.handle(changed)
 
     # --- for those who fold ---
 
@@ -145,6 +196,8 @@ class Sources:
         self._listeners.append(changed)
         for source in (*self.own.values(), *self._others.values()):
             source.handle(changed)
+        for limits in self.limits.values():
+            limits.handle(changed)
 
     # --- for those who charge ---
 

@@ -78,7 +78,7 @@ class KindView(Generic[T]):
         self._cluster = cluster
         self._settled = settled
         self._clock = clock or SystemClock()
-        self._gone = _Gone(remember)
+        self._gone = Gone(remember)
         self._serial = next(_serials)
         self._epochs: dict[str, tuple[int, int]] = {}  # by ledger: the epoch that was seen last, and the reading that is of it
         self._ledgers: dict[str, _Counted] = {}
@@ -273,7 +273,7 @@ class _Counted:
         return Takings(self.cells)
 
 
-class _Gone:
+class Gone:
     """The uids that went, for a while: a bounded set that forgets the oldest first."""
 
     def __init__(self, seconds: float) -> None:

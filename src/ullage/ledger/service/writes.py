@@ -14,7 +14,7 @@ import msgspec
 
 from ullage.clock import Clock
 from ullage.kube.client.codec import encode_status
-from ullage.kube.errors import Conflict, NotFound, Unavailable
+from ullage.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.metrics import Metrics
@@ -24,9 +24,17 @@ _SMALL: Final = 64 * 1024  # of a status: whatever the limits are, they are not 
 
 
 class StatusApi(Protocol):
-    """What is needed of a `kube.Client`."""
+    """What a write needs of a `kube.Client`."""
 
     async def put_status(self, kind: Kind[Ledger], metadata: Meta, body: bytes) -> Meta: ...
+
+
+class LedgerApi(StatusApi, Protocol):
+    """What is needed of a `kube.Client`."""
+
+    async def find(self, kind: Kind[Ledger], name: str, namespace: str = "") -> Ledger | None: ...
+
+    async def create(self, kind: Kind[Ledger], obj: Ledger) -> Ledger: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +75,14 @@ async def write(api: StatusApi, wanted: Draft, *, timeout: float, clock: Clock, 
         metrics.writes.labels(result).inc()
         metrics.write_seconds.observe(clock.monotonic() - began)
     return msgspec.structs.replace(wanted.ledger, metadata=metadata)
+
+
+async def make(api: LedgerApi, name: str, namespace: str, *, timeout: float) -> None:
+    """Makes a ledger without limits, unless there is one."""
+    try:
+        async with asyncio.timeout(timeout):
+            await api.create(LEDGERS, Ledger(metadata=Meta(name=name, namespace=namespace)))
+    except AlreadyExists:
+        return
+    except TimeoutError as error:
+        raise Unavailable(f"ledger {name} could not be made within {timeout:.0f} s") from error

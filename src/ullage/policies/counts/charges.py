@@ -24,8 +24,10 @@ from ullage.ledger.amounts import NOTHING, BadAmount, Takings
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, BadStamp, stamp_of
 from ullage.ledger.keys import ledger_name
+from ullage.ledger.service.limit_views import LimitEvaluator
 from ullage.ledger.service.views import Evaluator
-from ullage.policies.counts.accounts import one_of
+from ullage.policies.counts.accounts import one_of, together
+from ullage.policies.counts.api import SNAPSHOT_LIMITS, SnapshotLimit
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
@@ -59,17 +61,21 @@ def _pays(snapshot: EngineSnapshot) -> bool:
         return False
 
 
+COUNT_LIMITS: Final = LimitEvaluator[SnapshotLimit](ledger_of=_namespace, limits_of=lambda limit: together([limit]).cells)
+
+
 def counted_kinds() -> dict[Kind[Any], Evaluator[Any]]:
     dialects = {one.snapshots: Evaluator(ledger_of=_namespace, takes=partial(_volume_snapshot, one)) for one in DIALECTS}
     return {**dialects, ENGINE_SNAPSHOTS: Evaluator(ledger_of=_charged_namespace, takes=_engine_snapshot)}
 
 
 def counting() -> Part[Any]:
-    """What every process counts."""
+    """What every process counts, and the limits that every process sees."""
     counted = counted_kinds()
 
     def register(wiring: Wiring) -> Iterable[Charged[Any]]:
         registry = registry_of(wiring)
+        registry.register_limits(SNAPSHOT_LIMITS, COUNT_LIMITS)
         return [registry.register(kind, evaluator) for kind, evaluator in counted.items()]
 
-    return Part(make=register, watches=tuple(counted))
+    return Part(make=register, watches=(SNAPSHOT_LIMITS, *counted))

@@ -1,5 +1,5 @@
-"""The slice as one value: what is counted, and the controllers that keep it true. The hooks of `space` admit: what a snapshot
-takes is booked in one go."""
+"""The slice as one value: what is counted, the hook that has limits hold, and the controllers that keep all true. The hooks of
+`space` admit snapshots: what one takes is booked in one go."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ullage.policies.counts.controllers.limit.status import controller as status
 from ullage.policies.counts.controllers.snapshot.evict import controller as evict
 from ullage.policies.counts.lookup import LimitLookup
 from ullage.policies.counts.roles import GRANTS, USER_ROLES
+from ullage.policies.counts.webhook.limits import make_hooks
 
 
 def make_controllers(wiring: Wiring) -> list[Controller[Any]]:
@@ -54,6 +55,7 @@ def counts() -> Slice:
             writes=(*enforce.WRITES, *status.WRITES, *evict.WRITES),
             events=True,
         ),
+        hooks=Part(make=make_hooks, watches=(SNAPSHOT_LIMITS,)),
         grants=GRANTS,
         user_roles=USER_ROLES,
     )

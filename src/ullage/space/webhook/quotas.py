@@ -5,7 +5,7 @@ A limit below present use is no mistake: it keeps things from growing. So it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +35,7 @@ from ullage.space.quota import (
 )
 from ullage.vms.api.machines import MACHINES
 
+Hold = Callable[[Review], Awaitable[Decision | None]]  # has the limits of a request hold from its answer on
 MOST_FAULTS: Final = 10  # in one answer
 MOST_WARNINGS: Final = 5  # in one answer: clients print each, and API servers cut what is longer than 4 KiB
 WATCHES: Final = (MACHINES,)
@@ -102,10 +103,11 @@ def _unknown_vms(facts: QuotaFacts) -> Iterator[str]:
 
 
 class QuotaHooks:
-    """Answers admission requests for quotas."""
+    """Answers admission requests for quotas, and has the ledger hold first and lower limits before."""
 
-    def __init__(self, registry: Registry, exists: Callable[[Key], bool]) -> None:
+    def __init__(self, registry: Registry, exists: Callable[[Key], bool], hold: Hold) -> None:
         self._registry = registry
+        self._hold = hold
         self._exists = exists
 
     async def validate(self, review: Review) -> Decision:
@@ -120,7 +122,8 @@ class QuotaHooks:
         )
         if wrong := new_faults(facts):
             return _refusal(wrong)
-        return Decision.allow(warnings=warnings(facts))
+        told = warnings(facts)
+        return await self._hold(review) or Decision.allow(warnings=told)
 
     def _usage(self, ledger: str) -> SpaceUsage:
         """Before the first quota of a namespace there is no ledger; what its snapshots take stands on them all the same."""
@@ -148,7 +151,7 @@ ONLY_IF: Final[Mapping[str, str]] = {
 
 
 def quota_hook(wiring: Wiring) -> Hook:
-    machines = wiring.cache(MACHINES)
+    machines, registry = wiring.cache(MACHINES), registry_of(wiring)
 
     def exists(key: Key) -> bool:
         return not machines.served or machines.get(key) is not None
@@ -157,7 +160,6 @@ def quota_hook(wiring: Wiring) -> Hook:
         name="space-quota",
         phase="validate",
         targets=(Target.of(QUOTAS, "CREATE", "UPDATE"),),
-        answer=QuotaHooks(registry_of(wiring), exists).validate,
+        answer=QuotaHooks(registry, exists, registry.limiting(QUOTAS).hold).validate,
         only_if=ONLY_IF,
-        side_effects="None",
     )

@@ -73,14 +73,16 @@ class ShareScene:
     def annotate(self, annotations: Mapping[str, str | None]) -> None:
         self.api.edit(NAMESPACES, TEAM, merge={"metadata": {"annotations": dict(annotations)}})
 
-    def count(self, used: Mapping[str, Mapping[str, str]], *, exact: bool = True) -> None:
-        """The leader has counted."""
+    def count(
+        self, used: Mapping[str, Mapping[str, str]], *, exact: bool = True, needed: frozenset[str] | set[str] = frozenset()
+    ) -> None:
+        """The leader has counted; others are `needed` that it has not."""
         ledger = self.ledger()
         assert ledger is not None
         before = book_of(ledger, now=NOW)
         observed = {SOURCE: Observed(9, NOW, Takings.parse(used))}
         book = Book.of(limits=before.limits, observed=observed, exact_from={SOURCE: 1 if exact else 10**6}, since=NOW)
-        said = msgspec.to_builtins(status_of(book, ledger, sources={SOURCE}, now=NOW))
+        said = msgspec.to_builtins(status_of(book, ledger, sources={SOURCE, *needed}, now=NOW))
         self.api.edit(LEDGERS, f"ns-{TEAM}", LEDGER_NAMESPACE, merge={"status": said})
 
     # --- what has come of it ---

@@ -21,7 +21,7 @@ ONE_FITS = {"cpu": "1", "memory": "1280Mi"}
 
 def runs(scene: Scene, *names: str, cost: str = ONE_COST, phase: str = "Running") -> None:
     for name in names:
-        annotations = {COST: cost} if cost else {}
+        annotations = {STAMP: "{}", **({COST: cost} if cost else {})}
         scene.store(WHOLE_INSTANCES, instance(name, annotations=annotations, phase=phase))
 
 

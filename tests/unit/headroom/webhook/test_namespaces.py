@@ -65,7 +65,10 @@ def hooks(
         assert namespace == "team-a"
         return Usage(Takings.parse(taken or {}), Takings.parse(reserved or {}))
 
-    return NamespaceHooks(used)
+    async def hold(review: Review) -> Decision | None:
+        return None
+
+    return NamespaceHooks(used, hold)
 
 
 async def mutated(new: Json, old: Json | None = None, *, user: str = PERSON) -> Json:

@@ -25,7 +25,7 @@ from ullage.ledger.packing.pending import decode
 from ullage.ledger.service import decisions
 from ullage.ledger.service.batcher import Settings, Stopping
 from ullage.ledger.service.decisions import Verdict
-from ullage.ledger.service.service import BudgetSpent, Crowded, Service, decision
+from ullage.ledger.service.service import BudgetSpent, Crowded, NotCounted, Service, decision
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
 
@@ -355,6 +355,10 @@ async def test_an_object_of_less_than_nothing_makes_no_room(server: Server) -> N
     server.cup("odd", -90)
     async with process(server) as service:
         assert not (await ask(service, creating("large", 100)))[0].allowed
+        with pytest.raises(NotCounted, match=f"ledger {LEDGER}: .* not counted yet: {CUPS.name}"):
+            await ask(service, creating("small", 10))
+        server.drop(CUPS, Key("team", "odd"))
+        await asyncio.sleep(0.1)
         assert (await ask(service, creating("small", 10)))[0].allowed
 
 

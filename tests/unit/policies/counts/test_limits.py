@@ -93,7 +93,7 @@ async def test_a_status_has_the_count_the_fullest_claims_and_whether_it_is_exact
         await asyncio.sleep(5)
         early = find_condition(status(scene).status.conditions, READY)
         assert early is not None
-        assert (early.status, early.reason) == ("False", "Counting")
+        assert (early.status, early.reason) == ("False", "Counted")
         await asyncio.sleep(120)
         found = status(scene).status
         assert (found.used, found.limit, found.per_claim) == (3, 3, None)

@@ -13,6 +13,7 @@ from tests.unit.ledger.simulated import Server
 from tests.unit.ledger.slices import wired
 from tests.unit.space.builders import GI, quota
 from ullage.kube.identities import CONTROLLER, account
+from ullage.kube.review import Decision, Review
 from ullage.ledger.charging.registry import Registry
 from ullage.space.api import ALLOW_ZERO, QUOTAS, ResourceQuota
 from ullage.space.quota import NOTHING_USED, SpaceUsage, Usage
@@ -109,7 +110,10 @@ def written(new: ResourceQuota, **more: Any) -> Any:
 
 
 def hooks() -> QuotaHooks:
-    return QuotaHooks(Registry(wired(Server())), lambda key: key.name == "db")
+    async def hold(review: Review) -> Decision | None:
+        return None
+
+    return QuotaHooks(Registry(wired(Server())), lambda key: key.name == "db", hold)
 
 
 async def test_the_answer_to_a_fault_names_each_field() -> None:

@@ -28,12 +28,11 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.kinds import Object
 from ullage.kube.metrics import Metrics
-from ullage.kube.objects import is_true
 from ullage.kube.slices import Write
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Over
-from ullage.ledger.codec import READY, book_of
+from ullage.ledger.codec import book_of, is_counted
 from ullage.ledger.keys import ledger_name, namespace_of
 
 WATCHES: Final = (NAMESPACES, LEDGERS)
@@ -98,7 +97,7 @@ class ExceedsQuota:
     def _over(self, ledger: Ledger) -> tuple[Over, ...] | None:
         """What is over its share; None: nobody can say."""
         self._looked[namespace_of(ledger.metadata.name)] = self._clock.monotonic()
-        if not is_true(ledger.status.conditions, READY, generation=ledger.metadata.generation):
+        if not is_counted(ledger):
             return None
         try:
             return passed_shares(book_of(ledger, now=self._clock.now()))

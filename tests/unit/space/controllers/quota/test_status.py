@@ -187,7 +187,8 @@ def test_within_quota(asked: StatusFacts, said: tuple[str, str, str]) -> None:
             facts(quota(5), takes(1), exact=False),
             "False",
             "Counting",
-            "to be counted after all requests have ended that began before 2026-01-01T00:00:00Z: " + SOURCE,
+            "new requests are held to what is set, and what was admitted before may still arrive; to be counted after all"
+            " requests have ended that began before 2026-01-01T00:00:00Z: " + SOURCE,
             id="as the ledger says",
         ),
         pytest.param(facts(quota(5)), "Unknown", "NotCounted", "nobody has counted yet", id="nobody has counted"),

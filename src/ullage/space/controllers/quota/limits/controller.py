@@ -26,7 +26,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.keys import ledger_name, namespace_of
-from ullage.ledger.limits import has_limits
+from ullage.ledger.limits import are_on_their_way, has_limits
 from ullage.ledger.service.limits import set_limits
 from ullage.space.api import NAME, QUOTAS, KnownVM, ResourceQuota
 from ullage.space.controllers.quota.limits.rules import remember, removal_note
@@ -103,8 +103,10 @@ class QuotaLimits:
         if await self._client.find(NAMESPACES, namespace) is not None:
             return Requeue(LOOK_AGAIN)
         meta = ledger.metadata
+        if are_on_their_way(ledger):
+            return None  # the namespace that sets them may be made any moment; what comes to nothing expires, and wakes us
         try:
-            await self._client.delete(LEDGERS, meta.name, meta.namespace, uid=meta.uid)
+            await self._client.delete(LEDGERS, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
         except NotFound:
             return None
         return None
@@ -154,5 +156,7 @@ def _uid(machine: VirtualMachine | None) -> str:
 
 
 def _other_limits(old: Ledger | None, new: Ledger | None) -> bool:
-    """Bookings are none of our business."""
-    return old is None or new is None or old.spec != new.spec
+    """Bookings are none of our business; a limit that is no longer on its way may leave a ledger to be removed."""
+    if old is None or new is None or old.spec != new.spec:
+        return True
+    return old.status.limits_in_flight != new.status.limits_in_flight

@@ -28,7 +28,7 @@ from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.charging.registry import Registry
 from ullage.ledger.keys import ledger_name, namespace_of
-from ullage.ledger.service.sightings import Sightings
+from ullage.ledger.service.expiry import Sightings
 from ullage.policies.counts import candidates as found_in
 from ullage.policies.counts.accounts import together
 from ullage.policies.counts.api import SNAPSHOT_LIMITS

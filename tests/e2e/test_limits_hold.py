@@ -1,0 +1,219 @@
+"""A limit holds from the moment that the API has answered the request that sets it: with two webhooks, and with a controller
+that is stopped, killed again and again, or slow. `ULLAGE_LIMIT_ROUNDS=1000` makes as many rounds of each sort.
+
+What is admitted is counted by the answers: of requests that were sent after that answer none is admitted on top of as many as
+the limit allows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from .apart import IS_BORROWED
+from .api import Answer, Api
+from .snapshot_scene import GA, Process, Scene, eventually
+from .snapshot_scene import scene as made_scene
+from .test_admission import shared_port
+
+Json = dict[str, Any]
+ROUNDS = int(os.environ.get("ULLAGE_LIMIT_ROUNDS", "20"))
+ASKERS = 4
+CREATED, FORBIDDEN, AGAIN = 201, 403, 429
+LEDGERS = "/apis/ullage.io/v1alpha1/namespaces/ullage-system/ledgers"
+
+pytestmark = [
+    pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has a world of its own"),
+    pytest.mark.slow,
+    pytest.mark.timeout(max(300, 10 * ROUNDS)),
+]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """With two webhooks and without a controller."""
+    with ExitStack() as stack:
+        made = stack.enter_context(made_scene(tmp_path_factory.mktemp("limits")))
+        port = stack.enter_context(shared_port())
+        command = made.webhook()
+        replica = [str(port) if before == "--port" else one for before, one in zip(["", *command], command, strict=False)]
+        stack.enter_context(made.running(replica, replica))
+        yield made
+
+
+@dataclass
+class Tenant:
+    """A namespace in which snapshots are asked for while limits on their number are set."""
+
+    scene: Scene
+    api: Api
+    namespace: str = ""
+    sent: list[tuple[float, float, int]] = field(default_factory=list)  # of each create: when sent and answered, and the code
+
+    def __post_init__(self) -> None:
+        self.namespace = self.namespace or self.scene.namespace()
+        self.limits = f"/apis/ullage.io/v1alpha1/namespaces/{self.namespace}/snapshotlimits"
+
+    def limit(self, most: int, name: str = "limit") -> None:
+        """Returns when the API has answered."""
+        spec = {"snapshots": most}
+        for _ in range(20):
+            if self.api.get(f"{self.limits}/{name}").code == 200:
+                answer = self.api.call(
+                    "PATCH", f"{self.limits}/{name}", {"spec": spec}, headers={"Content-Type": "application/merge-patch+json"}
+                )
+            else:
+                body = {"apiVersion": "ullage.io/v1alpha1", "kind": "SnapshotLimit", "metadata": {"name": name}, "spec": spec}
+                answer = self.api.call("POST", self.limits, body)
+            if answer.code != AGAIN:
+                break
+            time.sleep(0.2)
+        assert answer.code in (200, CREATED), answer.raw
+
+    def ask(self, name: str) -> Answer:
+        began = time.monotonic()
+        answer = self.api.call("POST", GA.snapshots(self.namespace), GA.of_claim(name, "disk"))
+        self.sent.append((began, time.monotonic(), answer.code))
+        return answer
+
+    def admitted(self) -> int:
+        return sum(code == CREATED for _, _, code in self.sent)
+
+    def check(self, most: int, answered: float) -> None:
+        """Nothing that was sent after the answer came on top of what the limit allows."""
+        late = [one for one in self.sent if one[2] == CREATED and one[0] > answered]
+        assert not late or self.admitted() <= most, f"{self.admitted()} of {most}, {len(late)} of them sent after the answer"
+
+
+@contextlib.contextmanager
+def controlled(scene: Scene, how: str) -> Iterator[None]:
+    """A controller that is `stopped`, `running`, `killed` again and again, or `slow`: held up for a second again and again."""
+    if how == "stopped":
+        yield
+        return
+    over, log = threading.Event(), scene.directory / "controller.log"
+
+    def run() -> None:
+        process = Process(*scene.controller(), log=log)
+        while not over.wait(1.0):
+            if how == "killed":
+                process.end()
+                process = Process(*scene.controller(), log=log)
+            elif how == "slow":
+                process.process.send_signal(signal.SIGSTOP)
+                over.wait(1.0)
+                process.process.send_signal(signal.SIGCONT)
+        process.end()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("how", ["stopped", "running", "killed", "slow"])
+def test_nothing_passes_a_limit_that_was_answered_before(scene: Scene, how: str) -> None:
+    """Snapshots are asked for all the time; a first limit is set meanwhile, then a higher one and a lower one."""
+    api = Api(scene.plane, connections=2 * ASKERS, connect=60.0)
+    chance = random.Random(how)
+    refused = 0
+    with controlled(scene, how), ThreadPoolExecutor(ASKERS) as pool:
+        for number in range(ROUNDS):
+            tenant = Tenant(scene, api)
+            over = threading.Event()
+
+            def keep_asking(place: int, tenant: Tenant = tenant, over: threading.Event = over) -> None:
+                count = 0
+                while not over.is_set() and count < 30:
+                    tenant.ask(f"s-{place}-{count}")
+                    count += 1
+
+            if number % 2:  # one apply: the limit, and then what it limits
+                most = chance.randrange(3)
+                tenant.limit(most)
+                answered = time.monotonic()
+                list(pool.map(tenant.ask, [f"s-{place}" for place in range(most + 2)]))
+                tenant.check(most, answered)
+            else:
+                asking = [pool.submit(keep_asking, place) for place in range(ASKERS)]
+                time.sleep(chance.random() * 0.1)
+                most = chance.randrange(6)
+                tenant.limit(most)
+                answered = time.monotonic()
+                time.sleep(chance.random() * 0.1)
+                over.set()
+                for one in asking:
+                    one.result()
+                tenant.check(most, answered)
+            if number % 3 == 0:  # raised, lowered at once, by another object too
+                tenant.limit(tenant.admitted() + 5)
+                lower = tenant.admitted() + 1
+                tenant.limit(lower, name=chance.choice(["limit", "other"]))
+                answered = time.monotonic()
+                list(pool.map(tenant.ask, [f"again-{place}" for place in range(ASKERS)]))
+                tenant.check(lower, answered)
+            refused += sum(code == FORBIDDEN for _, _, code in tenant.sent)
+            assert {code for _, _, code in tenant.sent} <= {CREATED, FORBIDDEN, AGAIN}, tenant.sent
+    assert refused, "no limit was ever in the way"
+
+
+def test_a_dry_run_of_a_limit_holds_nothing(scene: Scene) -> None:
+    tenant = Tenant(scene, scene.api)
+    body = {
+        "apiVersion": "ullage.io/v1alpha1",
+        "kind": "SnapshotLimit",
+        "metadata": {"name": "limit"},
+        "spec": {"snapshots": 0},
+    }
+    assert scene.api.call("POST", f"{tenant.limits}?dryRun=All", body).code == CREATED
+    assert scene.api.get(f"{LEDGERS}/ns-{tenant.namespace}").code == 404
+    assert tenant.ask("one").code == CREATED
+
+
+def test_a_limit_that_is_there_already_books_nothing(scene: Scene) -> None:
+    """The create comes to nothing, and the limit stays what it was."""
+    tenant = Tenant(scene, scene.api)
+    tenant.limit(1)
+    body = {
+        "apiVersion": "ullage.io/v1alpha1",
+        "kind": "SnapshotLimit",
+        "metadata": {"name": "limit"},
+        "spec": {"snapshots": 0},
+    }
+    answer = scene.api.call("POST", tenant.limits, body)
+    assert (answer.code, answer.obj["reason"]) == (409, "AlreadyExists"), answer.raw
+    assert tenant.ask("one").code == CREATED
+    assert tenant.ask("two").code == FORBIDDEN
+
+
+def test_a_share_holds_in_the_request_that_makes_its_namespace(scene: Scene) -> None:
+    """The ledger is there before the namespace is, and no controller takes it for one that was left behind."""
+    quota = {"field.cattle.io/resourceQuota": json.dumps({"limit": {"limitsCpu": "4", "limitsMemory": "4Gi"}})}
+    kept = {"harvesterhci.io/maintenanceQuota": json.dumps({"limit": {"limitsCPUPercent": 50}})}
+    with controlled(scene, "running"):
+        for number in range(5):
+            name = f"share-{number}-{random.randrange(10**9)}"
+            scene.api.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": quota | kept}})
+            found = scene.api.get(f"{LEDGERS}/ns-{name}")
+            assert found.code == 200, found.raw
+            shown = [line for line in found.obj["status"]["summary"] if line.startswith("compute/vms cpu")]
+            assert shown == ["compute/vms cpu: used 0, reserved 0, limit 2 cores"], found.raw
+            eventually(
+                "the controller has carried it",
+                lambda name=name: "compute/vms" in scene.api.get(f"{LEDGERS}/ns-{name}").obj.get("spec", {}).get("limits", {}),  # type: ignore[misc]
+            )
