@@ -85,11 +85,10 @@ class Charged(Generic[T]):
     ) -> Decision:
         """The answer of a validating hook: booked where it fits, refused with all numbers where it does not.
 
-        `past_limit` is for growth that has happened already; it is believed of those who are `trusted`, which is our own
-        identities alone where nothing else is said. `tell` is for slices that refuse in their own words. `estimate` is for
-        kinds that are stamped: what the slice would stamp the object with now. `relieve` may have another answer for what does
-        not fit. A refusal that is `hopeless` waits for no grant. Raises Retryable where there is no answer in time, and
-        whatever makes the object unreadable.
+        `past_limit` is for growth that has happened already; it is believed of those who are `trusted`: our own identities
+        where nothing else is said. `tell` is for slices with words of their own. `estimate` is for kinds that are stamped:
+        what the slice would stamp the object with now. `relieve` may have another answer for what does not fit. A refusal that
+        is `hopeless` waits for no grant. Raises Retryable where no answer comes in time, and what makes the object unreadable.
         """
         if estimate is not None and review.operation in ("CREATE", "UPDATE"):
             fault = stamp_fault(review, self.kind, estimate)
@@ -99,8 +98,7 @@ class Charged(Generic[T]):
         asked = charge_of(review, self.kind, evaluator, past_limit=past_limit and trusted(review))
         if asked is None:
             return Decision.allow()
-        service = self._registry.service
-        verdict = await service.decide(asked.ledger, asked.charge, deadline=review.deadline, hopeless=hopeless)
+        verdict = await self._registry.service.decide(asked.ledger, asked.charge, deadline=review.deadline, hopeless=hopeless)
         if relieve is not None and verdict.refusal is not None and not verdict.existing:
             answer = await relieve(review, asked, verdict.refusal)
             return answer if answer is not None else decision(verdict, next_step=next_step, tell=tell)
