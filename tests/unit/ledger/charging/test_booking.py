@@ -10,11 +10,12 @@ from tests.unit.snapshots.charged_api import ChargedApi, stamp
 from ullage.errors import NotNow
 from ullage.kube.errors import Conflict, Forbidden, Invalid, TooManyRequests
 from ullage.kube.kinds import Meta
-from ullage.ledger.amounts import BadAmount
+from ullage.ledger.amounts import NOTHING, BadAmount
 from ullage.ledger.charging.booking import TRIES, book, measured, payer, refusal
 from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import FREE, STAMP, BadStamp, stamp_of
+from ullage.ledger.charging.waiting import ONE_PLACE, WAITS, YES, place_of
 from ullage.snapshots.api.ga.types import SNAPSHOTS
 
 
@@ -79,6 +80,25 @@ async def test_it_is_looked_at_anew_where_somebody_else_has_written() -> None:
     found = await book(api, SNAPSHOTS, old, 9, lower=True)
     assert found is not None
     assert stamp_of(found.metadata) == stamp_of(meta(stamp(9)))
+
+
+@pytest.mark.parametrize(("had", "amount"), [(0, 0), (0, 6)], ids=["nothing is in it", "something is in it"])
+async def test_what_was_measured_gives_its_waiting_place_back(had: int, amount: int) -> None:
+    api = ChargedApi(10)
+    made(api, annotations={STAMP: stamp(had), WAITS: YES})
+    found = await book(api, SNAPSHOTS, await seen(api), amount, lower=True)
+    assert found is not None
+    assert stamp_of(found.metadata) == stamp_of(meta(stamp(amount)))
+    assert place_of(found.metadata) == NOTHING
+    assert await book(api, SNAPSHOTS, found, amount, lower=True) is found, "no write for nothing"
+
+
+async def test_what_does_not_fit_keeps_its_waiting_place() -> None:
+    api = ChargedApi(10)
+    made(api, annotations={STAMP: stamp(0), WAITS: YES})
+    with pytest.raises(NoRoom):
+        await book(api, SNAPSHOTS, await seen(api), 11, lower=True)
+    assert place_of((await seen(api)).metadata) == ONE_PLACE
 
 
 @pytest.mark.parametrize(
