@@ -18,6 +18,7 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.booking import book, give_back, payer
+from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.snapshots.backends.base import Backend, BackendSnapshot, Creation, VolumeHandle
@@ -99,6 +100,8 @@ class BeforeCut:
         told now, it is booked later, past the limit."""
         if snapshot is None or not self.books or payer(snapshot.metadata) is None:
             return
+        if snapshot.metadata.annotations.get(ESTIMATED_BY) == CAPACITY:
+            return  # it is paid for whole, and to ask a driver for its blocks twice is dear
         try:
             async with asyncio.timeout(SIZE_SECONDS):
                 size = await backend.size(made.handle, secrets=creation.secrets)
