@@ -66,7 +66,7 @@ test-slow: install-dev ## run the slow tests: storms of kills, and peers that Go
 	@$(BIN)/python -m pytest -n 3 -p no:randomly -m slow $(ARGS)
 
 # Those among the slow tests that are about the API, whoever serves it.
-SLOW_ON_KUBE := $(addprefix tests/e2e/test_,$(addsuffix .py,install install_rights ledger ledger_restored clusters lease kubectl engine_commands reading snapshot_cli groups vm_backups vms_world vm_verbs launchers space_seed space_races space_engines space_growth snapshot_counts exec cut_hooks restores schedules sharing hostile_reviews headroom_hostile hostile_waiting headroom_machines headroom_moves headroom_scenarios headroom_storms headroom_namespace limits_hold migrations projects))
+SLOW_ON_KUBE := $(addprefix tests/e2e/test_,$(addsuffix .py,install install_rights ledger ledger_restored ledger_room clusters lease kubectl engine_commands reading snapshot_cli groups vm_backups vms_world vm_verbs launchers space_seed space_races space_engines space_growth snapshot_counts exec cut_hooks restores schedules sharing hostile_reviews headroom_hostile hostile_waiting headroom_machines headroom_moves headroom_scenarios headroom_storms headroom_namespace limits_hold migrations projects))
 
 .PHONY: test-kube
 test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which Go builds once; ARGS as above

@@ -25,7 +25,7 @@ from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.charging.registry import Charged, registry_of
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.views import Evaluator
 from ullage.ledger.slice import ledger
 
@@ -101,7 +101,10 @@ async def main(args: argparse.Namespace) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_reader(sys.stdin.fileno(), lambda: os._exit(1))  # it ends when the test does, however that ends
     config = Config.load(args.kubeconfig)
-    slices = (ledger(Settings(request_timeout=args.request_timeout, expiry=args.expiry)), yards(args.namespace))
+    slices = (
+        ledger(Settings(request_timeout=args.request_timeout, expiry=args.expiry, expiry_elsewhere=args.expiry)),
+        yards(args.namespace),
+    )
     webhook = webhook_settings(look_every=1.0, test_every=3600.0, drain=0.1, stop_seconds=5)
     async with asyncio.TaskGroup() as group:
         group.create_task(run_webhook(slices, config, webhook, stop=stop, serves=lambda port: served.set()))

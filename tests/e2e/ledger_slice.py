@@ -32,7 +32,7 @@ from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.ledger.charging.stamps import STAMP as CHARGE
 from ullage.ledger.charging.stamps import read_stamp, stamped, write_stamp
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.views import Evaluator
 from ullage.ledger.slice import ledger
 from ullage.quantity import Quantity

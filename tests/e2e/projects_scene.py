@@ -44,7 +44,8 @@ from .snapshot_scene import Process, eventually
 Json = dict[str, Any]
 KUBE_SYSTEM = "kube-system"
 CREATED, FORBIDDEN = 201, 403
-HASTE = ("--request-timeout", "5")  # seconds: a first count is exact so long after the limit is there
+SHORT = ("--request-timeout", "5")  # seconds
+HASTE = (*SHORT, "--etcd-timeout", "0", "--user-cluster-timeout", "9")  # a first count is exact 9 s after the limit is there
 
 
 class Line:
@@ -131,7 +132,7 @@ class UserCluster:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
-        self.server = EmbeddedServer(folder / "data", ephemeral=False, options=HASTE)
+        self.server = EmbeddedServer(folder / "data", ephemeral=False, options=SHORT)
         self.server.data_dir.mkdir(parents=True)
         self.server.start()
         self.api = Api(self.server.control_plane())
@@ -170,7 +171,7 @@ class SeedCluster:
     def __init__(self, name: str, folder: Path, options: Iterable[str] = ()) -> None:
         self.name = name
         self.folder = folder
-        self.server = EmbeddedServer(folder / "data", ephemeral=False, options=HASTE)
+        self.server = EmbeddedServer(folder / "data", ephemeral=False, options=SHORT)
         self.server.data_dir.mkdir(parents=True)
         self.server.start()
         self.plane = self.server.control_plane()

@@ -80,8 +80,9 @@ def hurried(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
 class Tenant:
     """A namespace with a ledger, and the processes that serve it."""
 
-    def __init__(self, api: Api, folder: Path) -> None:
+    def __init__(self, api: Api, folder: Path, *, expiry: int = EXPIRY) -> None:
         self.api = api
+        self._expiry = expiry
         self.kinds: tuple[Kind[Any], ...] = (CUPS,)
         self.namespace = f"e2e-{uuid.uuid4().hex[:10]}"
         self.cups = CUPS.path(self.namespace)
@@ -102,7 +103,7 @@ class Tenant:
         command = [sys.executable, "-m", "tests.e2e.ledger_slice", role, "--namespace", self.namespace]
         command += ["--kubeconfig", str(self.api.plane.kubeconfig), "--port", str(port)]
         command += ["--kinds", ",".join(kind.plural for kind in self.kinds)]
-        command += ["--request-timeout", str(REQUEST_TIMEOUT), "--expiry", str(EXPIRY)]
+        command += ["--request-timeout", str(REQUEST_TIMEOUT), "--expiry", str(self._expiry)]
         with self._log.open("ab") as log:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
             started = [subprocess.Popen(command, **pipes) for _ in range(count)]  # type: ignore[call-overload]

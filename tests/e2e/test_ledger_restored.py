@@ -23,7 +23,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.book import Charge
 from ullage.ledger.codec import book_of
 from ullage.ledger.keys import key_of
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.limits import set_limits
 from ullage.ledger.service.service import Service

@@ -82,6 +82,10 @@ class BookMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.world.wait(seconds)
 
+    @rule(seconds=st.sampled_from([10, EXPIRY + 1]))
+    def stall(self, seconds: float) -> None:
+        self.world.stall(seconds)
+
     # --- the other cluster ---
 
     @precondition(lambda self: self.world.far_until is None and len(self.world.histories) == 1)

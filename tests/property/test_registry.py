@@ -28,7 +28,7 @@ from ullage.ledger.book import Book
 from ullage.ledger.codec import book_of
 from ullage.ledger.fold import fold as whole_fold
 from ullage.ledger.service import decisions
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.slice import ledger as ledger_slice
 
 TIMEOUT, EXPIRY = 5.0, 6.0

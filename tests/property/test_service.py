@@ -50,7 +50,7 @@ from ullage.ledger.codec import book_of
 from ullage.ledger.limits import unreached
 from ullage.ledger.packing.pending import decode
 from ullage.ledger.service import decisions, restores
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.ledger.service.service import Service
@@ -59,7 +59,7 @@ from ullage.ledger.service.views import KindView
 from ullage.quantity import Quantity
 
 TIMEOUT, EXPIRY = 5.0, 6.0
-PATIENCE = Settings(request_timeout=TIMEOUT, expiry=EXPIRY, call=1.0)
+PATIENCE = Settings(request_timeout=TIMEOUT, expiry=EXPIRY, expiry_elsewhere=EXPIRY, call=1.0)
 MOST_RESTORED = 5  # backups in a walk
 NAMES = [f"cup-{number}" for number in range(5)]
 

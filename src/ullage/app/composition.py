@@ -80,11 +80,16 @@ def _of_cluster(chosen: drivers.Chosen) -> Iterator[Slice]:
 
 
 def _ledger(chosen: drivers.Chosen) -> Iterator[Slice]:
-    from ullage.ledger.service.batcher import Settings
+    from ullage.ledger.service.expiry import Settings
     from ullage.ledger.slice import ledger
 
-    # An attempt is waited for a little longer than the API server works at it.
-    yield ledger(Settings(request_timeout=chosen.request_timeout, expiry=chosen.request_timeout * 1.25))
+    yield ledger(
+        Settings.of(
+            request_timeout=chosen.request_timeout,
+            storage_timeout=chosen.storage_timeout,
+            elsewhere=chosen.user_cluster_timeout,
+        )
+    )
 
 
 def _project_slices() -> ProjectSlices:

@@ -106,7 +106,9 @@ MeasureInterval = Annotated[
     ),
 ]
 MEASURE_SECONDS: Final = 300.0
-REQUEST_SECONDS: Final = 60.0
+REQUEST_SECONDS: Final = 34.0  # kube-apiserver's for writes, whatever it is told
+ETCD_SECONDS: Final = 7.0
+USER_CLUSTER_SECONDS: Final = 75.0
 Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="The name of this node, for hostPath volumes.")]
 
 
@@ -140,7 +142,9 @@ class Chosen:
     kubevirt: str = "seed"  # the version whose overhead VMs are charged with
     kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
     projects: ProjectChoice = field(default_factory=ProjectChoice)  # the roles, and what is set about project quotas
-    request_timeout: float = REQUEST_SECONDS  # the API server's own
+    request_timeout: float = REQUEST_SECONDS  # the API server's own, for writes
+    storage_timeout: float = ETCD_SECONDS  # what its storage may take besides
+    user_cluster_timeout: float = USER_CLUSTER_SECONDS  # both, of the API servers of user clusters
     waiting_snapshots: int = WAITING_SNAPSHOTS  # of a namespace: those of claims that are not there
 
 

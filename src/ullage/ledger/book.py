@@ -192,6 +192,8 @@ class Charge:
     old: Takings = NOTHING  # nothing for a create
     dry_run: bool = False  # decide, book nothing
     past_limit: bool = False  # growth that has happened already, told by our own identity: booked whatever the limit
+    alone: bool = False  # of a create: not booked while another of its name is under way, or an object is shown that has it
+    gone: str = ""  # the uid of an object of that name which a cache may still show, and which the API has no more
     waits: bool = False  # where it does not fit, it is written down as waiting: whoever may make room is told
 
 
@@ -205,6 +207,7 @@ class Over:
     used: Quantity
     reserved: Quantity  # for others that were admitted and are not counted yet
     limit: Quantity
+    until: datetime | None = None  # when the last of what is reserved expires, at the latest; None: that is not said
 
     @property
     def over(self) -> Quantity:
@@ -320,17 +323,14 @@ def exceeded(book: Book, charge: Charge) -> tuple[Over, ...]:
     """Every limit that is passed, among the resources of which this charge takes more than before. The narrower account first,
     which is the one with the longer path: whoever has read that knows more."""
     found = []
-    for cell, asked in sorted(charge.now.beyond(charge.old).cells.items(), key=_narrow_first):
+    for cell, asked in sorted(
+        charge.now.beyond(charge.old).cells.items(), key=lambda item: (-item[0].account.count("/"), item[0])
+    ):
         limit, used, reserved = limit_on(book.limits, cell), book.used[cell], book.reserved[cell]
         if limit is not None and used + reserved > limit:
             # The booking is in: what is reserved for others is the rest.
             found.append(Over(**cell._asdict(), asked=asked, used=used, reserved=reserved - asked, limit=limit))
     return tuple(found)
-
-
-def _narrow_first(item: tuple[Cell, Quantity]) -> tuple[int, Cell]:
-    cell, _ = item
-    return -cell.account.count("/"), cell
 
 
 def is_crowded(book: Book, tried: Book, *, most: int, most_grown: int) -> bool:

@@ -7,7 +7,7 @@ none stays for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
@@ -211,12 +211,26 @@ def counted_in(seen: Seen | None) -> Takings:
 # --- expiry ----------------------------------------------------------------------------------------------------------
 
 
-def still_seen(book: Book, first_seen: Mapping[AttemptId, float], now: float) -> dict[AttemptId, float]:
-    """When each attempt of the book was first seen, on the clock of whoever looks; what is no longer there is forgotten."""
-    return {one: first_seen.get(one, now) for one in book.attempts()}
+Since = Callable[[str], float]
+"""By cluster: the moment since which its API server has answered without a break, on the clock of whoever looks."""
 
 
-def expired(book: Book, first_seen: Mapping[AttemptId, float], now: float, expiry: float) -> list[AttemptId]:
+def still_seen(
+    book: Book, first_seen: Mapping[AttemptId, float], now: float, *, answers_since: Since
+) -> dict[AttemptId, float]:
+    """When each attempt of the book was first seen, on the clock of whoever looks; what is no longer there is forgotten.
+
+    First sights begin anew where the API server was silent since: a write that was under way then is stored when it goes on,
+    however long that takes.
+    """
+    seen = ((one, first_seen.get(one, now)) for one in book.attempts())
+    return {one: max(first, answers_since(cluster_of(source_of(one.key)))) for one, first in seen}
+
+
+def expired(book: Book, first_seen: Mapping[AttemptId, float], now: float, expiry: Callable[[str], float]) -> list[AttemptId]:
     """The attempts that a live read can settle. Seconds are those of one monotonic clock, from the first sight of the
-    attempt, so it does not matter what time it is elsewhere. Attempts that were never seen have not expired."""
-    return [one for one in book.attempts() if one in first_seen and now - first_seen[one] > expiry]
+    attempt, so it does not matter what time it is elsewhere. Attempts that were never seen have not expired. `expiry` is by
+    cluster."""
+    return [
+        one for one in book.attempts() if one in first_seen and now - first_seen[one] > expiry(cluster_of(source_of(one.key)))
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from ullage.ledger.accounts import Account
@@ -21,8 +22,30 @@ MORE: Final = {
 def refusal_text(refusal: Refusal, *, next_step: str = "", more: Literal["", "asked", "possible"] = "") -> str:
     """One line, since it is shown behind an error of kubectl and in Events. `next_step` is a command, or says what to do.
     `more` is about limits that are grants."""
-    said = "; ".join(over_text(one) for one in refusal.over) + MORE[more]
+    said = "; ".join(over_text(one) for one in refusal.over) + held_text(refusal) + MORE[more]
+    next_step = waiting_step(refusal) or next_step
     return f"{NO_FIT}{said}. Next: {next_step}" if next_step else f"{NO_FIT}{said}"
+
+
+def held_text(refusal: Refusal) -> str:
+    """`. Held for requests that were not seen yet, until 2026-01-01T00:00:45Z at the latest: snapshots/namespace storage 30Gi`;
+    empty where nothing is held."""
+    held = [one for one in refusal.over if one.until is not None and one.reserved.nanos]
+    if not held:
+        return ""
+    amounts = ", ".join(f"{one.account} {one.resource} {spell(one.resource, one.reserved)}" for one in held)
+    return f". Held for requests that were not seen yet, until {_end(held)} at the latest: {amounts}"
+
+
+def waiting_step(refusal: Refusal) -> str:
+    """What to do where nothing but what is held for other requests is in the way; empty where more is."""
+    if any(one.until is None or one.over > one.reserved for one in refusal.over):
+        return ""
+    return f"try again after {_end(refusal.over)}: it fits if nothing has come of those requests"
+
+
+def _end(over: Iterable[Over]) -> str:
+    return timestamp(max(one.until for one in over if one.until is not None))
 
 
 def existing_text(key: str) -> str:

@@ -14,7 +14,7 @@ from ullage.kube.review import Hook
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.registry import registry_of
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 
 _WRITES: Final = (Write(LEDGERS, ("update",), ("status",)),)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -226,7 +227,8 @@ def test_no_two_bookings_have_the_same_time() -> None:
 
 
 def over(account: str, resource: str, **numbers: str) -> Over:
-    return Over(account=account, resource=resource, **{name: Quantity.parse(text) for name, text in numbers.items()})
+    amounts: dict[str, Any] = {name: Quantity.parse(text) for name, text in numbers.items()}
+    return Over(account=account, resource=resource, **amounts)
 
 
 def test_a_refusal_names_every_limit_with_all_its_numbers_and_the_next_step() -> None:

@@ -6,7 +6,7 @@ where something does. A random walk finds some of these once in thousands, so ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -245,6 +245,20 @@ def live_read_too_early_and_no_view(world: World) -> None:
     late = world.create("a", 8)
     world.look(folder)
     world.wait(EXPIRY - 20)
+    world.look(folder)
+    world.forget_lost(folder)
+    world.commit(world.create("b", 8))
+    world.commit(late)
+
+
+def committed_after_the_server_stood_still(world: World) -> None:
+    """Its time runs anew when the server goes on, and so does the wait for it."""
+    folder = Folder()
+    world.create("a", 8)
+    world.look(folder)
+    world.wait(30)
+    world.stall(EXPIRY)
+    late = world.flying[-1]
     world.look(folder)
     world.forget_lost(folder)
     world.commit(world.create("b", 8))
@@ -503,7 +517,13 @@ def absent_is_gone(uid: str, attempt: Attempt, *, seen: Seen | None, view: View,
     return seen is None or _settled(uid, attempt, seen=seen, view=view, live=live)
 
 
-def first_seen_when_booked(book: Book, first_seen: object, now: float) -> dict[AttemptId, float]:
+def seen_through_a_silence(
+    book: Book, first_seen: Mapping[AttemptId, float], now: float, **_: object
+) -> dict[AttemptId, float]:
+    return {one: first_seen.get(one, now) for one in book.attempts()}
+
+
+def first_seen_when_booked(book: Book, first_seen: object, now: float, **_: object) -> dict[AttemptId, float]:
     return {one: one.booked / 1000 - BEGIN.timestamp() for one in book.attempts()}
 
 
@@ -634,6 +654,12 @@ WEAKENINGS = [
         id="a live read settles what has not expired",
     ),
     weaker(booked_on_a_clock_that_is_late, "still_seen", first_seen_when_booked, id="expiry runs from the booker's clock"),
+    weaker(
+        committed_after_the_server_stood_still,
+        "still_seen",
+        seen_through_a_silence,
+        id="time counts in which the API server did not answer",
+    ),
     weaker(
         live_read_too_early_and_no_view,
         "expired",

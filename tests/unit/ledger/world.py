@@ -155,6 +155,7 @@ class World:
         self.past: dict[Cell, Quantity] = {}  # what growth that had happened has brought a cell to, where that is too much
         self.flying: list[Request] = []
         self.uids = 0
+        self.answers_since = 0.0  # since when the API server has answered without a break
         self.far_from = 0  # the revision at which the other cluster began
         self.far_until: int | None = None  # the revision at which it was removed
         self.book = with_limits(Book.of(limits={}), self._limits(limits), BEGIN)
@@ -287,6 +288,13 @@ class World:
         self.clock += seconds
         self.flying = [one for one in self.flying if self.clock - one.admitted < TIMEOUT]
 
+    def stall(self, seconds: float) -> None:
+        """The API server, or its storage, stands still for a while. What is under way goes on afterwards as if it had just been
+        admitted."""
+        self.clock += seconds
+        self.answers_since = self.clock
+        self.flying = [replace(one, admitted=self.clock) for one in self.flying]
+
     def remove_cluster(self) -> None:
         """On purpose: everything that is there goes with it, and whatever is on its way there."""
         self.flying = [one for one in self.flying if not is_far(one.name)]
@@ -375,11 +383,13 @@ class World:
             self.read(one, folder)
 
     def see(self, folder: Folder) -> None:
-        folder.first_seen = folding.still_seen(self.book, folder.first_seen, self.clock)
+        since = self.answers_since
+        folder.first_seen = folding.still_seen(self.book, folder.first_seen, self.clock, answers_since=lambda cluster: since)
 
     def due(self, folder: Folder) -> list[AttemptId]:
         """Nobody can be asked in a cluster that is gone."""
-        late = folding.expired(self.book, folder.first_seen, self.clock, EXPIRY)
+        self.see(folder)
+        late = folding.expired(self.book, folder.first_seen, self.clock, lambda cluster: EXPIRY)
         return [one for one in late if self.far_until is None or keys.source_of(one.key) != FAR]
 
     def read(self, one: AttemptId, folder: Folder) -> None:

@@ -46,6 +46,8 @@ def controller(
     cluster_memory: cluster_options.ClusterMemory = cluster_options.MEMORY,
     cluster_rate: cluster_options.ClusterRate = cluster_options.RATE,
     request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
+    etcd_timeout: options.EtcdTimeout = drivers.ETCD_SECONDS,
+    user_cluster_timeout: options.UserClusterTimeout = drivers.USER_CLUSTER_SECONDS,
     log_format: options.LogFormat = "text",
     log_level: options.LogLevel = "info",
     ready_fd: options.ReadyFd = None,
@@ -94,8 +96,14 @@ def controller(
         kubevirt=kubevirt,
         projects=projects,
     )
-    timeout = options.request_timeout(request_timeout)
-    slices = composition.slices(replace(what, request_timeout=timeout, observe_groups=observe_groups))
+    what = replace(
+        what,
+        request_timeout=options.request_timeout(request_timeout),
+        storage_timeout=options.etcd_timeout(etcd_timeout),
+        user_cluster_timeout=options.user_cluster_timeout(user_cluster_timeout),
+        observe_groups=observe_groups,
+    )
+    slices = composition.slices(what)
     run_until_stopped(
         lambda stop, serves: run_controller(slices, config, settings, stop=stop, serves=serves),
         ready_fd=ready_fd,

@@ -26,8 +26,27 @@ RequestTimeout = Annotated[
     typer.Option(
         "--request-timeout",
         metavar="SECONDS",
-        help="The API server's own --request-timeout. No request commits later than that: so long after a first limit a count"
-        " is exact.",
+        help="How long the API server works at a write. kube-apiserver and the embedded server end writes after 34 s, or after"
+        " a shorter --request-timeout of theirs. With --etcd-timeout it says how long room is held for a request that nothing"
+        " came of, and when a count is exact after a first limit.",
+    ),
+]
+EtcdTimeout = Annotated[
+    float,
+    typer.Option(
+        "--etcd-timeout",
+        metavar="SECONDS",
+        help="How long etcd may take to store a write after the API server has given it up: 5 s and two election time-outs,"
+        " which is 7 s by default, and 15 s with --election-timeout=5000.",
+    ),
+]
+UserClusterTimeout = Annotated[
+    float,
+    typer.Option(
+        "--user-cluster-timeout",
+        metavar="SECONDS",
+        help="How long the API servers of user clusters, with their etcd, may take to store a write: what they were told is not"
+        " known here.",
     ),
 ]
 # Between `ullage up` and what it starts; see standalone/up/process.py.
@@ -101,6 +120,20 @@ def request_timeout(given: float) -> float:
     if not SHORTEST_REQUEST <= given <= LONGEST_REQUEST:
         allowed = f"{SHORTEST_REQUEST:g} to {LONGEST_REQUEST:g} seconds are allowed; what the API server has is needed"
         raise BadInput("--request-timeout", given, allowed)
+    return given
+
+
+def etcd_timeout(given: float) -> float:
+    if not 0 <= given <= LONGEST_REQUEST:
+        allowed = f"0 to {LONGEST_REQUEST:g} seconds are allowed; 5 s and two election time-outs of etcd are needed"
+        raise BadInput("--etcd-timeout", given, allowed)
+    return given
+
+
+def user_cluster_timeout(given: float) -> float:
+    if not SHORTEST_REQUEST <= given <= LONGEST_REQUEST:
+        allowed = f"{SHORTEST_REQUEST:g} to {LONGEST_REQUEST:g} seconds are allowed"
+        raise BadInput("--user-cluster-timeout", given, allowed)
     return given
 
 

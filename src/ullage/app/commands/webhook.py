@@ -61,6 +61,8 @@ def webhook(
     cluster_rate: cluster_options.ClusterRate = cluster_options.RATE,
     cluster_reviews: cluster_options.ClusterReviews = cluster_options.REVIEWS,
     request_timeout: options.RequestTimeout = drivers.REQUEST_SECONDS,
+    etcd_timeout: options.EtcdTimeout = drivers.ETCD_SECONDS,
+    user_cluster_timeout: options.UserClusterTimeout = drivers.USER_CLUSTER_SECONDS,
     waiting_snapshots: Annotated[
         int,
         typer.Option(
@@ -105,6 +107,8 @@ def webhook(
     config = Config.load(kubeconfig, kube_context)
     chosen = drivers.Chosen(
         request_timeout=options.request_timeout(request_timeout),
+        storage_timeout=options.etcd_timeout(etcd_timeout),
+        user_cluster_timeout=options.user_cluster_timeout(user_cluster_timeout),
         waiting_snapshots=waiting_snapshots,
         longhorn=longhorn,
         manage_engines=manage_engines,

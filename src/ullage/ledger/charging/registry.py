@@ -41,9 +41,9 @@ from ullage.ledger.demand import without_waiters
 from ullage.ledger.fold import clusters_in
 from ullage.ledger.keys import source_name, source_of
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.decisions import folded_from
+from ullage.ledger.service.expiry import Pulse, Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.limit_views import KindLimits, LimitEvaluator
 from ullage.ledger.service.service import Service, decision
@@ -127,6 +127,7 @@ class Registry:
         self._ledgers: Cache[Ledger] | None = None
         self._books: dict[str, tuple[Ledger, Book]] = {}  # of ledgers that somebody looked at since they changed
         self._settings = Settings()
+        self._pulse = Pulse(self._sources, call=self._settings.call, clock=wiring.clock)
 
     def register(self, kind: Kind[T], evaluator: Evaluator[T]) -> Charged[T]:
         """Has objects of a kind counted, all of them. To be called while a part is made that declares to watch the kind. Where
@@ -315,13 +316,9 @@ class Registry:
         wiring, self._settings = self._wiring, settings
         self._ledgers = wiring.cache(LEDGERS, namespace=settings.namespace)
         self._ledgers.handle(self._forget)
+        clock, metrics, pulse = wiring.clock, wiring.shared(_metrics), self._pulse
         self._service = Service(
-            wiring.client,
-            self._sources,
-            settings=settings,
-            clock=wiring.clock,
-            metrics=wiring.shared(_metrics),
-            ledgers=self._ledgers,
+            wiring.client, self._sources, settings=settings, clock=clock, metrics=metrics, ledgers=self._ledgers, pulse=pulse
         )
         wiring.hold(self._service)
 
@@ -332,15 +329,11 @@ class Registry:
             return
         wiring = self._wiring
         wiring.metrics.registry.register(AccountCollector(self._ledgers, clock=wiring.clock))
-        folder = Folder(
-            wiring.client,
-            self._sources,
-            self._ledgers,
-            settings=settings,
-            clock=wiring.clock,
-            metrics=wiring.shared(_metrics),
+        clock, metrics, pulse = wiring.clock, wiring.shared(_metrics), self._pulse
+        found = Folder(
+            wiring.client, self._sources, self._ledgers, settings=settings, clock=clock, metrics=metrics, pulse=pulse
         )
-        yield folder.controller(metrics=wiring.metrics)
+        yield found.controller(metrics=wiring.metrics)
 
 
 def _metrics(wiring: Wiring) -> Metrics:

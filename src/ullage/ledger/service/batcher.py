@@ -23,14 +23,23 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
 from ullage.kube.processor_time import Spend, in_parts, metered, payer
 from ullage.ledger.anew import with_lost_bookings
-from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
+from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.limiting.in_flight import LimitChange, unseen
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service.answers import Answers
-from ullage.ledger.service.decisions import UNLIMITED, Question, Said, decide, folded_from, uncounted_in, with_wanted
-from ullage.ledger.service.expiry import Expiry
+from ullage.ledger.service.decisions import (
+    UNLIMITED,
+    Question,
+    Said,
+    decide,
+    folded_from,
+    uncounted_in,
+    with_ends,
+    with_wanted,
+)
+from ullage.ledger.service.expiry import Expiry, Pulse, Settings
 from ullage.ledger.service.known import Known, Sessions
 from ullage.ledger.service.line import LOOK, Ask, Line, Pace, able, is_sure
 from ullage.ledger.service.restores import Remembered
@@ -45,26 +54,6 @@ OTHERS: Final = 1.0  # seconds for which a write of another process is remembere
 SPREAD: Final = 2  # conflicts in a row after which the wait grows no more: whoever waits longer than others starves
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """All in seconds but `batch`. `expiry` must be longer than `request_timeout`, which is the API server's own."""
-
-    namespace: str = NAMESPACE
-    request_timeout: float = 60.0
-    expiry: float = 75.0
-    pause: float = 0.010  # between two batches; where other processes write too, also twice as long as the last write took
-    batch: int = 500  # decisions in one write
-    call: float = 5.0  # after which a call to the API counts as lost
-    margin: float = 0.5  # before its deadline, when whoever waits for room is answered
-    grant_wait: float = 3.0  # for how long a request waits for room of a grant, at most
-
-    def __post_init__(self) -> None:
-        if self.expiry <= self.request_timeout:
-            raise ValueError(
-                f"attempts that expire after {self.expiry} s could still commit: requests take {self.request_timeout} s"
-            )
-
-
 class Stopping(Retryable):
     """Whoever is in line when the process ends. Nothing was admitted."""
 
@@ -75,6 +64,7 @@ class Surroundings:
 
     api: LedgerApi
     sources: Sources
+    pulse: Pulse
     settings: Settings
     clock: Clock
     metrics: Metrics
@@ -103,11 +93,7 @@ class Batcher:
         self._remembered = Remembered()
         self._answers = Answers()
         self._sightings = Expiry(
-            around.sources,
-            expiry=around.settings.expiry,
-            call=around.settings.call,
-            clock=around.clock,
-            metrics=around.metrics,
+            around.sources, around.pulse, settings=around.settings, clock=around.clock, metrics=around.metrics
         )
 
     @property
@@ -281,7 +267,9 @@ class Batcher:
     def _tested(self, folded: Book, asks: Sequence[Ask], now: datetime, *, room: int, changed: bool) -> tuple[Book, list[Said]]:
         """What is booked and what is said. A demand alone is written now and then only; until that it is held back."""
         charges = [ask.charge for ask in asks]
-        decided, verdicts = decide(folded, charges, now, room=room, needed=self._around.sources.own.keys())
+        sources = self._around.sources
+        decided, verdicts = decide(folded, charges, now, room=room, needed=sources.own.keys(), shown=sources.shown)
+        verdicts = with_ends(folded, verdicts, self._settings.expiry_in)
         tried = set(asks)
         waiting = [ask.charge for ask in self._line.waiting() if ask not in tried]
         others = [charge for charge in waiting if isinstance(charge, Charge)]

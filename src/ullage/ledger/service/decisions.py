@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book
-from ullage.ledger.demand import may_be_granted, wanted_by, with_demand, with_waiters, without_waiters
+from ullage.ledger.amounts import Cell
+from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book, cost
+from ullage.ledger.demand import may_be_granted, milliseconds, wanted_by, with_demand, with_waiters, without_waiters
 from ullage.ledger.fold import LiveReads, fold, without_lost
+from ullage.ledger.keys import cluster_of, source_of
 from ullage.ledger.limiting.in_flight import LimitChange, LimitViews, uncounted, with_change, with_seen
 from ullage.ledger.service.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer. `unlimited` where there is no ledger at all; `existing` is the key of a create that does not fit, where an
-    object has its name already."""
+    """The answer. `unlimited` where there is no ledger at all; `existing` is the key of a create where an object has its name
+    already: nothing is booked then."""
 
     refusal: Refusal | None = None
     unlimited: bool = False
@@ -27,7 +29,16 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        return self.refusal is None
+        return self.refusal is None and not self.existing
+
+
+@dataclass(frozen=True, slots=True)
+class Contested:
+    """No answer yet: what became of another create of the name has to be looked up first. Nothing is booked."""
+
+    @property
+    def allowed(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,10 @@ class Postponed:
         return False
 
 
-Said = Verdict | Postponed
+YOUNG: Final = 1000  # milliseconds after its booking for which a create is waited for by others of its name
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Said = Verdict | Postponed | Contested
 Question = Charge | LimitChange
 
 ALLOWED: Final = Verdict()
@@ -86,6 +100,30 @@ def uncounted_in(ledger: str, sources: Mapping[str, Source]) -> list[str]:
     return [key for name in sorted(sources) for key in sources[name].uncounted(ledger)]
 
 
+def contested(known: Book, charge: Charge, now: datetime, *, shown: str) -> bool:
+    """Whether a create has to be told first what became of another of its name: one that was booked a moment ago, or an object
+    that a cache shows under this uid. If both were booked, and one of them is made and deleted, the room of the other would be
+    held until it expires. What the clocks of several machines say only decides how long a request waits."""
+    if not charge.alone or charge.on_version is not None:
+        return False
+    if shown not in ("", charge.uid, charge.gone):
+        return True
+    slot, moment = known.pending.get(charge.key), milliseconds(now)
+    others = (one for uid, one in (slot.attempts if slot else {}).items() if uid != charge.uid and one.on_version is None)
+    return any(abs(moment - one.booked) < YOUNG for one in others)
+
+
+def reserved_until(known: Book, cell: Cell, expiry: Callable[[str], float]) -> datetime | None:
+    """When the last attempt expires for which something is reserved in an account; None where there is none."""
+    moments = (
+        max(one.booked for one in slot.attempts.values()) + int(1000 * expiry(cluster_of(source_of(key))))
+        for key, slot in known.pending.items()
+        if cost(slot)[cell].nanos
+    )
+    latest = max(moments, default=None)
+    return None if latest is None else _EPOCH + timedelta(milliseconds=latest)
+
+
 def decide(
     known: Book,
     charges: Sequence[Question],
@@ -93,10 +131,12 @@ def decide(
     *,
     room: int = MOST_ATTEMPTS,
     needed: Set[str] = frozenset(),
+    shown: Callable[[str], str] = lambda key: "",
 ) -> tuple[Book, list[Said]]:
     """Each charge, or limit, after the other; the very same book where nothing was booked. `room` is for so many attempts
     more, of growth that has happened and of others: a book may be too large before it holds as many as it may. `needed` are
-    the sources without which nobody can say how much of a limit is left."""
+    the sources without which nobody can say how much of a limit is left. `shown` gives the uid of the object that a cache has
+    under a key."""
     most, most_grown = known.held - known.grown + room, known.grown + room
     said: list[Said] = []
     for charge in charges:
@@ -104,6 +144,9 @@ def decide(
             limited = with_change(known, charge, now)
             said.append(Postponed(ManyLimits(len(known.in_flight))) if limited is None else ALLOWED)
             known = known if limited is None else limited
+            continue
+        if charge.alone and contested(known, charge, now, shown=shown(charge.key)):
+            said.append(Contested())
             continue
         missing = uncounted(known, charge, needed)
         booked, refusal = book(known, charge, now, most=min(most, MOST_ATTEMPTS), most_grown=min(most_grown, MOST_GROWN))
@@ -118,6 +161,23 @@ def decide(
         else:
             said.append(Verdict(refusal) if refusal else ALLOWED)
     return known, said
+
+
+def with_ends(known: Book, verdicts: Sequence[Said], expiry: Callable[[str], float]) -> list[Said]:
+    """Refusals that say until when what is reserved is held at the latest. Once for each account, however many are refused."""
+    ends: dict[Cell, datetime | None] = {}
+
+    def end(cell: Cell) -> datetime | None:
+        if cell not in ends:
+            ends[cell] = reserved_until(known, cell, expiry)
+        return ends[cell]
+
+    return [
+        replace(one, refusal=Refusal(tuple(replace(over, until=end(Cell(over.account, over.resource))) for over in refused)))
+        if isinstance(one, Verdict) and one.refusal is not None and (refused := one.refusal.over)
+        else one
+        for one in verdicts
+    ]
 
 
 def with_wanted(

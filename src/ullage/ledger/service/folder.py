@@ -31,9 +31,8 @@ from ullage.ledger.fold import clusters_in, without_clusters
 from ullage.ledger.keys import cluster_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.readiness import is_known, with_needed, with_positions
-from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.decisions import folded_from, uncounted_in
-from ullage.ledger.service.expiry import Expiry, Sightings
+from ullage.ledger.service.expiry import Expiry, Pulse, Settings, Sightings
 from ullage.ledger.service.restores import Positions, Remembered
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.writes import LedgerApi, draft, write
@@ -59,6 +58,7 @@ class Folder:
         settings: Settings | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         self._api = api
         self._sources = sources
@@ -66,6 +66,7 @@ class Folder:
         self._settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()
+        self._pulse = pulse or Pulse(sources, call=self._settings.call, clock=self._clock)
         self._tracks: dict[str, _Track] = {}
         self._asked = Positions(sources, call=self._settings.call)
 
@@ -106,13 +107,7 @@ class Folder:
     def _track(self, name: str) -> _Track:
         found = self._tracks.get(name)
         if found is None:
-            expiry = Expiry(
-                self._sources,
-                expiry=self._settings.expiry,
-                call=self._settings.call,
-                clock=self._clock,
-                metrics=self._metrics,
-            )
+            expiry = Expiry(self._sources, self._pulse, settings=self._settings, clock=self._clock, metrics=self._metrics)
             found = self._tracks[name] = _Track(expiry)
         return found
 
@@ -144,7 +139,7 @@ class Folder:
             found = self._sources.get(source)
             if is_known(known, source) or found is None or not found.followed:
                 continue
-            if not track.unseen_have_ended(ledger, source, self._clock.monotonic(), self._settings.request_timeout):
+            if not self._unseen_have_ended(ledger, source, track):
                 continue
             try:
                 async with asyncio.timeout(self._settings.call):
@@ -152,6 +147,16 @@ class Folder:
             except (UllageError, TimeoutError) as error:
                 logger.info("position could not be read", extra={"source": source, "error": str(error)})
         return read
+
+    def _unseen_have_ended(self, ledger: Ledger, source: str, track: _Track) -> bool:
+        """Whether all requests have ended that were admitted before the ledger, or its latest first limit, was written, or
+        before requests of the source were asked about: on our own clock, from our first sight of that, so it does not matter
+        what time it is elsewhere; and not while, or before, the API server was silent."""
+        cluster = cluster_of(source)
+        expiry = self._settings.expiry_in(cluster)
+        self._pulse.keep(cluster, 2 * expiry)
+        begun = max(track.unseen_since(source), self._pulse.since(cluster))
+        return bool(ledger.status.since) and self._clock.monotonic() - begun > expiry
 
     async def _asking(self, known: Book, name: str, track: _Track) -> frozenset[str]:
         """The sources of which all requests are asked about that begin now. Of one that is new, its server is asked whether it
@@ -285,11 +290,9 @@ class _Track:
             self.since, self.since_seen_at = since, now
         self.asked_since = {source: self.asked_since.get(source, now) for source in asked}
 
-    def unseen_have_ended(self, ledger: Ledger, source: str, now: float, timeout: float) -> bool:
-        """Whether all requests have ended that were admitted before the ledger, or its latest first limit, was written, or
-        before requests of the source were asked about: on our own clock, from our first sight of that, so it does not matter
-        what time it is elsewhere."""
-        return bool(ledger.status.since) and now - max(self.since_seen_at, self.asked_since[source]) > timeout
+    def unseen_since(self, source: str) -> float:
+        """When we first saw that the ledger, or its latest first limit, is written, and that requests there are asked about."""
+        return max(self.since_seen_at, self.asked_since[source])
 
     def forgotten(self, demand: Mapping[Cell, Wanted], now: float) -> list[Cell]:
         """The demands that nobody has asked for since we first saw them as they are: on our own clock."""

@@ -19,7 +19,7 @@ from ullage.kube.processor_time import Spend
 from ullage.ledger.amounts import Cell, Wanted
 from ullage.ledger.book import Charge
 from ullage.ledger.limiting.in_flight import LimitChange
-from ullage.ledger.service.decisions import Question, Said, Verdict
+from ullage.ledger.service.decisions import Contested, Question, Said, Verdict
 
 MOST_WAITING: Final = 500  # for room in one ledger; whoever comes after that is refused at once
 LOOK: Final = 1.0  # seconds between two looks at a ledger that no watch tells of
@@ -158,4 +158,4 @@ def is_sure(ask: Ask, verdict: Said, tick: int) -> bool:
     a dry run is told, is only said after a look that began after the question: a request is decided on the latest state, since
     it is written there."""
     dry_run = isinstance(ask.charge, Charge) and ask.charge.dry_run
-    return tick > ask.tick or (verdict.allowed and not dry_run)
+    return tick > ask.tick or isinstance(verdict, Contested) or (verdict.allowed and not dry_run)

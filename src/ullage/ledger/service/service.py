@@ -7,7 +7,7 @@ decided in order and written together, so the API sees a few writes a second how
 What is said, and when:
 - "allowed, and booked" after the write that books it; "allowed, nothing to book" at once;
 - "it does not fit" and "there is no ledger" only on a state that the API had after the request arrived;
-- "that name exists already", to a create that does not fit, only after the API itself was asked for it;
+- "that name exists already", to a create, only after the API itself was asked for it; nothing is booked then;
 - otherwise nothing: whoever waits until its deadline is told to try again, and is never admitted by default.
 """
 
@@ -29,12 +29,15 @@ from ullage.ledger.book import Charge, Crowd, Refusal, grows
 from ullage.ledger.keys import source_of
 from ullage.ledger.limiting.in_flight import LimitChange, lowered
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.refusals import crowd_text, existing_text, refusal_text
-from ullage.ledger.service.batcher import Batcher, Settings, Stopping, Surroundings
-from ullage.ledger.service.decisions import ALLOWED, ManyLimits, Postponed, Question, Uncounted, Verdict
+from ullage.ledger.refusals import crowd_text, existing_text, held_text, refusal_text
+from ullage.ledger.service.batcher import Batcher, Stopping, Surroundings
+from ullage.ledger.service.decisions import ALLOWED, Contested, ManyLimits, Postponed, Question, Uncounted, Verdict
+from ullage.ledger.service.expiry import Pulse, Settings
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.writes import LedgerApi
 
+NAME_SECONDS: Final = 1.0  # for which a create waits to be told what became of another of its name
+FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2  # seconds between two looks at a name
 BATCHERS: Final = 2000  # ledgers whose last state is kept; what is dropped is read again
 
 
@@ -76,14 +79,17 @@ class Service:
         metrics: Metrics | None = None,
         ledgers: Cache[Ledger] | None = None,
         jitter: Callable[[], float] = random.random,
+        pulse: Pulse | None = None,
     ) -> None:
         """`jitter` gives 0 to 1. `ledgers` is a cache of the ledgers, where other processes write them too."""
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()
+        settings = settings or Settings()
         self._around = Surroundings(
             api=api,
             sources=sources,
-            settings=settings or Settings(),
+            pulse=pulse or Pulse(sources, call=settings.call, clock=self._clock),
+            settings=settings,
             clock=self._clock,
             metrics=self._metrics,
             jitter=jitter,
@@ -114,6 +120,7 @@ class Service:
         batchers, self._batchers = list(self._batchers.values()), {}
         for batcher in batchers:
             await batcher.close()
+        await self._around.pulse.close()
 
     async def decide(
         self,
@@ -134,8 +141,9 @@ class Service:
         began = self._clock.monotonic()
         result = "error"
         try:
-            verdict = ALLOWED if not grows(charge) else await self._answer(ledger, charge, deadline)
-            if not verdict.allowed and await self._exists(charge, deadline):
+            name = _Name(charge, self._around, deadline)
+            verdict = ALLOWED if not grows(charge) else await self._booked(ledger, charge, name, deadline)
+            if verdict.refusal is not None and await name.is_taken():
                 verdict = replace(verdict, existing=charge.key)
             elif verdict.more == "asked" and deadline < math.inf and not (verdict.refusal and hopeless(verdict.refusal)):
                 settings = self._around.settings
@@ -159,7 +167,31 @@ class Service:
         if lowered(change):
             await self._answer(ledger, change, deadline)
 
+    async def _booked(self, ledger: str, charge: Charge, name: _Name, deadline: float) -> Verdict:
+        """A create is not booked for a name that an object has: it would hold room until it expires, and many do. Where a cache
+        shows such an object, or another create of the name was booked a moment ago, the API itself is asked what there is.
+        Where it cannot tell, or not in time, the create is booked as any other."""
+        began = self._clock.monotonic()
+        until, wait = began + min(NAME_SECONDS, (deadline - began) / 2), FIRST_LOOK
+        while name.can_be_read and self._clock.monotonic() < until:
+            if name.is_shown and await name.is_taken():
+                return Verdict(existing=charge.key)
+            said = await self._said(ledger, replace(charge, alone=True, gone=name.gone), deadline)
+            if not isinstance(said, Contested):
+                return said
+            if await name.is_taken():
+                return Verdict(existing=charge.key)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_LOOK)
+        return await self._answer(ledger, charge, deadline)
+
     async def _answer(self, ledger: str, charge: Question, deadline: float, *, until: float = -math.inf) -> Verdict:
+        said = await self._said(ledger, charge, deadline, until=until)
+        if isinstance(said, Contested):
+            raise BudgetSpent(f"ledger {ledger}: another create of that name is under way")
+        return said
+
+    async def _said(self, ledger: str, charge: Question, deadline: float, *, until: float = -math.inf) -> Verdict | Contested:
         batcher = self._batcher(ledger)
         budget = None if deadline == math.inf else max(0.0, deadline - self._clock.monotonic())
         try:
@@ -171,19 +203,6 @@ class Service:
         if isinstance(said, Postponed):
             raise _postponed(ledger, said)
         return said
-
-    async def _exists(self, charge: Charge, deadline: float) -> bool:
-        """Whether a create is for a name that an object has already, by a look at the API itself. Without us the client would
-        be told that, and those who create a thing or else get it rely on it. Where nobody can tell, it is not so."""
-        source = self._around.sources.get(source_of(charge.key)) if charge.on_version is None else None
-        if source is None or not source.followed:
-            return False
-        half = (deadline - self._clock.monotonic()) / 2  # the answer, whatever it is, has to be there in time
-        try:
-            async with asyncio.timeout(min(half, self._around.settings.call)):
-                return bool((await source.live(charge.key)).uid)
-        except (UllageError, TimeoutError):
-            return False
 
     def _batcher(self, ledger: str) -> Batcher:
         if self._closed:
@@ -197,13 +216,51 @@ class Service:
         return batcher
 
 
+class _Name:
+    """The name that a create asks for. Without us the client would be told where an object has it already, and those who create
+    a thing or else get it rely on that."""
+
+    def __init__(self, charge: Charge, around: Surroundings, deadline: float) -> None:
+        self._charge = charge
+        self._around = around
+        self._deadline = deadline
+        self._source = around.sources.get(source_of(charge.key)) if charge.on_version is None else None
+        self._silent = False  # there was no answer: it is not asked again
+        self.gone = ""  # the uid of an object that a cache showed, and that was not there any more
+
+    @property
+    def can_be_read(self) -> bool:
+        return self._source is not None and self._source.followed and not self._silent
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a cache shows another object of the name, of which it is not known that it is gone."""
+        return self._around.sources.shown(self._charge.key) not in ("", self._charge.uid, self.gone)
+
+    async def is_taken(self) -> bool:
+        """Whether an object has it, by a look at the API itself. Where that cannot tell, it is not so."""
+        if self._source is None or not self.can_be_read:
+            return False
+        shown = self._around.sources.shown(self._charge.key)
+        half = (self._deadline - self._around.clock.monotonic()) / 2  # the answer, whatever it is, has to be there in time
+        try:
+            async with asyncio.timeout(min(half, self._around.settings.call)):
+                uid = (await self._source.live(self._charge.key)).uid
+        except (UllageError, TimeoutError):
+            self._silent = True
+            return False
+        if uid != shown:
+            self.gone = shown
+        return uid not in ("", self._charge.uid)
+
+
 def decision(verdict: Verdict, *, next_step: str = "", tell: Callable[[Refusal], str] | None = None) -> Decision:
     """A verdict as the answer of a hook: 403 with every number where it does not fit; 409, as without us, where it is a create
     and the name is taken. `tell` is for slices that have words of their own."""
-    if verdict.refusal is None:
-        return Decision.allow()
     if verdict.existing:
         return Decision.refuse(existing_text(verdict.existing), code=409, reason="AlreadyExists")
+    if verdict.refusal is None:
+        return Decision.allow()
     if tell is not None:
-        return Decision.refuse(tell(verdict.refusal))
+        return Decision.refuse(f"{tell(verdict.refusal)}{held_text(verdict.refusal)}")
     return Decision.refuse(refusal_text(verdict.refusal, next_step=next_step, more=verdict.more))

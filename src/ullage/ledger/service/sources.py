@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from ullage.ledger.fold import Live, View
-from ullage.ledger.keys import cluster_of, source_name
+from ullage.ledger.keys import cluster_of, source_name, source_of
 from ullage.ledger.limiting.in_flight import LimitView
 
 Removed = Callable[[str], Awaitable[bool]]
@@ -147,6 +147,23 @@ class Sources:
 
     def get(self, name: str) -> Source | None:
         return self.own.get(name) or self._others.get(name)
+
+    def shown(self, key: str) -> str:
+        """The uid of the object that a cache has under a ledger key; empty where there is none, or nobody follows the kind."""
+        source = self.get(source_of(key))
+        found = source.of("").get(key) if source is not None and source.followed else None
+        return found.uid if found is not None else ""
+
+    def in_cluster(self, cluster: str) -> list[Source]:
+        """All that can be read there now."""
+        if not cluster:
+            return list(self.own.values())
+        return [source for name, source in self._others.items() if cluster_of(name) == cluster]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether anything is counted in other clusters."""
+        return bool(self._kinds)
 
     def needed(self, ledger: str) -> frozenset[str]:
         """The names of all sources that a ledger has to be counted from, whether or not they can be read now."""

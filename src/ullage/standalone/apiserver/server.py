@@ -58,6 +58,7 @@ from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.kinds.service_addresses import ServiceAddresses
 from ullage.standalone.apiserver.limits.deliveries import Deliveries
 from ullage.standalone.apiserver.objects import Json
+from ullage.standalone.apiserver.request.deadlines import remaining
 from ullage.standalone.apiserver.request.write_options import internal
 from ullage.standalone.apiserver.schema import definitions
 from ullage.standalone.apiserver.schema.builtin import compile_builtin
@@ -238,7 +239,7 @@ async def running(settings: Settings, sock: socket.socket) -> AsyncIterator[tupl
     port = sock.getsockname()[1]
     credentials = prepare(settings.pki, clock.now())
     async with contextlib.AsyncExitStack() as stack:
-        store = Store(Database(settings.database, durable=not settings.ephemeral), settings.limits)
+        store = Store(Database(settings.database, durable=not settings.ephemeral), settings.limits, remaining=remaining)
         stack.push_async_callback(store.close)
         server = compose(settings, credentials, store, clock, address=f"127.0.0.1:{port}")
         stack.push_async_callback(server.webhooks.close)

@@ -25,10 +25,10 @@ from ullage.kube.objects import find_condition
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.registry import registry_of
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.slice import ledger as ledger_slice
 
-SLICES = (ledger_slice(Settings(request_timeout=5.0, expiry=7.0)), yards("team", CUPS, BY_TEAM))
+SLICES = (ledger_slice(Settings(request_timeout=5.0, expiry=7.0, expiry_elsewhere=7.0)), yards("team", CUPS, BY_TEAM))
 COUNTED = "everything is counted"
 
 

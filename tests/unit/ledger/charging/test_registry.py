@@ -25,7 +25,7 @@ from ullage.ledger.charging import registry as registry_module
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.charging.stamps import read_stamp, write_stamp
 from ullage.ledger.codec import book_of
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.views import Evaluator, KindView
 from ullage.ledger.slice import LEDGER as LEDGER_SLICE
 from ullage.ledger.slice import ledger as ledger_slice

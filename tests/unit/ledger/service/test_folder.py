@@ -19,7 +19,7 @@ from ullage.kube.objects import find_condition
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.service import folder
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service
 from ullage.ledger.service.sources import Sources
@@ -231,7 +231,7 @@ def test_a_ledger_is_not_ready_before_the_last_request_that_it_did_not_see_is_co
 
 
 def test_it_would_be_ready_too_early_without_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder._Track, "unseen_have_ended", lambda *_: True)
+    monkeypatch.setattr(folder.Folder, "_unseen_have_ended", lambda *_: True)
 
     async def test(server: Server) -> None:
         assert "True, 0 there" in await unseen_request(server, skew=0.0)

@@ -20,13 +20,13 @@ from ullage.ledger.anew import Memory, went_back
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec, LedgerStatus
 from ullage.ledger.book import Charge
 from ullage.ledger.codec import book_of
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
 
-BRIEF = Settings(request_timeout=5.0, expiry=7.0)
+BRIEF = Settings(request_timeout=5.0, expiry=7.0, expiry_elsewhere=7.0)
 ELSEWHERE = f"{CUPS.name}/east"
 
 

@@ -23,11 +23,13 @@ from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Charge
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.packing.pending import decode
 from ullage.ledger.service import decisions
-from ullage.ledger.service.batcher import Settings, Stopping
+from ullage.ledger.service.batcher import Stopping
 from ullage.ledger.service.decisions import Verdict
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.service import BudgetSpent, Crowded, NotCounted, Service, decision
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
+from ullage.times import timestamp
 
 BRIEF = Settings(request_timeout=5.0, expiry=7.0)
 
@@ -270,7 +272,7 @@ async def test_who_creates_a_name_that_exists_again_and_again_locks_nobody_out(s
         for number in range(4):
             await ask(service, *(creating("there", uid=f"{number}-{index}") for index in range(MOST_ATTEMPTS)))
         assert (await ask(service, creating("other", 8)))[0].allowed
-        assert pending(server) == ["", "uid-other"]
+        assert pending(server) == ["uid-other"]
         server.cup("other", 8)
         await asyncio.sleep(BRIEF.expiry + 1)
         await ask(service, creating("next", 1))
@@ -475,14 +477,116 @@ def test_a_create_of_a_name_that_exists_is_told_so_where_it_does_not_fit(
 
 
 @simulated
-async def test_a_create_of_a_name_that_exists_is_booked_where_it_fits(server: Server) -> None:
+async def test_a_create_of_a_name_that_exists_books_nothing_where_it_fits_too(server: Server) -> None:
+    server.put(LEDGERS, ledger(2))
+    server.cup("there")
+    async with process(server) as service:
+        [verdict] = await ask(service, creating("there", uid="another"))
+    assert (decision(verdict).code, decision(verdict).reason) == (409, "AlreadyExists")
+    assert pending(server) == []
+
+
+@simulated
+async def test_a_create_of_a_name_that_exists_is_booked_where_the_api_cannot_tell(server: Server) -> None:
     """Its turn may come after that object is gone."""
     server.put(LEDGERS, ledger(2))
     server.cup("there")
     async with process(server) as service:
-        assert (await ask(service, creating("there", uid="another")))[0].allowed
+        server.slow = {CUPS.name: 300.0}
+        assert (await ask(service, creating("there", uid="another"), within=4.0))[0].allowed
     assert pending(server) == ["another"]
-    assert "GET cups" not in server.calls
+
+
+@simulated
+async def test_a_create_is_booked_at_once_where_a_cache_still_shows_what_is_gone(server: Server) -> None:
+    server.put(LEDGERS, ledger(2))
+    server.cup("there")
+    async with process(server) as service:
+        server.watch_lag = lambda: 5.0
+        server.drop(CUPS, Key("team", "there"))
+        began = asyncio.get_running_loop().time()
+        assert (await ask(service, creating("there", uid="another")))[0].allowed
+        assert asyncio.get_running_loop().time() < began + 0.5
+    assert pending(server) == ["another"]
+
+
+@pytest.mark.parametrize("lag", [0.005, 5.0])
+def test_of_two_creates_of_one_name_the_second_is_told_what_became_of_the_first(lag: float) -> None:
+    """And holds no room, whether or not a cache shows the first by then."""
+
+    async def main() -> None:
+        server = Server()
+        server.watch_lag = lambda: lag
+        server.put(LEDGERS, ledger(2))
+        async with process(server) as service:
+            assert (await ask(service, creating("cup", uid="first")))[0].allowed
+            second = asyncio.create_task(ask(service, creating("cup", uid="second")))
+            await asyncio.sleep(0.1)
+            server.cup("cup", uid="first")
+            [verdict] = await second
+            assert (decision(verdict).code, decision(verdict).reason) == (409, "AlreadyExists")
+        assert pending(server) in (["first"], [])
+
+    in_virtual_time(main())
+
+
+@simulated
+async def test_a_create_is_booked_though_nothing_came_of_another_of_its_name(server: Server) -> None:
+    """It is waited for, for a second; whoever tries again after that does not wait."""
+    server.put(LEDGERS, ledger(1))
+    async with process(server) as service:
+        assert (await ask(service, creating("cup", uid="vetoed")))[0].allowed
+        for uid, longest in (("second", 1.5), ("third", 0.5)):
+            began = asyncio.get_running_loop().time()
+            assert (await ask(service, creating("cup", uid=uid)))[0].allowed
+            assert asyncio.get_running_loop().time() < began + longest
+            await asyncio.sleep(1.5)
+    assert pending(server) == [""]
+
+
+@simulated
+async def test_a_refusal_says_what_is_held_and_until_when(server: Server) -> None:
+    server.put(LEDGERS, ledger(3))
+    server.cup("there", 1)
+    async with process(server) as service:
+        await ask(service, creating("first", 1))
+        await asyncio.sleep(2)
+        await ask(service, creating("second", 1))
+        [held] = await ask(service, creating("third", 2))
+        [more] = await ask(service, creating("fourth", 3))
+    assert held.refusal is not None
+    (over,) = held.refusal.over
+    booked = max(
+        one.booked for slot in decode(server.ledger().status.pending, ledger="").values() for one in slot.attempts.values()
+    )
+    assert over.until is not None
+    assert over.until.timestamp() == pytest.approx(booked / 1000 + BRIEF.expiry)
+    end = timestamp(over.until)
+    said = decision(held, next_step="delete a cup").message
+    assert said.startswith("does not fit: cups size: asked 2, used 1, reserved 2, limit 3, over by 2. Held for requests")
+    assert f"requests that were not seen yet, until {end} at the latest: cups size 2. Next" in said
+    assert said.endswith(f"Next: try again after {end}: it fits if nothing has come of those requests")
+    assert decision(more, next_step="delete a cup").message.endswith("Next: delete a cup"), "it would not fit without them"
+
+
+@simulated
+async def test_time_in_which_the_api_does_not_answer_does_not_count_towards_expiry(server: Server) -> None:
+    """A write that was under way when it went silent may be stored when it goes on."""
+    server.put(LEDGERS, ledger(1))
+    async with process(server) as service:
+        assert (await ask(service, creating("late", uid="late")))[0].allowed
+        await asyncio.sleep(2)
+        server.cut_off()
+        await asyncio.sleep(30)
+        server.come_back()
+        for _ in range(int(BRIEF.expiry / 0.25)):
+            assert not (await ask(service, creating("other", uid="other")))[0].allowed
+            await asyncio.sleep(0.25)
+        for _ in range(200):
+            if (await ask(service, creating("other", uid="other")))[0].allowed:
+                return
+            await asyncio.sleep(0.25)
+    raise AssertionError("it is held for ever")
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ from ullage.kube.objects import find_condition
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.keys import key_of
 from ullage.ledger.packing.pending import decode
-from ullage.ledger.service.batcher import Settings
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.service import Service
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.views import KindView
 
-BRIEF = Settings(request_timeout=5.0, expiry=7.0, call=1.0)
+BRIEF = Settings(request_timeout=5.0, expiry=7.0, expiry_elsewhere=7.0, call=1.0)
 FAR = f"{CUPS.name}/far"
 OTHER = "ns-other"
 COUNTED = "everything is counted"

@@ -17,8 +17,8 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
 from ullage.ledger.service import line
-from ullage.ledger.service.batcher import Settings
 from ullage.ledger.service.decisions import Verdict
+from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder
 from ullage.ledger.service.limits import set_limits
 from ullage.ledger.service.service import Service, decision

@@ -503,7 +503,8 @@ async def test_where_others_were_admitted_right_now_it_is_asked_for_patience(sce
         assert (await scene.create("one")).allowed
         second = await scene.create("two")
         assert (second.code, second.retry_after) == (429, 2)
-        assert "used 1, reserved 1, limit 2, over by 1; the oldest would be deleted for it" in second.message
+        assert "used 1, reserved 1, limit 2, over by 1. Held for requests that were not seen yet" in second.message
+        assert "; the oldest would be deleted for it" in second.message
         assert "Try again: that changes in a moment" in second.message
         assert (await scene.insist("two")).allowed
         scene.change(GA.snapshots, "two", metadata={"annotations": {"ullage.io/protected": "true", "ullage.io/takes": "{}"}})

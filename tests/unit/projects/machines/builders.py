@@ -68,4 +68,5 @@ def room(used: str, limit: str | None, *, reserved: str = "0", resource: str = "
 
 def over(resource: str, asked: str, used: str, limit: str, *, reserved: str = "0") -> Over:
     numbers = {"asked": asked, "used": used, "reserved": reserved, "limit": limit}
-    return Over(account=ACCOUNT, resource=resource, **{name: Quantity.parse(text) for name, text in numbers.items()})
+    amounts: dict[str, Any] = {name: Quantity.parse(text) for name, text in numbers.items()}
+    return Over(account=ACCOUNT, resource=resource, **amounts)

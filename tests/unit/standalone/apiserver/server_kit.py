@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -66,13 +67,13 @@ class GatedDatabase(Database):
         self.failing_compactions = 0
         self.diary: list[tuple[str, int]] = []  # what was begun and committed, with the newest revision of it
 
-    def append(self, rows: Sequence[Revision]) -> None:
+    def append(self, rows: Sequence[Revision], until: float = math.inf) -> None:
         self.diary.append(("begin", rows[-1].rv))
         if not self.gate.wait(PATIENCE):
             raise AssertionError("nobody opened the gate")
         if self.failing:
             raise sqlite3.OperationalError(self.failing.pop(0))
-        super().append(rows)
+        super().append(rows, until)
         self.diary.append(("commit", rows[-1].rv))
 
     def compact(self, after: int, upto: int) -> None:

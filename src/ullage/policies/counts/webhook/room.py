@@ -26,6 +26,7 @@ from ullage.ledger.charges import Addressed
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.keys import key_of, ledger_name, namespace_of
 from ullage.ledger.refusals import refusal_text
+from ullage.ledger.service.service import decision
 from ullage.names import is_subdomain
 from ullage.policies.counts import candidates as found_in
 from ullage.policies.counts.accounts import one_of, together
@@ -75,8 +76,8 @@ class Room:
             return _refused(refusal, namespace, f"this is a dry run; otherwise {_to_be_deleted(choice)} would be deleted")
         waiting = replace(asked.charge, waits=True)
         verdict = await self._registry.service.decide(asked.ledger, waiting, deadline=review.deadline)
-        if verdict.allowed:
-            return Decision.allow()
+        if verdict.existing or verdict.allowed:
+            return decision(verdict)
         return Decision.again(again_text(verdict.refusal or refusal, choice), retry_after=RETRY)
 
     async def refuse_members(self, review: Review, kind: Kind[Any], claims: Iterable[str]) -> Decision | None:

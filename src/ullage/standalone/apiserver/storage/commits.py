@@ -1,14 +1,21 @@
-"""Writes on their way to disk: those that arrive while a commit runs form the next one, so one fsync serves them all."""
+"""Writes on their way to disk: those that arrive while a commit runs form the next one, so one fsync serves them all.
+
+A write ends with the request that it is for, here too: what waits longer than that, for the disk or because the process stood
+still, is not stored. Clients and controllers count on nothing of a request being stored once its time is over.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from sys import intern
 
-from ullage.standalone.apiserver.status import internal_error
-from ullage.standalone.apiserver.storage.database import Revision
+from ullage.standalone.apiserver.status import ApiError, internal_error
+from ullage.standalone.apiserver.storage.database import Late, Revision
 from ullage.standalone.apiserver.storage.entries import Entry, Event, Key
 from ullage.standalone.apiserver.storage.sizes import growth
 
@@ -17,13 +24,23 @@ logger = logging.getLogger(__name__)
 BATCH_BYTES = 8 << 20  # that one commit takes: the next compaction has its turn soon
 
 
+Remaining = Callable[[], float]
+"""Gives the seconds that are left of the request which is being answered: a write ends with it."""
+
+
+def forever() -> float:
+    return math.inf
+
+
 class Staged:
-    """A write on its way to disk. `entry` is the object after it, None after a delete; `growth` is in bytes of all objects."""
+    """A write on its way to disk. `entry` is the object after it, None after a delete; `growth` is in bytes of all objects.
+    After `ends`, on the monotonic clock, it is not stored any more."""
 
-    __slots__ = ("entry", "event", "future", "growth", "row")
+    __slots__ = ("ends", "entry", "event", "future", "growth", "row")
 
-    def __init__(self, event: Event, row: Revision, future: asyncio.Future[Entry]) -> None:
+    def __init__(self, event: Event, row: Revision, future: asyncio.Future[Entry], ends: float) -> None:
         self.event = event
+        self.ends = ends
         self.row = row
         self.future = future
         self.entry = None if row.deleted else Entry(event.key, event.rv, event.data)
@@ -36,14 +53,19 @@ class CommitQueue:
     def __init__(
         self,
         newest: int,
+        remaining: Remaining,
         *,
-        append: Callable[[list[Revision]], Awaitable[None]],
+        append: Callable[[list[Revision], float], None],
+        work: Callable[[Callable[[], None]], Awaitable[None]],
         publish: Callable[[list[Staged]], None],
         after: Callable[[], Awaitable[None]],
     ) -> None:
+        """`append` blocks, and raises Late after the moment that it is told; `work` runs it beside the event loop."""
         self._append = append
+        self._work = work
         self._publish = publish
         self._after = after
+        self._remaining = remaining
         self._task: asyncio.Task[None] | None = None
         self._batch: list[Staged] = []
         self.heads: dict[tuple[str, Key], Staged] = {}  # the newest write of each key that is not durable yet
@@ -62,7 +84,8 @@ class CommitQueue:
     def add(self, storage: str, event: Event, *, prev: int) -> asyncio.Future[Entry]:
         loop = asyncio.get_running_loop()
         row = Revision(event.rv, intern(storage), *event.key, prev, int(event.type == "DELETED"), event.data)
-        staged = self.heads[storage, event.key] = Staged(event, row, loop.create_future())
+        ends = time.monotonic() + self._remaining()
+        staged = self.heads[storage, event.key] = Staged(event, row, loop.create_future(), ends)
         self._batch.append(staged)
         self.newest = event.rv
         self.size += staged.growth
@@ -74,10 +97,15 @@ class CommitQueue:
     async def _commit(self) -> None:
         try:
             while self._batch:
+                self._give_up()
                 batch = self._next_batch()
+                if not batch:
+                    return
                 rows = [staged.row for staged in batch]
                 try:
-                    await self._append(rows)
+                    await self._work(partial(self._append, rows, min(staged.ends for staged in batch)))
+                except Late:
+                    self._batch = batch + self._batch
                 except Exception as error:
                     logger.exception("commit failed", extra={"writes": len(rows)})
                     self._fail(batch, error)
@@ -87,6 +115,22 @@ class CommitQueue:
                     await self._after()  # the next commit waits for it: history cannot be outrun
         finally:
             self._task = None
+
+    def _give_up(self) -> None:
+        """The first write whose time is over fails, and everything that was staged since, which may stand on it."""
+        now = time.monotonic()
+        first = next((number for number, staged in enumerate(self._batch) if staged.ends < now), None)
+        if first is None:
+            return
+        late, self._batch = self._batch[first:], self._batch[:first]
+        logger.warning("writes were not stored in time", extra={"writes": len(late)})
+        for staged in late:
+            self.done(staged)
+        for staged in self._batch:  # a key whose newest write has failed has an older one that has not
+            self.heads[staged.row.storage, staged.event.key] = staged
+        self._end(
+            late, ApiError(504, "Timeout", "Timeout: the write was not stored in time, and nothing is changed", details={})
+        )
 
     def _next_batch(self) -> list[Staged]:
         size = count = 0
@@ -104,10 +148,13 @@ class CommitQueue:
         batch += self._batch
         self._batch = []
         self.heads.clear()
+        self._end(batch, internal_error(f"the database cannot be written: {self.broken}"))
+
+    def _end(self, batch: list[Staged], error: ApiError) -> None:
         for staged in batch:
             self.size -= staged.growth
             if not staged.future.done():
-                staged.future.set_exception(internal_error(f"the database cannot be written: {self.broken}"))
+                staged.future.set_exception(error)
                 staged.future.exception()  # a request that went away does not fetch it
 
     def done(self, staged: Staged) -> None:

@@ -10,8 +10,10 @@ This module blocks. Writes run on the one writer thread, reads of history on rea
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +35,10 @@ _LAYOUT = 1  # PRAGMA user_version: a later layout migrates, an older program re
 
 class NewerLayout(Exception):
     """The file was written by a later release, in a way that this one cannot read."""
+
+
+class Late(Exception):
+    """The time of a write was over before it was stored. Nothing of it is."""
 
 
 class Revision(NamedTuple):
@@ -113,10 +119,12 @@ class Database:
         )
         return ((int(rv), int(size)) for rv, size in found)
 
-    def append(self, rows: Sequence[Revision]) -> None:
-        """All of them, durably, or none."""
+    def append(self, rows: Sequence[Revision], until: float = math.inf) -> None:
+        """All of them, durably, or none. Raises Late where the commit would begin after a moment of the monotonic clock."""
         with self._transaction():
             self._writer.executemany("INSERT INTO revisions VALUES (?,?,?,?,?,?,?)", rows)
+            if time.monotonic() > until:
+                raise Late
 
     def compact(self, after: int, upto: int) -> None:
         """Drops what was superseded within (after, upto]; afterwards no read below `upto` is exact."""

@@ -26,9 +26,9 @@ import msgspec
 
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.settings import Limits
-from ullage.standalone.apiserver.storage.commits import CommitQueue, Staged
+from ullage.standalone.apiserver.storage.commits import CommitQueue, Remaining, Staged, forever
 from ullage.standalone.apiserver.storage.compaction import Compaction
-from ullage.standalone.apiserver.storage.database import Change, Database, Revision
+from ullage.standalone.apiserver.storage.database import Change, Database
 from ullage.standalone.apiserver.storage.entries import Entry, Event, Key, Write
 from ullage.standalone.apiserver.storage.history import History
 from ullage.standalone.apiserver.storage.sizes import OBJECT_BYTES, check_size, growth
@@ -55,7 +55,7 @@ class Compacted(Exception):
 class Store:
     """The state of the API server. All methods run on the event loop; the disk is on threads behind it."""
 
-    def __init__(self, database: Database, limits: Limits | None = None) -> None:
+    def __init__(self, database: Database, limits: Limits | None = None, *, remaining: Remaining = forever) -> None:
         self._database = database
         self._limits = limits or Limits()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
@@ -63,7 +63,9 @@ class Store:
         newest = database.newest()
         self._caches = WatchCaches(newest, most=self._limits.recent)
         self._compaction = Compaction(database, most=self._limits.history, newest=lambda: self.revision, work=self._work)
-        self._commits = CommitQueue(newest, append=self._append, publish=self._publish, after=self._compaction.shorten)
+        self._commits = CommitQueue(
+            newest, remaining, append=database.append, work=self._work, publish=self._publish, after=self._compaction.shorten
+        )
         self.listeners: list[Callable[[str, Event], None]] = []
         self.closed: set[str] = set()  # storages in which nothing may come into being: their kind is on its way out
         for row in database.current():
@@ -226,9 +228,6 @@ class Store:
         rv = self._commits.newest + number
         obj["metadata"]["resourceVersion"] = str(rv)
         return rv, _encode(obj)
-
-    async def _append(self, rows: list[Revision]) -> None:
-        await self._work(partial(self._database.append, rows))
 
     def _publish(self, batch: list[Staged]) -> None:
         woken: dict[str, WatchCache] = {}

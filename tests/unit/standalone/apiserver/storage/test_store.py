@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.standalone.apiserver.server_kit import GatedDatabase, eventually
+from ullage.standalone.apiserver.request.deadlines import ending, remaining
 from ullage.standalone.apiserver.status import ApiError
 from ullage.standalone.apiserver.storage import compaction, watch_cache
 from ullage.standalone.apiserver.storage.database import Database, NewerLayout, Revision
@@ -39,6 +40,15 @@ async def disk(tmp_path: Path) -> GatedDatabase:
 @pytest.fixture
 async def kept(disk: GatedDatabase) -> AsyncIterator[Store]:
     found = Store(disk)
+    yield found
+    disk.gate.set()
+    await found.close()
+
+
+@pytest.fixture
+async def limited(disk: GatedDatabase) -> AsyncIterator[Store]:
+    """As the server has it."""
+    found = Store(disk, remaining=remaining)
     yield found
     disk.gate.set()
     await found.close()
@@ -250,6 +260,59 @@ class TestFailure:
 async def at(kept: Store, revision: int, **how: Any) -> list[Entry]:
     where: Json = {"namespace": "", "start": ("", ""), "limit": 0} | how
     return await kept.page(THINGS, at=revision, **where)
+
+
+class TestDeadlines:
+    """A write ends with the request that it is for, in the queue too."""
+
+    async def test_a_write_that_waits_in_the_queue_is_not_stored_once_its_time_is_over(
+        self, disk: GatedDatabase, limited: Store
+    ) -> None:
+        disk.gate.clear()
+        first = limited.stage(THINGS, thing("first"), expect=0)
+        await eventually(lambda: bool(disk.diary))
+        with ending(asyncio.get_running_loop().time() + 0.05):
+            late = limited.stage(THINGS, thing("late"), expect=0)
+        on_top = limited.stage(THINGS, thing("late", 2), expect=2)
+        await asyncio.sleep(0.1)
+        disk.gate.set()
+        assert (await first).rv == 1
+        for one in (late, on_top):
+            with pytest.raises(ApiError, match="not stored in time") as failure:
+                await one
+            assert failure.value.code == 504
+        assert limited.get(THINGS, "a", "late") is None
+        assert limited.head(THINGS, "a", "late") is None
+        assert (await put(limited, "late")).key == ("a", "late"), "its name is free"
+
+    async def test_a_write_whose_time_is_over_before_the_commit_is_not_stored(
+        self, disk: GatedDatabase, limited: Store
+    ) -> None:
+        """The disk, or the process, stood still while the write was on its way there."""
+        disk.gate.clear()
+        with ending(asyncio.get_running_loop().time() + 0.05):
+            late = limited.stage(THINGS, thing("late"), expect=0)
+        await eventually(lambda: bool(disk.diary))
+        await asyncio.sleep(0.1)
+        disk.gate.set()
+        with pytest.raises(ApiError, match="not stored in time"):
+            await late
+        assert [row.name for row in Database(disk._path, durable=False).current()] == []
+
+    async def test_what_was_staged_before_it_is_stored(self, disk: GatedDatabase, limited: Store) -> None:
+        disk.gate.clear()
+        before = limited.stage(THINGS, thing("before"), expect=0)
+        with ending(asyncio.get_running_loop().time() + 0.05):
+            late = limited.stage(THINGS, thing("before", 2), expect=1)
+        await eventually(lambda: bool(disk.diary))
+        await asyncio.sleep(0.1)
+        disk.gate.set()
+        assert (await before).rv == 1
+        with pytest.raises(ApiError, match="not stored in time"):
+            await late
+        found = limited.get(THINGS, "a", "before")
+        assert found is not None
+        assert found.rv == 1
 
 
 class TestHistory:
