@@ -158,23 +158,27 @@ def _less(lack: Lack, freed: Takings) -> dict[Cell, Quantity]:
 
 
 def lacking(book: Book, wanted: Takings) -> dict[Cell, Quantity]:
-    """By how much each limit would be passed."""
+    """By how much each limit would be passed, by what is there. What is reserved for other requests is no reason to delete
+    anything: nothing may come of them, and then the room is free again."""
     found = ((cell, limit_on(book.limits, cell)) for cell in wanted)
     return {
-        cell: over
-        for cell, limit in found
-        if limit is not None and (over := book.used[cell] + book.reserved[cell] + wanted[cell] - limit) > ZERO
+        cell: over for cell, limit in found if limit is not None and (over := book.used[cell] + wanted[cell] - limit) > ZERO
     }
 
 
 def choose_for(book: Book, waiting: Mapping[str, Waiter], candidates: Sequence[Candidate]) -> tuple[Choice, tuple[str, ...]]:
-    """For all who wait, in the order in which they came; and the keys of those whom it serves. Nothing is deleted for one whom
-    it would not help, with those before him: the limit may be smaller than all of them together."""
-    choice, served, wanted, ranked = Choice(), [], Takings(), Ranked(candidates)
+    """For those who wait, in the order in which they came; and the keys of those whom it serves. Of each limit that is in the
+    way one is served, and the next once that one is there: nothing may come of a request (another webhook may refuse it), and
+    what was deleted for it is room for the next. Nothing is deleted for one whom it would not help."""
+    choice, served, wanted, ranked, taken = Choice(), [], Takings(), Ranked(candidates), set[Cell]()
     for key, waiter in sorted(waiting.items(), key=lambda item: (item[1].since, item[0])):
+        limited = {cell for cell in waiter.takes if limit_on(book.limits, cell) is not None}
+        if limited & taken or any(book.reserved[cell].nanos for cell in limited):
+            continue
         found = _choose(lacking(book, wanted + waiter.takes), ranked)
         if found.helps:
             choice, wanted = found, wanted + waiter.takes
+            taken |= limited
             served.append(key)
     return choice, tuple(served)
 

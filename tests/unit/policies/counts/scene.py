@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -33,6 +33,7 @@ from ullage.policies.counts.api import SNAPSHOT_LIMITS, SnapshotLimit
 from ullage.policies.counts.candidates import Candidates
 from ullage.policies.counts.slice import counts
 from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
 from ullage.space.slice import space
 from ullage.times import timestamp
@@ -118,6 +119,9 @@ class CountServer(Server):
         return await self._call(write)
 
 
+VETOED: Final = Decision.refuse("vetoed by another webhook")
+
+
 class CountScene(Scene):
     def __init__(self) -> None:
         super().__init__()
@@ -128,6 +132,7 @@ class CountScene(Scene):
         self._replicas: Iterator[list[Hook]] = itertools.cycle([[]])
         self._ages = itertools.count()
         self._dry = False
+        self.vetoes = False  # another webhook refuses what is admitted here
 
     # --- what there is ---
 
@@ -208,6 +213,10 @@ class CountScene(Scene):
         async with running(wiring):
             yield wiring.shared(Candidates)
 
+    def store(self, kind: Kind[Any], body: Json) -> Json:
+        vetoed = self.vetoes and kind.name in {one.snapshots.name for one in (GA, PROTOTYPE)}
+        return body if vetoed else super().store(kind, body)
+
     def _asked(self, kind: Kind[Any], phase: str) -> list[Hook]:
         if phase == "mutate":
             self._hooks = next(self._replicas)
@@ -216,6 +225,8 @@ class CountScene(Scene):
     async def create(self, name: str, claim: str = "disk", *, dialect: Dialect[Any, Any] = GA, user: str = PERSON) -> Decision:
         """Asked for once; it is ready at once."""
         decided = await self.submit(dialect.snapshots, snapshot_of(dialect, name, claim), user=user)
+        if decided.allowed and self.vetoes:
+            return VETOED
         if decided.allowed:
             created = timestamp(START.replace(minute=1, second=next(self._ages) % 60))
             self.change(dialect.snapshots, name, metadata={"creationTimestamp": created}, status=_ready(dialect))

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.ledger.amounts import Cell, Takings, Waiter, total
-from ullage.ledger.book import Book, Observed
+from ullage.ledger.amounts import NOTHING, Cell, Takings, Waiter, total
+from ullage.ledger.book import Attempt, Book, Observed, Slot
 from ullage.policies.counts.choice import (
     HELD_UP,
     SPARED,
     STUCK,
     UNFINISHED,
     Candidate,
+    Choice,
     choose,
     choose_for,
     lacking,
@@ -138,6 +139,8 @@ def test_for_whoever_waits(rows: list[tuple[int, int, int]], there: list[Candida
     used = total(each.takes for each in there)
     book = Book.of(limits={A: Quantity.of(most_a), B: Quantity.of(most_b)}, observed={"kind": Observed(1, NOW, used)})
     choice, served = choose_for(book, waiting, there)
+    for cell in book.limits:
+        assert sum(bool(waiting[key].takes[cell].nanos) for key in served) <= 1, "of each limit one at a time"
     asked = total(waiting[key].takes for key in served)
     left = [each for each in there if not each.going and each not in choice.delete]
     after = total(each.takes for each in left) + asked
@@ -151,10 +154,10 @@ def test_for_whoever_waits(rows: list[tuple[int, int, int]], there: list[Candida
 
 def test_however_many_wait_candidates_are_put_in_order_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 who wait, each is chosen for together with those before him: that must not be 100 times the work."""
-    claims = [Cell(f"count/{n}", "n") for n in range(50)]
+    claims = [Cell(f"count/{n}", "n") for n in range(100)]
     each = [Takings({cell: Quantity.of(1)}) for cell in claims]
     there = [candidate(f"{n}-{age}", created=str(age), takes=takes) for n, takes in enumerate(each) for age in range(20)]
-    waiting = {f"w//n/{n}": Waiter(each[n % 50], n, n) for n in range(100)}
+    waiting = {f"w//n/{n}": Waiter(each[n], n, n) for n in range(100)}
     book = Book.of(
         limits={cell: Quantity.of(20) for cell in claims},
         observed={"kind": Observed(1, NOW, total(one.takes for one in there))},
@@ -168,7 +171,7 @@ def test_however_many_wait_candidates_are_put_in_order_once(monkeypatch: pytest.
     monkeypatch.setattr(Candidate, "age", property(age))
     choice, served = choose_for(book, waiting, there)
     assert (len(choice.delete), len(served)) == (100, 100)
-    untouched = [one.key for one in there if int(one.created) > 2]
+    untouched = [one.key for one in there if int(one.created) > 1]
     assert {looks[key] for key in untouched} == {1}
 
 
@@ -176,3 +179,13 @@ def test_what_is_lacking_is_what_the_limits_would_be_passed_by() -> None:
     book = Book.of(limits={A: Quantity.of(5)}, observed={"kind": Observed(1, NOW, amounts(a=4, b=4))})
     assert lacking(book, amounts(a=1, b=9)) == {}
     assert lacking(book, amounts(a=3)) == {A: Quantity.of(2)}
+
+
+def test_nothing_is_deleted_for_what_is_reserved() -> None:
+    """Nothing may come of it; and who waits is served when it is free, or there."""
+    observed = {"kind": Observed(1, NOW, amounts(a=2))}
+    slot = Slot({"u": Attempt(amounts(a=2), 1, None)}, NOTHING)
+    book = Book.of(limits={A: Quantity.of(4)}, observed=observed, pending={"kind//n/vetoed": slot})
+    assert lacking(book, amounts(a=1)) == {}
+    waiting = {"kind//n/w": Waiter(amounts(a=3), 0, 0)}
+    assert choose_for(book, waiting, [one("1", a=1), one("2", a=1)]) == (Choice(), ())

@@ -63,11 +63,13 @@ class Room:
         namespace = namespace_of(asked.ledger)
         if review.operation != "CREATE" or not together(self._limits.of(namespace)).delete_oldest:
             return None
-        lack = {Cell(one.account, one.resource): one.over for one in refusal.over}
+        lack = _without_reserved(refusal)
+        if not lack:
+            return _later(refusal, "nothing is deleted for what is held for other requests, which may come to nothing")
         candidates = self._candidates.of(namespace, lack, look=self._oldest)
         choice = choose(lack, candidates)
         if not choice.helps:
-            soon = choose(_without_reserved(refusal), [_finished(one, self._clock.now()) for one in candidates])
+            soon = choose(lack, [_finished(one, self._clock.now()) for one in candidates])
             why = _too_little(candidates, choice.short)
             return _later(refusal, why) if soon.helps else _refused(refusal, namespace, why)
         if problem := await self._cannot_be(review):
@@ -89,7 +91,7 @@ class Room:
         verdict = await self._registry.service.decide(ledger_name(namespace), charge, deadline=review.deadline)
         if verdict.refusal is None or verdict.existing:
             return None
-        lack = {Cell(one.account, one.resource): one.over for one in verdict.refusal.over}
+        lack = _without_reserved(verdict.refusal)
         if not together(self._limits.of(namespace)).delete_oldest:
             return _refused(verdict.refusal, namespace, "it is made of that many snapshots")
         candidates = self._candidates.of(namespace, lack, look=self._oldest)
@@ -140,7 +142,8 @@ def again_text(refusal: Refusal, choice: Choice) -> str:
 
 
 def _without_reserved(refusal: Refusal) -> Lack:
-    """What would be lacking if all went that were admitted and are not seen yet: when they are, they may."""
+    """What is lacking by what is there. What is held for other requests is no reason to delete anything: nothing may come of
+    them; and when they are there, they may be deleted too."""
     left = ((Cell(one.account, one.resource), one.over, one.reserved) for one in refusal.over)
     return {cell: over - reserved for cell, over, reserved in left if over > reserved}
 
