@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -23,6 +24,7 @@ from ullage.clock import SystemClock
 from ullage.errors import UllageError
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind, Meta
+from ullage.ledger.amounts import NOTHING
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.book import Book
 from ullage.ledger.codec import book_of
@@ -150,7 +152,9 @@ def folds_one_kind_over_the_other(patch: pytest.MonkeyPatch) -> None:
             if folded is book
             else Book.of(
                 limits=folded.limits,
-                observed={kind: folded.observed[kind]},
+                observed={
+                    other: one if other == kind else replace(one, sums=NOTHING) for other, one in folded.observed.items()
+                },
                 pending=folded.pending,
                 last=folded.last,
                 limited=folded.limited,

@@ -186,7 +186,7 @@ def test_within_quota(asked: StatusFacts, said: tuple[str, str, str]) -> None:
         pytest.param(
             facts(quota(5), takes(1), exact=False),
             "False",
-            "Counting",
+            "Counted",
             "new requests are held to what is set, and what was admitted before may still arrive; to be counted after all"
             " requests have ended that began before 2026-01-01T00:00:00Z: " + SOURCE,
             id="as the ledger says",

@@ -189,7 +189,10 @@ def test_a_volume_whose_deletion_was_refused_is_tried_again_after_a_long_time() 
     assert ("Warning", "VolumeDeleteFailed", REFUSED) in world.told.events
 
 
-REFUSED = "the password is wrong; it is tried again when it changes, or after 30 minutes"
+REFUSED = (
+    "the password is wrong; it is tried again when it changes, or after 30 minutes; to leave the data, delete the"
+    " PersistentVolume and take finalizer ullage.io/restored-volume off it"
+)
 
 
 def test_what_may_work_later_is_tried_less_and_less_often() -> None:
