@@ -6,6 +6,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Tests start hundreds of processes of some 800 modules: those are compiled once, and not at every start.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first Python on the PATH that is new enough.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
