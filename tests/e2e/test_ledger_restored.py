@@ -38,7 +38,7 @@ from .control_plane import ControlPlane, EmbeddedServer
 from .ledger_slice import BY_NAMESPACE, CELL, CUPS, Cup, CupSpec
 from .real import RealControlPlane
 
-BRIEF = Settings(request_timeout=1.0, expiry=2.0)
+BRIEF = Settings(request_timeout=1.0, expiry=2.0, expiry_elsewhere=2.0)
 NAMESPACES = "/api/v1/namespaces"
 WRITES = 40  # after a backup: a server that was restored is noticed before it has come as far again
 
