@@ -2,7 +2,7 @@
 
 Unlike in our own cluster, what somebody took out or changed there is put back: whoever administers a cluster is whom the hooks
 are about. But where our own cluster's registration was taken out, which its administrator does to be rid of us, nothing is put
-back. A cluster that cannot be reached keeps nobody waiting, and is registered when it can. One that is not asked about any more
+back. A cluster that cannot be reached delays no other, and is registered when it can. One that is not asked about any more
 has its hooks taken out: nothing answers them, and they would refuse all that they are about.
 """
 

@@ -1,4 +1,4 @@
-"""The paths of our own cluster's hooks, which nobody can guess, as a state machine over a Secret that all replicas share.
+"""The paths of our own cluster's hooks, which cannot be guessed, as a state machine over a Secret that all replicas share.
 
 A webhook that is registered without client certificates cannot tell an API server from any other client of its port. So each
 hook has a path that ends in a token, and a request under another path is a 404. API servers print the path in their errors

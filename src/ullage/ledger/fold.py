@@ -212,13 +212,13 @@ def counted_in(seen: Seen | None) -> Takings:
 
 
 Since = Callable[[str], float]
-"""By cluster: the moment since which its API server has answered without a break, on the clock of whoever looks."""
+"""By cluster: the moment since which its API server has answered without a break, on the clock of this process."""
 
 
 def still_seen(
     book: Book, first_seen: Mapping[AttemptId, float], now: float, *, answers_since: Since
 ) -> dict[AttemptId, float]:
-    """When each attempt of the book was first seen, on the clock of whoever looks; what is no longer there is forgotten.
+    """When each attempt of the book was first seen, on the clock of this process; what is no longer there is forgotten.
 
     First sights begin anew where the API server was silent since: a write that was under way then is stored when it goes on,
     however long that takes.

@@ -16,7 +16,7 @@ GONE: Final = "gone"  # of a dead seed: its machines are gone, too
 
 
 def is_draining(seed: Seed) -> bool:
-    """Whether a seed is to get no more than it uses: somebody said so, or its object is being deleted."""
+    """Whether a seed is to get no more than it uses: an administrator asked for it, or its object is being deleted."""
     meta = seed.metadata
     return is_deleting(meta) or meta.annotations.get(DRAINING) == YES or is_dead(seed)
 

@@ -95,7 +95,7 @@ class Setup:
     async def _bring(parts: Parts, client: Client, directory: Path) -> Sequence[Outcome] | None:
         """Brings what the control plane has besides. None: something of it cannot be written now.
 
-        What is there already is not written. What somebody has deleted is created, and passes the hooks of the last run:
+        What is there already is not written. What was deleted is created, and passes the hooks of the last run:
         these refuse it until our webhook serves them again, which it does only after everything is prepared."""
         from ullage.errors import UllageError
 

@@ -43,7 +43,7 @@ class Contested:
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """Why nobody can say how much of a limit is left: these sources were not counted yet."""
+    """Why the rest of a limit is not known: these sources were not counted yet."""
 
     sources: tuple[str, ...]
 
@@ -135,7 +135,7 @@ def decide(
 ) -> tuple[Book, list[Said]]:
     """Each charge, or limit, after the other; the very same book where nothing was booked. `room` is for so many attempts
     more, of growth that has happened and of others: a book may be too large before it holds as many as it may. `needed` are
-    the sources without which nobody can say how much of a limit is left. `shown` gives the uid of the object that a cache has
+    the sources without which the rest of a limit is not known. `shown` gives the uid of the object that a cache has
     under a key."""
     most, most_grown = known.held - known.grown + room, known.grown + room
     said: list[Said] = []

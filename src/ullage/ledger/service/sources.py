@@ -126,7 +126,7 @@ class Sources:
         return [name for name, source in self.limits.items() if not source.synced]
 
     def sets_limits(self, ledger: str) -> bool:
-        """Whether objects set limits in a ledger, or may: there has to be one, though nobody has made it yet."""
+        """Whether objects set limits in a ledger, or may: the ledger has to be made if it is missing."""
         return any(not source.synced or source.of(ledger).limits for source in self.limits.values())
 
     def limit_views(self, ledger: str) -> dict[str, LimitView]:
@@ -149,7 +149,7 @@ class Sources:
         return self.own.get(name) or self._others.get(name)
 
     def shown(self, key: str) -> str:
-        """The uid of the object that a cache has under a ledger key; empty where there is none, or nobody follows the kind."""
+        """The uid of the object that a cache has under a ledger key; empty where there is none or the kind is not followed."""
         source = self.get(source_of(key))
         found = source.of("").get(key) if source is not None and source.followed else None
         return found.uid if found is not None else ""

@@ -49,7 +49,7 @@ def leave(wiring: Wiring) -> None:
 
 
 def why_not_followed(charged: ChargedClusters, cluster: str) -> str:
-    """What is said to a cluster whose hooks are still there. Its API server asks for nobody else, so it may be told."""
+    """What is said to a cluster whose hooks are still there. Its API server asks for that cluster alone, so it may be told."""
     found = charged.get(cluster)
     if found is None:
         return GONE.format(cluster=cluster)

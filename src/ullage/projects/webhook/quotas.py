@@ -123,7 +123,7 @@ class QuotaHooks:
         return Decision.refuse(refusal) if refusal else Decision.allow()
 
     async def validate_setting(self, review: Review) -> Decision:
-        """What was wrong before is in nobody's way who changes something else."""
+        """A fault that was stored before does not stop a change of other fields."""
         new, old = review.object(SETTINGS), review.old(SETTINGS)
         before = frozenset(setting_faults(old)) if old is not None else frozenset()
         wrong = [fault for fault in setting_faults(new) if fault not in before]

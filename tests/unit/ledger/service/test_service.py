@@ -532,7 +532,7 @@ def test_of_two_creates_of_one_name_the_second_is_told_what_became_of_the_first(
 
 @simulated
 async def test_a_create_is_booked_though_nothing_came_of_another_of_its_name(server: Server) -> None:
-    """It is waited for, for a second; whoever tries again after that does not wait."""
+    """It is waited for, for a second; a try after that does not wait."""
     server.put(LEDGERS, ledger(1))
     async with process(server) as service:
         assert (await ask(service, creating("cup", uid="vetoed")))[0].allowed

@@ -22,7 +22,7 @@ from ullage.standalone.world.model import (
     is_provisioned_here,
 )
 
-LOOK_AGAIN: Final = 60.0  # seconds, after what was in the way of a deletion: nobody watches the files
+LOOK_AGAIN: Final = 60.0  # seconds, after what was in the way of a deletion: no watch tells of files
 STORAGE_CLASS: Final[Json] = plans.new_storage_class(CLASS, PROVISIONER, annotations={DEFAULT_CLASS: "true"})
 
 
