@@ -183,7 +183,7 @@ async def test_a_vm_waits_for_its_node(tmp_path: Path) -> None:
         place.claim()
         vm.create()
         await place.live(vm.says("Unschedulable"))
-        assert place.states() == DETACHED
+        await place.live(lambda: place.states() == DETACHED)  # the engine of a new volume says so a moment later
         place.api.edit(NODES, "ullage", merge={"spec": {"unschedulable": False}})
         await place.live(vm.says("Running"))
 
