@@ -54,7 +54,7 @@ class Settings:
     pause: float = 0.010  # between two batches; where other processes write too, also twice as long as the last write took
     batch: int = 500  # decisions in one write
     call: float = 5.0  # after which a call to the API counts as lost
-    margin: float = 0.5  # before its deadline, when whoever waits for room is answered
+    margin: float = 0.5  # before its deadline, when a request that waits for room is answered
     grant_wait: float = 3.0  # for how long a request waits for room of a grant, at most
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from ullage.ledger.amounts import Limits, lowest
 from ullage.ledger.fold import Live
 from ullage.ledger.keys import key_of
 from ullage.ledger.limiting.in_flight import LimitView, SeenLimits
-from ullage.ledger.service.views import REMEMBER_SECONDS, Gone, place_of
+from ullage.ledger.service.views import REMEMBER_SECONDS, Gone, read_live
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +75,7 @@ class KindLimits(Generic[T]):
 
     async def live(self, key: str) -> Live:
         """What the server itself has under a ledger key."""
-        namespace, name = place_of(key)
-        found = await self._client.find(self.kind, name, namespace)
-        return Live() if found is None else Live(found.metadata.uid, int(found.metadata.resource_version))
+        return await read_live(self._client, self.kind, key)
 
     def handle(self, changed: Callable[[str], None]) -> None:
         """Has every ledger told in which limits are set, changed or taken away."""

@@ -131,9 +131,7 @@ class KindView(Generic[T]):
         return _Window(ledger, self)
 
     async def live(self, key: str) -> Live:
-        namespace, name = place_of(key)
-        found = await self._client.find(self.kind, name, namespace)
-        return Live() if found is None else Live(found.metadata.uid, int(found.metadata.resource_version))
+        return await read_live(self._client, self.kind, key)
 
     async def latest(self) -> int:
         try:
@@ -327,3 +325,10 @@ def place_of(key: str) -> Key:
     """Namespace and name from a ledger key."""
     _, _, namespace, name = key.split("/", 3)
     return Key(namespace, name)
+
+
+async def read_live(client: Finder, kind: Kind[Any], key: str) -> Live:
+    """Reads the object of a ledger key from the server itself."""
+    namespace, name = place_of(key)
+    found = await client.find(kind, name, namespace)
+    return Live() if found is None else Live(found.metadata.uid, int(found.metadata.resource_version))
