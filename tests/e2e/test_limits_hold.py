@@ -1,12 +1,16 @@
 """A limit holds from the moment that the API has answered the request that sets it: with two webhooks, and with a controller
 that is stopped, killed again and again, or slow. `ULLAGE_LIMIT_ROUNDS=1000` makes as many rounds of each sort.
 
+Limits on the number of snapshots are set through the Kubernetes API, those on their space over REST, and the share of virtual
+machines in the request that makes their namespace or changes it.
+
 What is admitted is counted by the answers: of requests that were sent after that answer none is admitted on top of as many as
 the limit allows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -22,11 +26,17 @@ from typing import Any
 
 import pytest
 
+from ullage.app.installer.roles import API
+from ullage.app.up.identities import Identities, Identity
+from ullage.kube.client.client import Client
+from ullage.kube.client.config import Config
+
 from .apart import IS_BORROWED
 from .api import Answer, Api
-from .snapshot_scene import GA, Process, Scene, eventually
+from .snapshot_scene import GA, HOSTPATH, Process, Scene, eventually
 from .snapshot_scene import scene as made_scene
 from .test_admission import shared_port
+from .test_rest import Rest, Team, cluster_role
 
 Json = dict[str, Any]
 ROUNDS = int(os.environ.get("ULLAGE_LIMIT_ROUNDS", "20"))
@@ -217,3 +227,139 @@ def test_a_share_holds_in_the_request_that_makes_its_namespace(scene: Scene) -> 
                 "the controller has carried it",
                 lambda name=name: "compute/vms" in scene.api.get(f"{LEDGERS}/ns-{name}").obj.get("spec", {}).get("limits", {}),  # type: ignore[misc]
             )
+
+
+# --- limits on space, over REST ---
+
+ROLE = "limits-hold-quotas"
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def rest(scene: Scene) -> Iterator[Rest]:
+    async def issue() -> None:
+        async with Client(Config.load(scene.plane.kubeconfig, environ={})) as client:
+            await Identities(client, [Identity(API, scene.directory)]).issue()
+
+    asyncio.run(issue())
+    scene.api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", cluster_role(ROLE, "*"))
+    process = Process("api", *scene.login(API), "--port", "0", "--drain", "0", log=scene.directory / "api.log")
+    try:
+        yield Rest(scene.api, process.port)
+    finally:
+        process.end()
+
+
+@pytest.fixture(scope="module")
+def directories(scene: Scene) -> str:
+    """The class of claims whose volumes were never measured: a snapshot of one is taken to cost its capacity."""
+    scene.storage_class("limits-hold", HOSTPATH)
+    scene.snapshot_class("limits-hold", HOSTPATH)
+    return "limits-hold"
+
+
+def test_nothing_passes_a_limit_on_space_that_rest_has_answered(scene: Scene, rest: Rest, directories: str) -> None:
+    """No controller runs. Snapshots of 1Gi are asked for before, while and after the limit is set, lowered and raised."""
+    api = Api(scene.plane, connections=2 * ASKERS, connect=60.0)
+    chance, refused = random.Random("rest"), 0
+    with ThreadPoolExecutor(ASKERS) as pool:
+        for number in range(ROUNDS):
+            tenant = Tenant(scene, api)
+            team = Team(scene.api, tenant.namespace)
+            token = team.person(ROLE)
+            path = scene.volumes / tenant.namespace
+            path.mkdir()
+            claim = scene.bound_claim(
+                tenant.namespace, "disk", source={"hostPath": {"path": str(path)}}, storage_class=directories
+            )
+            assert scene.api.get(claim).obj["status"]["phase"] == "Bound"
+
+            def limit(most: int, team: Team = team, token: str = token) -> float:
+                """Sets the limit; the time of the answer."""
+                body = {"totalSnapshotSizeQuota": f"{most}Gi"}
+                for _ in range(20):
+                    answer = rest.act(team.of_namespace, "updateResourceQuota", token=token, body=body)
+                    if answer.code != AGAIN:
+                        break
+                    time.sleep(0.2)
+                assert answer.code == 200, answer.body
+                return time.monotonic()
+
+            before = list(pool.map(tenant.ask, [f"before-{place}" for place in range(number % 3)]))
+            assert {answer.code for answer in before} <= {CREATED}
+            racing = [pool.submit(tenant.ask, f"racing-{place}") for place in range(number % ASKERS)]
+            most = 1 + chance.randrange(4)
+            answered = limit(most)
+            list(pool.map(tenant.ask, [f"after-{place}" for place in range(most + 1)]))
+            for one in racing:
+                one.result()
+            tenant.check(most, answered)
+            if number % 2:
+                limit(tenant.admitted() + 3)
+                lower = tenant.admitted() + 1
+                answered = limit(lower)
+                list(pool.map(tenant.ask, [f"again-{place}" for place in range(ASKERS)]))
+                tenant.check(lower, answered)
+            refused += sum(code == FORBIDDEN for _, _, code in tenant.sent)
+            assert {code for _, _, code in tenant.sent} <= {CREATED, FORBIDDEN, AGAIN}, tenant.sent
+    assert refused, "no limit was ever in the way"
+
+
+# --- shares of virtual machines ---
+
+
+@dataclass
+class Machines(Tenant):
+    """A namespace in which virtual machines of one core each are asked for."""
+
+    def ask(self, name: str) -> Answer:
+        limits = {"cpu": "1", "memory": "128Mi"}
+        domain = {"cpu": {"cores": 1}, "memory": {"guest": "64Mi"}, "resources": {"limits": limits}, "devices": {}}
+        body = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": name}}
+        spec = {"runStrategy": "Always", "template": {"spec": {"domain": domain}}}
+        began = time.monotonic()
+        path = f"/apis/kubevirt.io/v1/namespaces/{self.namespace}/virtualmachines"
+        answer = self.api.call("POST", path, {**body, "spec": spec})
+        self.sent.append((began, time.monotonic(), answer.code))
+        return answer
+
+
+def shares(cores: int) -> Json:
+    """Half of a quota is for machines."""
+    quota = {"limit": {"limitsCpu": str(2 * cores), "limitsMemory": "64Gi"}}
+    kept = {"limit": {"limitsCPUPercent": 50, "limitsMemoryPercent": 50}}
+    return {"field.cattle.io/resourceQuota": json.dumps(quota), "harvesterhci.io/maintenanceQuota": json.dumps(kept)}
+
+
+@pytest.mark.parametrize("how", ["stopped", "running", "slow"])
+def test_nothing_passes_a_share_that_was_answered_before(scene: Scene, how: str) -> None:
+    """A Namespace with its share and machines in one apply; or a share that a Namespace gets while machines are made."""
+    api = Api(scene.plane, connections=2 * ASKERS, connect=60.0)
+    chance, refused = random.Random(how), 0
+    with controlled(scene, how), ThreadPoolExecutor(ASKERS) as pool:
+        for number in range(ROUNDS):
+            most = 1 + chance.randrange(3)
+            name = f"share-{how}-{number}-{random.randrange(10**9)}"
+            meta = {"name": name, "annotations": shares(most) if number % 2 else {}}
+            api.create("/api/v1/namespaces", {"metadata": meta})
+            answered, racing = time.monotonic(), []
+            tenant = Machines(scene, api, name)
+            if not number % 2:
+                racing = [pool.submit(tenant.ask, f"racing-{place}") for place in range(number % ASKERS)]
+                change = {"metadata": {"annotations": shares(most)}}
+                for _ in range(20):
+                    answer = api.call(
+                        "PATCH", f"/api/v1/namespaces/{name}", change, headers={"Content-Type": "application/merge-patch+json"}
+                    )
+                    if answer.code != AGAIN:
+                        break
+                    time.sleep(0.2)
+                assert answer.code == 200, answer.raw
+                answered = time.monotonic()
+            list(pool.map(tenant.ask, [f"m-{place}" for place in range(most + 2)]))
+            for one in racing:
+                one.result()
+            tenant.check(most, answered)
+            refused += sum(code == FORBIDDEN for _, _, code in tenant.sent)
+            assert {code for _, _, code in tenant.sent} <= {CREATED, FORBIDDEN, AGAIN}, tenant.sent
+    assert refused, "no share was ever in the way"
