@@ -78,6 +78,13 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py tests/e2e/test_snapshot_beside.py tests/e2e/test_group_peers.py
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 3 -p no:randomly -m slow $(SLOW_ON_KUBE)
 
+# Modules that have Go build programs which tests start, the slowest first.
+PEERS := kube conformance longhorn snapshotter csi
+
+.PHONY: peers
+peers: install-dev ## build what Go builds for tests, once, into the user's cache: kube-apiserver, external-snapshotter, longhorn-engine
+	@failed=0; for peer in $(PEERS); do $(BIN)/python -m tools.$$peer.build >/dev/null || failed=1; done; exit $$failed
+
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"
 	@$(BIN)/python -m tests.conformance $(ARGS)
