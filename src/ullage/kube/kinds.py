@@ -62,16 +62,33 @@ class Object(Value):
     metadata: Meta = Meta()
 
 
+T = TypeVar("T", bound=Object)
+A = TypeVar("A")
+
+
 def without_nulls(value: Any) -> Any:
-    """In Kubernetes a field that is null is a field that is absent."""
+    """Returns decoded JSON as Go reads it: a field that is null is a field that is absent.
+
+    Go's encoder writes null for a zero time (`creationTimestamp: null`) and for a list without items. An item of a list that
+    is null has no name and no amount, so it is left out, too.
+    """
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value if item is not None]
     return value
 
 
-T = TypeVar("T", bound=Object)
+def decode_as_go(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[A]) -> A:
+    """Decodes JSON as a program in Go does: null is the zero value, in every field.
+
+    Only JSON that does not decode as it is pays for the second try. Raises msgspec's errors, and RecursionError.
+    """
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        return msgspec.convert(without_nulls(msgspec.json.decode(data)), decoder.type)
+
 
 # Marks for `Annotated`: what the API server should know about a field and Python's types cannot say. They only go into the
 # generated schema; unlike msgspec's own constraints they never make an object undecodable.
@@ -125,6 +142,7 @@ class Kind(Generic[T]):
     type: type[T]
     namespaced: bool = True
     whole: bool = True  # False: a foreign kind, decoded partly; it can be patched, never PUT
+    prunes: bool = False  # of a kind that is decoded partly: its own definition names all fields, and drops any other
     status: bool = True  # has the status subresource
     kept_annotations: tuple[str, ...] | None = None  # that are held of a cluster that is not believed; None: all
     short_names: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ import msgspec
 
 from ullage.errors import Terminal
 from ullage.kube.errors import Cause
-from ullage.kube.kinds import Kind, Object, Value
+from ullage.kube.kinds import Kind, Object, Value, decode_as_go
 from ullage.kube.objects import Json
 from ullage.kube.overlay import difference, overlay
 from ullage.names import is_label
@@ -172,7 +172,7 @@ class Review:
         if raw == NULL:
             return None
         try:
-            return _decoder(kind.type).decode(raw)
+            return decode_as_go(raw, _decoder(kind.type))
         except msgspec.ValidationError as error:
             raise _unreadable(error) from error
         except RecursionError as error:

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from ullage.errors import Terminal
-from ullage.kube.kinds import Value, without_nulls
+from ullage.kube.kinds import Value, decode_as_go
 from ullage.kube.objects import Json
 from ullage.kube.review import UserInfo
 from ullage.kube.routes import Declined, Permission
@@ -111,7 +111,7 @@ class Authorization:
         wanted = {"apiVersion": version, "kind": kind, "spec": spec}
         body = await self._client.request("POST", path, body=msgspec.json.encode(wanted))
         try:
-            return msgspec.convert(without_nulls(msgspec.json.decode(body)), answer)
+            return decode_as_go(body, msgspec.json.Decoder(answer))
         except (msgspec.DecodeError, RecursionError):
             raise BadAnswer(f"the API server's answer is no {kind}") from None  # the cause could show the token
 

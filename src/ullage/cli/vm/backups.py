@@ -19,7 +19,7 @@ from ullage.cli.vm.options import Target
 from ullage.cli.vm.reading import find_machine
 from ullage.clock import Clock, SystemClock
 from ullage.kube.client.codec import collection_path
-from ullage.kube.kinds import Kind, without_nulls
+from ullage.kube.kinds import Kind, decode_as_go
 from ullage.kube.objects import Condition, Json, find_condition
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
 from ullage.vms.api.machines import MACHINES
@@ -112,7 +112,7 @@ async def _make(session: Session, kind: Kind[Made], meta: Json, spec: Json, *, m
     path = collection_path(kind, meta["namespace"], needed=True)
     query = {"dryRun": "All"} if make.dry_run else {}
     answer = await session.client.request("POST", path, query=query, body=body)
-    made = msgspec.convert(without_nulls(msgspec.json.decode(answer)), kind.type)
+    made = decode_as_go(answer, msgspec.json.Decoder(kind.type))
     if make.output is None:
         became = "would be created (dry run)" if make.dry_run else "created"
         print(f"{kind.kind.lower()}.{kind.group}/{made.metadata.name} {became}", flush=True)

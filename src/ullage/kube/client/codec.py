@@ -15,7 +15,7 @@ import msgspec
 
 from ullage.errors import BadInput
 from ullage.kube.errors import Status, Unavailable, Undecodable, from_status
-from ullage.kube.kinds import Kind, Meta, Object, Value, without_nulls
+from ullage.kube.kinds import Kind, Meta, Object, Value, decode_as_go
 from ullage.kube.objects import Json
 
 T = TypeVar("T", bound=Object)
@@ -84,9 +84,9 @@ def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
 def decode(kind: Kind[T], data: bytes | msgspec.Raw) -> T:
     """One object of the kind."""
     try:
-        return cast(T, _objects(kind.type).decode(data))
+        return cast(T, decode_as_go(data, _objects(kind.type)))
     except msgspec.ValidationError as error:
-        return _leniently(kind, data, error)
+        raise _undecodable(kind, data, error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _garbage(kind, error) from error
 
@@ -193,17 +193,12 @@ def patch_body(
     return APPLY_PATCH, msgspec.json.encode(body)
 
 
-def _leniently(kind: Kind[T], data: bytes | msgspec.Raw, error: msgspec.ValidationError) -> T:
-    try:
-        raw = msgspec.json.decode(data)
-        return msgspec.convert(without_nulls(raw), kind.type)
-    except RecursionError as deep:
-        raise _garbage(kind, deep) from None
-    except msgspec.ValidationError:
-        metadata = raw.get("metadata") if isinstance(raw, dict) else None
-        found = metadata if isinstance(metadata, dict) else {}
-        place = "/".join(str(found[key]) for key in ("namespace", "name") if found.get(key))
-        raise Undecodable(f"{kind.name} {place}: {error}", reason="Undecodable") from error
+def _undecodable(kind: Kind[Any], data: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Undecodable:
+    raw = msgspec.json.decode(data)
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    found = metadata if isinstance(metadata, dict) else {}
+    place = "/".join(str(found[key]) for key in ("namespace", "name") if found.get(key))
+    return Undecodable(f"{kind.name} {place}: {error}", reason="Undecodable")
 
 
 def _garbage(kind: Kind[Any], error: Exception) -> Unavailable:
