@@ -34,6 +34,7 @@ from ullage.kube.errors import ApiError, TooLarge, TooManyRequests, Unauthorized
 logger = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+ACCEPT_JSON = "application/json, */*"  # as kubectl: KubeVirt answers 406 to `application/json` alone
 WATCH_GRACE_SECONDS = 30.0  # how long after its agreed end a watch that is still open counts as dead
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 READ_BUFFER = 2**18
@@ -52,7 +53,7 @@ class Call:
     body: bytes | None = None
     content_type: str = JSON_TYPE
     guard: Guard | None = None
-    accept: str = JSON_TYPE
+    accept: str = ACCEPT_JSON
 
     @property
     def what(self) -> str:
