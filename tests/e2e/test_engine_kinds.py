@@ -174,6 +174,12 @@ def test_what_longhorn_writes_is_kept_whole_and_can_be_read(
     msgspec.convert(found, kind.type)
 
 
+def test_a_field_that_longhorn_does_not_know_is_dropped_from_a_snapshot(served: Api, namespace: str) -> None:
+    spec = {"volume": "vol", "createSnapshot": True, "dataEngine": "v3", "colour": "red"}
+    found = served.create(SNAPSHOTS.path(namespace), body(SNAPSHOTS, "a", spec=spec))
+    assert found["spec"] == {"volume": "vol", "createSnapshot": True}
+
+
 def test_a_person_reads_snapshots_in_columns(served: Api, namespace: str, kubectl: Kubectl) -> None:
     path = SNAPSHOTS.path(namespace)
     found = served.create(path, body(SNAPSHOTS, "daily", spec={"volume": "vol", "createSnapshot": False}))

@@ -278,6 +278,7 @@ SNAPSHOTS: Final = Kind(
     "snapshots",
     Snapshot,
     whole=False,
+    prunes=True,
     short_names=("lhsnap",),
     rules=SNAPSHOT_RULES,
     columns=(

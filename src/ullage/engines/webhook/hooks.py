@@ -47,8 +47,8 @@ class SnapshotHooks:
         old = review.object_json()
         new = deepcopy(old)
         spec = new.get("spec")
-        if isinstance(spec, dict):
-            spec.setdefault("createSnapshot", not is_system(review))
+        if isinstance(spec, dict) and spec.get("createSnapshot") is None:
+            spec["createSnapshot"] = not is_system(review)
         volume = await self._volume_of(snapshot, review)
         if volume is not None:
             meta = stamped(snapshot.metadata, volume)

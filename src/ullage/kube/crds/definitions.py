@@ -87,7 +87,7 @@ def _names(kind: Kind[Any]) -> Json:
 
 
 def _version(kind: Kind[Any], *, stored: bool) -> Json:
-    schema = schema_of(kind.type, keep_unknown=not kind.whole)
+    schema = schema_of(kind.type, keep_unknown=not (kind.whole or kind.prunes))
     schema["properties"] = {**_GIVEN, **{name: one for name, one in schema["properties"].items() if name not in _GIVEN}}
     if kind.status and "status" not in schema["properties"]:
         raise SchemaError(f"{kind.type.__name__}: {kind.name} has the status subresource, but the type has no field `status`")

@@ -301,6 +301,12 @@ def test_a_kind_that_is_known_in_part_keeps_what_it_does_not_name() -> None:
     assert "x-kubernetes-preserve-unknown-fields" not in root(crd)["properties"]["metadata"]
 
 
+def test_a_kind_that_is_known_in_part_drops_other_fields_where_its_own_definition_does() -> None:
+    crd = crd_of(shapes(whole=False, prunes=True))
+    assert "x-kubernetes-preserve-unknown-fields" not in root(crd)
+    assert "x-kubernetes-preserve-unknown-fields" not in root(crd)["properties"]["spec"]
+
+
 def test_rules_stand_at_their_places() -> None:
     crd = crd_of(VESSELS)
     spec = root(crd)["properties"]["spec"]
