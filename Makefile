@@ -62,18 +62,18 @@ up: install ## start the embedded control plane in the foreground; ARGS="--port 
 
 .PHONY: test
 test: install-dev ## run the tests; ARGS="-k watch" passes options
-	@$(BIN)/python -m pytest -n 3 -p no:randomly -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n 3 -p no:randomly -m "not slow and not peers" $(ARGS)
 
 .PHONY: test-slow
 test-slow: install-dev ## run the slow tests: storms of kills, and peers that Go builds once; ARGS as above
-	@$(BIN)/python -m pytest -n 3 -p no:randomly -m slow $(ARGS)
+	@$(BIN)/python -m pytest -n 3 -p no:randomly -m "slow and not peers" $(ARGS)
 
 # Those among the slow tests that are about the API, whoever serves it.
 SLOW_ON_KUBE := $(addprefix tests/e2e/test_,$(addsuffix .py,install install_rights ledger ledger_restored ledger_room clusters lease kubectl engine_commands reading snapshot_cli groups vm_backups vms_world vm_verbs launchers space_seed space_races space_engines space_growth snapshot_counts exec cut_hooks restores schedules sharing hostile_reviews headroom_hostile hostile_waiting headroom_machines headroom_moves headroom_scenarios headroom_storms headroom_namespace limits_hold migrations projects))
 
 .PHONY: test-kube
 test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which Go builds once; ARGS as above
-	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.kube.build >/dev/null
+	@test "$${E2E_CLUSTER:-}" = 1 || $(BIN)/python -m tools.peers.kube.build >/dev/null
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 3 -p no:randomly -m "not slow" tests/e2e $(ARGS)
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py tests/e2e/test_snapshot_beside.py tests/e2e/test_group_peers.py
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 3 -p no:randomly -m slow $(SLOW_ON_KUBE)
@@ -81,9 +81,13 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 # Modules that have Go build programs which tests start, the slowest first.
 PEERS := kube conformance longhorn snapshotter csi
 
+.PHONY: test-peers
+test-peers: install-dev ## run KubeVirt, machine-controller and external-provisioner, which Go builds once, beside Ullage; ARGS as above
+	@$(BIN)/python -m pytest -p no:randomly -m peers tests/peers $(ARGS)
+
 .PHONY: peers
 peers: install-dev ## build what Go builds for tests, once, into the user's cache: kube-apiserver, external-snapshotter, longhorn-engine
-	@failed=0; for peer in $(PEERS); do $(BIN)/python -m tools.$$peer.build >/dev/null || failed=1; done; exit $$failed
+	@failed=0; for peer in $(PEERS); do $(BIN)/python -m tools.peers.$$peer.build >/dev/null || failed=1; done; exit $$failed
 
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"

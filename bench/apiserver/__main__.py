@@ -1,7 +1,8 @@
 """`python -m bench.apiserver`: creates, patches, a long list, a watch fan-out and memory, on loopback.
 
 A kube-apiserver with an etcd that waits for the disk is measured in the same run, after the embedded server has ended:
-one given by `E2E_KUBECONFIG`, else one started here. `tools/kube` finds or builds its programs; without Go there is no peer.
+one given by `E2E_KUBECONFIG`, else one started here. `tools/peers/kube` finds or builds its programs; without Go there is
+no peer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bench.apiserver.wire import Connection, Target
 from bench.options import parse
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
 from tests.e2e.real import RealControlPlane
-from tools.kube.build import NoPrograms, programs
+from tools.peers.kube.build import NoPrograms, programs
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

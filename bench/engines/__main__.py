@@ -22,7 +22,7 @@ from bench.engines.volumes import Scale
 from bench.options import parse
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
 from tests.e2e.real import RealControlPlane
-from tools.kube.build import programs
+from tools.peers.kube.build import programs
 
 
 def arguments() -> argparse.Namespace:

@@ -24,7 +24,7 @@ from bench.ledger.ways import Measured, Scene, Way, measure
 from bench.ledger.writes import cost_of_writes
 from bench.options import give_up, parse
 from tests.e2e.real import RealControlPlane
-from tools.kube.build import NoPrograms, programs
+from tools.peers.kube.build import NoPrograms, programs
 from ullage.kube.crds.definitions import crd_of
 from ullage.ledger.api import LEDGERS, NAMESPACE
 

@@ -28,8 +28,8 @@ from tests.csi_driver.running import RunningDriver
 from tests.e2e.api import Api
 from tests.e2e.real import RealControlPlane
 from tests.e2e.snapshotters import GROUP, bring_classes
-from tools.kube.build import NoPrograms, programs
-from tools.snapshotter.build import snapshotter
+from tools.peers.kube.build import NoPrograms, programs
+from tools.peers.snapshotter.build import snapshotter
 
 SERVED_SECONDS: Final = 30.0
 

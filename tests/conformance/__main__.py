@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.e2e.api import Api
 from tests.e2e.control_plane import ControlPlane, EmbeddedServer
 from tests.e2e.real import RealControlPlane
-from tools.conformance.build import NoPrograms, program
-from tools.kube.build import programs
+from tools.peers.conformance.build import NoPrograms, program
+from tools.peers.kube.build import programs
 
 from .runs import Runner, since
 from .specs import FAILED, PASSED, SKIPPED, BadList, CutOff, Result, Spec, read, surprises, write

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.kube.build import programs
+from tools.peers.kube.build import programs
 
 from .choice import DISPOSABLE
 from .control_plane import ControlPlane, EmbeddedServer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.go_programs import NoPrograms
+from tools.peers.go_programs import NoPrograms
 
 
 def built(find: Callable[[Mapping[str, str]], Path]) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from tools.kube.build import NoPrograms, programs
+from tools.peers.kube.build import NoPrograms, programs
 
 from .borrowed import Borrowed
 from .real import RealControlPlane

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.kube import build
+from tools.peers.kube import build
 
 from .choice import NoControlPlane, provide
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.unit.ledger.counted import counted
-from tools.kube.build import programs
+from tools.peers.kube.build import programs
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS, NAMESPACE

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.csi_driver.running import RunningDriver, running_driver
-from tools.csi.build import sanity
+from tools.peers.csi.build import sanity
 
 from .built import built
 

@@ -17,7 +17,7 @@ import yaml
 
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver, running_driver
-from tools.snapshotter.build import definitions, snapshotter
+from tools.peers.snapshotter.build import definitions, snapshotter
 
 from .apart import IS_BORROWED, own_plane
 from .api import Api

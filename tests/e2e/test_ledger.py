@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 
 from tests.unit.ledger.counted import counted
-from tools.kube.build import programs
+from tools.peers.kube.build import programs
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of

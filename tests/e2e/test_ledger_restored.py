@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tools.kube.build import programs
+from tools.peers.kube.build import programs
 from ullage.kube.cache.cache import Cache
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config

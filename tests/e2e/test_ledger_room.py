@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tools.kube.build import programs
+from tools.peers.kube.build import programs
 from ullage.kube.crds.definitions import crd_of
 from ullage.ledger.api import LEDGERS, NAMESPACE
 

@@ -31,8 +31,8 @@ from tests.e2e.engine_operations import (
     outcome,
 )
 from tests.e2e.longhorn_engine import PortTaken, RealEngine
-from tools.go_programs import locked
-from tools.longhorn.build import engine
+from tools.peers.go_programs import locked
+from tools.peers.longhorn.build import engine
 from ullage.clock import SystemClock
 from ullage.engines.chain import HEAD, Entry
 from ullage.engines.client.channels import Channels

@@ -19,7 +19,7 @@ import pytest
 from tests.e2e.longhorn_engine import RealEngine
 from tests.unit.engines.world import NS, World, holds
 from tests.unit.snapshots.memory_api import Crash
-from tools.longhorn.build import engine
+from tools.peers.longhorn.build import engine
 from ullage.engines.api import ENGINES, VOLUMES
 from ullage.engines.chain import HEAD, Entry, Limits
 from ullage.engines.client.channels import Channels

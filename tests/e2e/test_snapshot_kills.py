@@ -19,7 +19,7 @@ import pytest
 
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
-from tools.snapshotter.build import snapshotter
+from tools.peers.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED
 from .built import built

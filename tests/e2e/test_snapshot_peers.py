@@ -19,7 +19,7 @@ import pytest
 
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import RunningDriver, running_driver
-from tools.snapshotter.build import snapshotter
+from tools.peers.snapshotter.build import snapshotter
 
 from .apart import IS_BORROWED, own_plane
 from .api import Api

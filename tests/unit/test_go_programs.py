@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.go_programs import CLibrary, GoPrograms, NoPrograms
+from tools.peers.go_programs import CLibrary, GoPrograms, NoPrograms
 
 LIBRARY = CLibrary("no-such-library.h", "libno-dev")
 

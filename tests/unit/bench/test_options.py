@@ -9,7 +9,7 @@ import pytest
 
 from bench.options import give_up, parse
 from bench.smoke import HERE, benchmarks
-from tools.go_programs import NoPrograms
+from tools.peers.go_programs import NoPrograms
 
 
 def parsed(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """longhorn-engine, the peer of the embedded engine: where it is, and how it comes to be. There are no packages of it.
 
-`python -m tools.longhorn.build` prints the directory that holds it.
+`python -m tools.peers.longhorn.build` prints the directory that holds it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.go_programs import CLibrary, GoPrograms, print_place
+from tools.peers.go_programs import CLibrary, GoPrograms, print_place
 
 ENGINE = GoPrograms(
     what="longhorn-engine",

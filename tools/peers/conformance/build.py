@@ -1,9 +1,9 @@
 """Kubernetes' own conformance tests: where the program is, and how it comes to be if it is nowhere.
 
 Kubernetes publishes it as a container image alone, so the module in this directory pins its source, of the version that
-`tools/kube` pins, and Go builds it once, in some 3 minutes on 2 cores.
+`tools/peers/kube` pins, and Go builds it once, in some 3 minutes on 2 cores.
 
-`python -m tools.conformance.build` prints the directory that holds it.
+`python -m tools.peers.conformance.build` prints the directory that holds it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.go_programs import GoPrograms, NoPrograms, print_place
-from tools.kube.build import KUBERNETES
+from tools.peers.go_programs import GoPrograms, NoPrograms, print_place
+from tools.peers.kube.build import KUBERNETES
 
 __all__ = ["NoPrograms", "program"]
 

@@ -3,7 +3,7 @@
 There are no packages of kube-apiserver for every system, so the module in this directory pins its source, and Go builds it
 once, in some 6 minutes on 2 cores.
 
-`python -m tools.kube.build` prints the directory that holds them.
+`python -m tools.peers.kube.build` prints the directory that holds them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.go_programs import GoPrograms, NoPrograms, print_place
+from tools.peers.go_programs import GoPrograms, NoPrograms, print_place
 
 __all__ = ["NoPrograms", "key", "programs"]
 

@@ -1,6 +1,6 @@
 """The snapshotter that most clusters run: snapshot-controller and csi-snapshotter. There are no packages of them.
 
-`python -m tools.snapshotter.build` prints the directory that holds them.
+`python -m tools.peers.snapshotter.build` prints the directory that holds them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.go_programs import GoPrograms, NoPrograms, print_place
+from tools.peers.go_programs import GoPrograms, NoPrograms, print_place
 
 _COMMANDS = "github.com/kubernetes-csi/external-snapshotter/v8/cmd"
 _CLIENT = "github.com/kubernetes-csi/external-snapshotter/client/v8"

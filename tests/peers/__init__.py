@@ -1,0 +1,1 @@
+"""Ullage beside real programs of other projects, which Go builds once: KubeVirt, machine-controller, external-provisioner."""
