@@ -142,6 +142,10 @@ lock: $(BIN)/python ## pin the dependencies anew; ARGS=--upgrade takes newer one
 	@$(UV) --group lock -o requirements/lock.txt
 	@! grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt || { echo "a lock file names an address" >&2; exit 1; }
 
+.PHONY: trace
+trace: install-dev ## print the files, functions and reconciles that one request passes; ARGS=--files lists them
+	@$(BIN)/python -m tools.tracer $(ARGS)
+
 .PHONY: clean
 clean: ## remove the virtual environment and every cache
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
