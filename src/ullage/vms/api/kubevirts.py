@@ -1,15 +1,16 @@
-"""KubeVirt of `kubevirt.io/v1`: the one object that KubeVirt is configured with. What is read of it here is how it migrates.
+"""KubeVirt of `kubevirt.io/v1`: the one object that KubeVirt is configured with. Read are how it migrates, and what sizes pods.
 
 It belongs to KubeVirt, as machines do: see `machines`. What is not said there has KubeVirt's own default.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from ullage.kube.kinds import AGE, Column, Kind, Object, Value
+from ullage.kube.kinds import AGE, OPEN, Column, Kind, Object, Value
 from ullage.vms.api.machines import GROUP, VERSION
 
 
@@ -44,6 +45,65 @@ class MigrationConfiguration(Value):
     """Whether the new pod has the level of the old one."""
 
 
+class ContainerResources(Value):
+    """Limits and requests of a container."""
+
+    limits: Mapping[str, str | int] = {}
+    """By resource."""
+    requests: Mapping[str, str | int] = {}
+    """By resource."""
+
+
+class SupportContainer(Value):
+    """What a container beside the guest gets in place of KubeVirt's own numbers."""
+
+    type: str = ""
+    """container-disk, guest-console-log, sidecar, virtiofs and others."""
+    resources: ContainerResources = ContainerResources()
+    """Limits and requests; a resource that is absent keeps its number."""
+
+
+class BindingPlugin(Value):
+    """A network binding plugin."""
+
+    sidecar_image: str = ""
+    """The image of a sidecar that runs beside the guest."""
+    compute_resource_overhead: ContainerResources | None = None
+    """What the plugin takes of the container of the guest."""
+
+
+class NetworkConfiguration(Value):
+    """How guests are connected."""
+
+    binding: Mapping[str, BindingPlugin] = {}
+    """The plugins, by name."""
+
+
+class DeveloperConfiguration(Value):
+    """Overcommitment, and what is switched on."""
+
+    memory_overcommit: int | None = None
+    """Per cent: a guest asks for its memory divided by it; 100 where nothing is said."""
+    cpu_allocation_ratio: int | None = None
+    """A guest asks for one CPU for so many of its own; 10 where nothing is said."""
+    feature_gates: tuple[str, ...] = ()
+    """What is switched on."""
+
+
+class MachineOptions(Value):
+    """What holds for all machines."""
+
+    disable_serial_console_log: Annotated[Mapping[str, Any] | None, OPEN] = None
+    """Present: what guests write to the serial console is not logged."""
+
+
+class ArchitectureConfiguration(Value):
+    """Architectures of CPUs."""
+
+    default_architecture: str = ""
+    """That of machines which do not say theirs."""
+
+
 class KubeVirtConfiguration(Value):
     """What an administrator sets."""
 
@@ -51,6 +111,22 @@ class KubeVirtConfiguration(Value):
     """What becomes of instances that do not say so themselves when their node is drained."""
     migrations: MigrationConfiguration | None = None
     """How instances move to other nodes."""
+    overhead_ratio: str = msgspec.field(default="", name="additionalGuestMemoryOverheadRatio")
+    """The memory around a guest is multiplied by it; 1 where nothing is said."""
+    developer_configuration: DeveloperConfiguration | None = None
+    """Overcommitment, and what is switched on."""
+    support_container_resources: tuple[SupportContainer, ...] = ()
+    """What containers beside the guest get."""
+    virtual_machine_options: MachineOptions | None = None
+    """What holds for all machines."""
+    network: NetworkConfiguration | None = None
+    """How guests are connected."""
+    architecture_configuration: ArchitectureConfiguration | None = None
+    """Architectures of CPUs."""
+    auto_cpu_limit_namespaces: Annotated[Mapping[str, Any] | None, OPEN] = msgspec.field(
+        default=None, name="autoCPULimitNamespaceLabelSelector"
+    )
+    """Labels of the namespaces in which guests without a CPU limit get one."""
 
 
 class KubeVirtSpec(Value):
