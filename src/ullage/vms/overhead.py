@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ullage.errors import BadInput
 from ullage.quantity import Quantity, QuantityError
+from ullage.vms.launcher.containers import Part
 
 MI: Final = 1 << 20
 GI: Final = 1 << 30
@@ -49,14 +50,6 @@ TABLES: Final[Mapping[str, Overhead]] = {
     "v1.1": _LATER,
     "v1.4": replace(_LATER, fixed=220 * MI, video=32 * MI),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One line of the sum, for people."""
-
-    name: str
-    memory: int  # bytes
 
 
 @dataclass(frozen=True, slots=True)
