@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage.kube.builtin import core, storage
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.kinds import Kind, Meta
+from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Wiring
 from ullage.snapshots.data_source import DataSource, data_source_of, has_begun, snapshot_keys, waits_for
 from ullage.snapshots.model import Dialect, Record, Snapshot, SnapshotClass
@@ -145,6 +147,27 @@ class SnapshotLookup:
     def _failed_classes(self, obj: Any) -> Iterable[str]:
         record = self.dialect.read_record(obj)
         return (record.class_name,) if record.class_name and record.state.problem is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRecord:
+    """A record with its kind, for messages that name it and Events on it."""
+
+    kind: Kind[Any]
+    record: Record
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind} {self.record.meta.name}"
+
+
+def records_with_handle(lookups: Iterable[SnapshotLookup], record: Record) -> list[NamedRecord]:
+    """The other records that are to stay and have the handle of this one, as far as the caches show."""
+    return [
+        NamedRecord(lookup.dialect.records, one)
+        for lookup in lookups
+        for one in (lookup.with_handle(record.driver, record.handle) if record.handle else ())
+        if one.meta.uid != record.meta.uid and not is_deleting(one.meta)
+    ]
 
 
 def kinds_of(dialects: Iterable[Dialect[Any, Any]]) -> tuple[Kind[Any], ...]:

@@ -233,7 +233,7 @@ def _calling_drivers(
 ) -> list[Controller[Any]]:
     client, clock, metrics = wiring.client, wiring.clock, wiring.metrics
     backends, elsewhere = _metered(options.backends(wiring), wiring), options.settings.elsewhere
-    syncer = RecordSyncer(client, lookups, backends, queues=queues, clock=clock, books=books)
+    syncer = RecordSyncer(client, lookups, backends, queues=queues, recorder=recorder, clock=clock, books=books)
     restorer = Restorer(client, volumes, lookups, backends=backends, recorder=recorder, elsewhere=elsewhere, clock=clock)
     reclaimer = Reclaimer(client, volumes, backends=backends, recorder=recorder, clock=clock)
     # Restored volumes have the names of their PersistentVolumes: one that is held no more can go at once.

@@ -234,3 +234,7 @@ class Told:
     @property
     def reasons(self) -> list[str]:
         return [reason for _, reason, _ in self.events]
+
+    def of(self, reason: str) -> list[str]:
+        """The notes of the Events with a reason."""
+        return [note for _, name, note in self.events if name == reason]

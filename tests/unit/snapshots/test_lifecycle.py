@@ -238,6 +238,7 @@ class Cluster:
             lookups,
             backends,
             queues=queues,
+            recorder=told,
             backoff=Backoff(first=0.01, cap=0.05),
             after_refusal=self.after_refusal,
             books=self.books,
@@ -576,7 +577,13 @@ async def test_what_was_undone_is_not_undone_again_where_the_cache_has_not_seen_
 
     def make(wiring: Wiring) -> list[RecordSyncer]:
         return [
-            RecordSyncer(wiring.client, [snapshot_lookup(wiring, one) for one in DIALECTS], backends, queues=VolumeQueues())
+            RecordSyncer(
+                wiring.client,
+                [snapshot_lookup(wiring, one) for one in DIALECTS],
+                backends,
+                queues=VolumeQueues(),
+                recorder=Told(),
+            )
         ]
 
     (worker,) = wiring.made(Part(make=make, watches=kinds_of(DIALECTS)))
@@ -921,9 +928,33 @@ async def test_data_that_a_record_of_the_other_api_names_too_is_left_until_both_
     cluster.delete()
     await cluster.live(cluster.gone)
     assert list(cluster.driver.names) == [handle]
+    assert cluster.told.of("SnapshotKept") == [
+        f"The snapshot {handle} of {DRIVER} was not deleted: VolumeSnapshotContent mine has the same handle.",
+        f"VolumeSnapshotData snapdata-uid-snap was deleted, and the snapshot {handle} of {DRIVER} stays for this object. "
+        "It is deleted with the last object that has its handle.",
+    ]
     cluster.api.remove(GA.records, "mine")
     await cluster.live(lambda: cluster.api.body(GA.records, "mine") is None)
     assert cluster.driver.names == {}
+
+
+async def test_a_restored_backup_that_keeps_the_data_of_a_deleted_one_is_told_that_it_stays() -> None:
+    """As Velero does it: the backup's content and the restored one, which is retained, have one handle."""
+    cluster = Cluster(GA)
+    cluster.ask()
+    await cluster.live(cluster.done)
+    handle = next(iter(cluster.driver.names))
+    ref = {"namespace": "restored", "name": "same"}
+    spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Retain", "driver": DRIVER, "source": {"snapshotHandle": handle}}
+    cluster.api.put(GA.records, {"metadata": {"name": "mine"}, "spec": spec})
+    cluster.delete()
+    await cluster.live(cluster.gone)
+    assert list(cluster.driver.names) == [handle]
+    warnings = [note for type, reason, note in cluster.told.events if (type, reason) == ("Warning", "SnapshotKept")]
+    assert warnings == [
+        f"VolumeSnapshotContent snapcontent-uid-snap was deleted, and the snapshot {handle} of {DRIVER} stays for this object. "
+        "The deletion policy here is Retain: to have it deleted with this object, set the policy to Delete."
+    ]
 
 
 class BlindApi(MemoryApi):
@@ -952,6 +983,7 @@ async def test_whether_data_is_shared_is_asked_of_the_api_itself_before_it_is_de
         cluster.delete()
         await api.until(cluster.gone)
     assert list(cluster.driver.names) == [handle]
+    assert len(cluster.told.of("SnapshotKept")) == 2  # on the one that went, and on the one that keeps the data
 
 
 async def test_an_error_that_another_snapshotter_wrote_is_told_though_it_has_no_reason() -> None:

@@ -109,7 +109,8 @@ def controllers(wiring: Wiring, backend: HostPathBackend) -> list[Controller[Any
         metrics=Metrics(clock=wiring.clock),
     )
     backends: Any = {HOSTPATH: backend}
-    worker = RecordSyncer(wiring.client, [lookup], backends, queues=queues, backoff=Backoff(first=0.01, cap=0.05))
+    backoff = Backoff(first=0.01, cap=0.05)
+    worker = RecordSyncer(wiring.client, [lookup], backends, queues=queues, recorder=told, backoff=backoff)
     releaser = ClaimReleaser(wiring.client, [lookup], volumes, settings=settings)
     return [binder.controller(), worker.controller(), releaser.controller()]
 

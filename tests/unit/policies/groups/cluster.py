@@ -296,7 +296,9 @@ class GroupCluster:
         )
         backends: Any = {DRIVER: self.driver}
         backoff = Backoff(first=0.5, cap=5.0)
-        syncer = RecordSyncer(wiring.client, [lookup], backends, queues=queues, clock=self.clock, backoff=backoff)
+        syncer = RecordSyncer(
+            wiring.client, [lookup], backends, queues=queues, recorder=recorder, clock=self.clock, backoff=backoff
+        )
         releaser = ClaimReleaser(wiring.client, [lookup], volumes, settings=settings)
         wiring.recorder = lambda name: recorder  # type: ignore[method-assign]
         options = GroupOptions(settings=settings, backends=lambda _: backends, hooks=lambda _: self.hooks)

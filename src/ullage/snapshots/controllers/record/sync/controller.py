@@ -19,6 +19,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.attempts import AFTER_REFUSAL, Attempts
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.errors import ApiError
+from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import is_deleting
 from ullage.ledger.charging.raising import NoRoom
@@ -41,7 +42,7 @@ from ullage.snapshots.controllers.record.sync.rules import (
     size_so_far,
 )
 from ullage.snapshots.controllers.record.sync.writes import RecordWriter
-from ullage.snapshots.lookup import SnapshotLookup
+from ullage.snapshots.lookup import SnapshotLookup, records_with_handle
 from ullage.snapshots.model import ABOUT_TO, ASK_AGAIN, PROGRESS, Record, State
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
@@ -64,6 +65,7 @@ class RecordSyncer:
         backends: Mapping[str, Backend],
         *,
         queues: VolumeQueues,
+        recorder: EventRecorder,
         clock: Clock | None = None,
         backoff: Backoff = BACKOFF,
         after_refusal: Backoff = AFTER_REFUSAL,
@@ -78,7 +80,7 @@ class RecordSyncer:
         self._queues = queues
         self._clock = clock or SystemClock()
         self._attempts: Attempts[RecordKey] = Attempts(backoff, after_refusal=after_refusal)
-        self._writer = RecordWriter(client, clock=self._clock)
+        self._writer = RecordWriter(client, recorder, clock=self._clock)
         self._before_cut = BeforeCut(client, clock=self._clock, books=books)
         # The volume queues for which a driver is being called, whatever the caches show, and the records that came meanwhile.
         self._busy: dict[str, set[RecordKey]] = {}
@@ -172,12 +174,6 @@ class RecordSyncer:
         return again
 
     def _facts(self, lookup: SnapshotLookup, obj: Any, record: Record) -> RecordFacts:
-        others = [
-            one
-            for other in self._lookups.values()
-            for one in (other.with_handle(record.driver, record.handle) if record.handle else ())
-            if one.meta.uid != record.meta.uid and one.meta.deletion_timestamp is None
-        ]
         seen = lookup.snapshots.get(Key(record.ref.namespace, record.ref.name))
         return RecordFacts(
             record=record,
@@ -185,7 +181,7 @@ class RecordSyncer:
             snapshot=lookup.dialect.read_snapshot(seen) if seen is not None else None,
             gate=self._before_cut.gate(record, seen) if seen is not None and not record.handle else None,
             first=self._queues.first(queue_of(record)),
-            shared=bool(others),
+            shared=bool(records_with_handle(self._lookups.values(), record)),
         )
 
     def _fingerprint(self, lookup: SnapshotLookup, record: Record, decision: Decision) -> tuple[object, ...]:
@@ -203,7 +199,8 @@ class RecordSyncer:
         if decision.step is Step.HOLD:
             await self._writer.patch(lookup, obj, {"metadata": {"finalizers": [*meta.finalizers, name]}})
         elif decision.step is Step.RELEASE:
-            return await self._writer.release(lookup, obj)
+            others = records_with_handle(self._lookups.values(), record) if record.policy == "Delete" else []
+            return await self._writer.release(lookup, obj, kept_by=others)
         elif decision.step is Step.SETTLE:
             await self._writer.settle(lookup, obj, self._parameters(lookup, obj), size_so_far(record))
         elif decision.problem is not None:
@@ -236,11 +233,12 @@ class RecordSyncer:
         record = lookup.dialect.read_record(obj)
         backend = self._backends[record.driver]
         if step is Step.DELETE:
-            shared = await self._live.shares(record)  # what the caches show was looked at; what they do not show yet counts too
-            if not shared:
+            others = await self._live.others(record)  # the caches were looked at; what they do not show yet counts too
+            if not others:
                 await backend.delete(record.handle, secrets=creation.secrets)
             # An engine has only marked it, perhaps: its bytes go to the snapshot that was taken after it.
-            return await self._writer.release(lookup, obj, deleted=not shared and record.driver != ENGINES)
+            gone = not others and record.driver != ENGINES
+            return await self._writer.release(lookup, obj, deleted=gone, kept_by=others)
         if step is Step.UNDO:
             # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.
             live = await self._client.find(lookup.dialect.records, obj.metadata.name)

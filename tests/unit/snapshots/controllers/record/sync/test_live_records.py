@@ -70,41 +70,41 @@ def live(api: Api) -> LiveRecords:
 async def test_who_else_names_it(other: dict[str, Any], shared: bool) -> None:
     api = Api()
     content(api, "theirs", **other)
-    assert await live(api).shares(OURS) is shared
+    assert bool(await live(api).others(OURS)) is shared
 
 
 async def test_a_record_does_not_share_with_itself() -> None:
     api = Api()
     content(api, "record")
-    assert not await live(api).shares(record(meta={"uid": "uid-record"}, state=State(handle="shot-1")))
+    assert not await live(api).others(record(meta={"uid": "uid-record"}, state=State(handle="shot-1")))
 
 
 async def test_many_who_ask_at_a_time_share_a_read_that_began_after_they_asked() -> None:
     api = Api()
     records = live(api)
     api.gate.clear()
-    first = asyncio.create_task(records.shares(OURS))
+    first = asyncio.create_task(records.others(OURS))
     await api.begun.wait()
     content(api, "theirs")  # after the first read, and before the others ask
-    rest = [asyncio.create_task(records.shares(OURS)) for _ in range(20)]
+    rest = [asyncio.create_task(records.others(OURS)) for _ in range(20)]
     await asyncio.sleep(0)
     api.gate.set()
-    assert await first is False
-    assert await asyncio.gather(*rest) == [True] * 20
+    assert await first == []
+    assert [one.record.meta.name for found in await asyncio.gather(*rest) for one in found] == ["theirs"] * 20
     assert api.lists == 4  # two kinds, twice
 
 
 async def test_an_api_that_is_not_installed_has_no_records() -> None:
     api = Api()
     api.missing = PROTOTYPE.records
-    assert not await live(api).shares(OURS)
+    assert not await live(api).others(OURS)
 
 
 async def test_a_kind_that_is_defined_and_not_served_is_no_proof() -> None:
     api = Api()
     api.missing, api.defined = PROTOTYPE.records, True
     with pytest.raises(NotFound):
-        await live(api).shares(OURS)
+        await live(api).others(OURS)
 
 
 async def test_after_an_error_the_next_one_who_asks_reads_anew() -> None:
@@ -117,7 +117,7 @@ async def test_after_an_error_the_next_one_who_asks_reads_anew() -> None:
     Api.list = away  # type: ignore[method-assign]
     try:
         with pytest.raises(Unavailable):
-            await records.shares(OURS)
+            await records.others(OURS)
     finally:
         Api.list = real  # type: ignore[method-assign]
-    assert not await records.shares(OURS)
+    assert not await records.others(OURS)
