@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A shell that runs us in the background without job control, or under nohup, hands these down as ignored, and every process
@@ -15,3 +18,14 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 # The machine is shared: how long an example takes, or takes to be made up, says nothing about the code.
 settings.register_profile("ullage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ullage")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keeps the garbage collector away from modules and tests: none of them goes before the process does."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
