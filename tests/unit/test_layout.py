@@ -1,4 +1,4 @@
-"""The tree stays easy to search: one class of a name in a slice, names that are words of the field, packages with docstrings."""
+"""The tree stays easy to search: one class of a name in a slice, names from the field, packages with docstrings."""
 
 from __future__ import annotations
 
