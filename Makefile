@@ -78,16 +78,23 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly tests/e2e/test_snapshot_peers.py tests/e2e/test_snapshot_beside.py tests/e2e/test_group_peers.py
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 3 -p no:randomly -m slow $(SLOW_ON_KUBE)
 
-# Modules that have Go build programs which tests start, the slowest first.
-PEERS := kube conformance longhorn snapshotter csi
+# Packages of tools/peers that have Go build programs which tests start. Those of `make test-peers` are the largest.
+PEERS := kube longhorn snapshotter csi conformance
+LIVE_PEERS :=
 
 .PHONY: test-peers
 test-peers: install-dev ## run KubeVirt, machine-controller and external-provisioner, which Go builds once, beside Ullage; ARGS as above
 	@$(BIN)/python -m pytest -p no:randomly -m peers tests/peers $(ARGS)
 
+build_each = @failed=0; for peer in $(1); do $(BIN)/python -m tools.peers.$$peer.build >/dev/null || failed=1; done; exit $$failed
+
 .PHONY: peers
 peers: install-dev ## build what Go builds for tests, once, into the user's cache: kube-apiserver, external-snapshotter, longhorn-engine
-	@failed=0; for peer in $(PEERS); do $(BIN)/python -m tools.peers.$$peer.build >/dev/null || failed=1; done; exit $$failed
+	$(call build_each,$(PEERS))
+
+.PHONY: live-peers
+live-peers: install-dev ## build what `make test-peers` starts, once, into the user's cache
+	$(call build_each,$(LIVE_PEERS))
 
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"
