@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from ullage.errors import Terminal
 from ullage.kube.objects import Conditions, find_condition, set_condition
 from ullage.ledger.accounts import limits_on, passed
-from ullage.ledger.amounts import Cell, Wanted, parse_amount, parse_limits, spell
+from ullage.ledger.amounts import Cell, Takings, Wanted, parse_amount, parse_limits, spell
 from ullage.ledger.api import Count, Demand, Fullest, Ledger, LedgerStatus
 from ullage.ledger.book import Book, Epochs, Observed
 from ullage.ledger.demand import without_met
@@ -30,6 +30,7 @@ from ullage.times import micro_timestamp, timestamp
 
 READY = "Ready"
 WITHIN_LIMITS = "WithinLimits"
+NOT_COUNTED = "NotCounted"  # the reason while there are sums of a kind that no process charges
 COUNTED = "Counted"  # the reason why a ledger is not Ready: all is counted, and what was admitted before may still arrive
 SHOWN = 10  # accounts that the summary spells out: the API server walks through each of its lines
 _LISTED = 5  # limits, or objects, that a condition spells out; the rest is counted
@@ -104,11 +105,23 @@ def newly_limited(ledger: Ledger, known: Book) -> bool:
     return known.since != _moment(ledger.status.since)
 
 
-def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, uncounted: Sequence[str] = ()) -> LedgerStatus:
+def status_of(
+    book: Book,
+    ledger: Ledger,
+    *,
+    sources: Set[str],
+    now: datetime,
+    uncounted: Sequence[str] = (),
+    uncharged: Set[str] | None = None,
+) -> LedgerStatus:
     """What is written back. `sources` are all that a book of this ledger must have counted to be exact (`keys.source_of`);
     Counts of sources that are not among them are kept as they are.
-    `uncounted` are the keys of objects in this ledger that cannot be counted."""
+    `uncounted` are the keys of objects in this ledger that cannot be counted. `uncharged` are the sources that the book has
+    something of and that no process charges; None: that is not known here, and what the ledger says of them stays."""
     status = ledger.status
+    ready = _readiness(book, sources=sources, now=now, uncounted=uncounted)
+    if not uncounted and (said := _not_counted(book, status.conditions, sources=sources, uncharged=uncharged)):
+        ready = False, NOT_COUNTED, said
     return LedgerStatus(
         change=ledger.spec.change,
         observed_generation=ledger.metadata.generation,
@@ -129,7 +142,7 @@ def status_of(book: Book, ledger: Ledger, *, sources: Set[str], now: datetime, u
         conditions=_conditions(
             book,
             status.conditions,
-            ready=_readiness(book, sources=sources, now=now, uncounted=uncounted),
+            ready=ready,
             now=now,
             generation=ledger.metadata.generation,
         ),
@@ -188,6 +201,30 @@ def _readiness(book: Book, *, sources: Set[str], now: datetime, uncounted: Seque
         counted = sources <= book.observed.keys()
         return False, COUNTED if counted else "Counting", _counting(book, left, sources=sources, since=since)
     return True, "Exact", "everything is counted"
+
+
+def _not_counted(book: Book, conditions: Conditions, *, sources: Set[str], uncharged: Set[str] | None) -> str:
+    """What is said of sources that no process charges; empty where there are none."""
+    if uncharged is None:
+        before = find_condition(conditions, READY)
+        kept = before is not None and before.reason == NOT_COUNTED and book.observed.keys() - sources
+        return before.message if before is not None and kept else ""
+    if not uncharged:
+        return ""
+    sums = (f"{source} ({_spelled(book.observed[source].sums)})" for source in sorted(uncharged & book.observed.keys()))
+    rest = sorted(uncharged - book.observed.keys())
+    return (
+        f"counted before, and charged by no process now: {', '.join((*sums, *rest))}. It stays in the sums until no process has"
+        " charged it for the time in which bookings expire, and everything that may pay in its place was counted"
+    )
+
+
+def _spelled(sums: Takings) -> str:
+    by_resource: dict[str, Quantity] = {}
+    for cell, amount in sums.cells.items():
+        by_resource[cell.resource] = max(amount, by_resource.get(cell.resource, amount))
+    said = (f"{spell(resource, amount)} {resource}" for resource, amount in sorted(by_resource.items()))
+    return ", ".join(said) or "nothing"
 
 
 def _counting(book: Book, left: Sequence[str], *, sources: Set[str], since: str) -> str:

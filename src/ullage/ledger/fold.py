@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Protocol
 
 from ullage.ledger.amounts import NOTHING, Takings, total
-from ullage.ledger.book import NO_UID, Attempt, AttemptId, Book, Observed, Slot, cost, grown_in
-from ullage.ledger.keys import cluster_of, source_of
+from ullage.ledger.book import NO_UID, Attempt, AttemptId, Book, Epochs, Observed, Slot, cost, grown_in
+from ullage.ledger.keys import cluster_of, kind_of, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,36 @@ def without_clusters(book: Book, removed: Set[str]) -> Book:
     gone = total(one.sums for source, one in book.observed.items() if source not in left)
     exact = {source: at for source, at in book.exact_from.items() if not is_removed(cluster_of(source), removed)}
     return replace(_with_slots(book, dropped), observed=left, used=book.used - gone, exact_from=exact)
+
+
+def left_over(book: Book, kinds: Set[str]) -> frozenset[str]:
+    """The sources that a book has something of, counts, bookings or limits on their way, and that are of other kinds."""
+    keys = (*book.pending, *(one.key for one in book.in_flight))
+    sources = {*book.observed, *book.exact_from, *book.reached, *map(source_of, keys)}
+    return frozenset(source for source in sources if kind_of(source) not in kinds)
+
+
+def without_sources(book: Book, gone: Set[str]) -> Book:
+    """The book without anything of sources that no process charges any more: neither sums, nor attempts, nor limits on their
+    way; the very same book where there are none. A new epoch begins for each: a process that charges one of them again counts
+    it from a list that is newer than this."""
+    if not gone:
+        return book
+    dropped = {key: None for key in book.pending if source_of(key) in gone}
+    less = total(one.sums for source, one in book.observed.items() if source in gone)
+    epoch = book.epochs.last + 1
+    epochs = Epochs(
+        last=epoch, begun={**book.epochs.begun, **dict.fromkeys(gone, epoch)}, restored=book.epochs.restored - frozenset(gone)
+    )
+    return replace(
+        _with_slots(book, dropped),
+        observed={source: one for source, one in book.observed.items() if source not in gone},
+        used=book.used - less,
+        exact_from={source: at for source, at in book.exact_from.items() if source not in gone},
+        epochs=epochs,
+        in_flight={one: attempt for one, attempt in book.in_flight.items() if source_of(one.key) not in gone},
+        reached={source: version for source, version in book.reached.items() if source not in gone},
+    )
 
 
 def _with_slots(book: Book, slots: Mapping[str, Slot | None]) -> Book:

@@ -35,6 +35,11 @@ def source_name(kind: str, cluster: str = "") -> str:
     return f"{kind}/{cluster}" if cluster else kind
 
 
+def kind_of(source: str) -> str:
+    """The kind that a source is of, in whatever cluster."""
+    return source.partition("/")[0]
+
+
 def cluster_of(source: str) -> str:
     """The cluster that a source is in; empty: our own."""
     return source.partition("/")[2]

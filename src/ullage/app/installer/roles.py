@@ -55,7 +55,7 @@ def roles(
     """`world` plays the parts of a cluster's own controllers, as somebody else than ours. `all_secrets`: who reads Secrets may
     read any. `names` are those of the processes' own objects: the accounts are the same whatever a process does, so each set
     of names has roles of its own."""
-    found = [_leading(names), _certificate(names), _registration(names), *_api(names)]
+    found = [_leading(names), _certificate(names), _registration(names), *_charging(names), *_api(names)]
     if any(part.elsewhere for one in slices for part in (one.shared, one.hooks) if part is not None):
         rule = Rule("", ("secrets",), ("get",), (names.callers,))
         found.append(Role(f"ullage:webhook:callers{names.suffix}", WEBHOOK, (rule,), here=True))
@@ -91,6 +91,13 @@ def _leading(names: Names) -> Role:
     group, resources = "coordination.k8s.io", ("leases",)
     rules = (Rule(group, resources, ("create",)), Rule(group, resources, ("get", "patch"), (names.lease,)))
     return Role(f"ullage:controller{names.suffix}", CONTROLLER, rules, here=True)
+
+
+def _charging(names: Names) -> Iterator[Role]:
+    """Each process that charges for something says so in a Lease of its own, which nobody can name before it runs."""
+    for account in (CONTROLLER, WEBHOOK):
+        rule = Rule("coordination.k8s.io", ("leases",), ("list", "create", "patch", "delete"))
+        yield Role(f"ullage:{account}:charging{names.suffix}", account, (rule,), here=True)
 
 
 def _certificate(names: Names) -> Role:

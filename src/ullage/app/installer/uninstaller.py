@@ -34,6 +34,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.crds.definitions import MANAGED_BY, OURS
 from ullage.kube.errors import ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
+from ullage.ledger.service.charging_leases import CHARGES
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 
@@ -226,6 +227,8 @@ class Uninstaller:
             found = await self._client.find(kind, name, ours.NAMESPACE)
             if found is not None and found.metadata.labels.get(MANAGED_BY) == OURS:
                 yield FoundObject(kind, found.metadata)
+        for lease in (await self._client.list(LEASES, ours.NAMESPACE, labels=f"{CHARGES}=true")).items:
+            yield FoundObject(LEASES, lease.metadata)
         for kind, name in _UNMARKED:
             found = await self._client.find(kind, name, ours.NAMESPACE)
             if found is None:

@@ -41,6 +41,7 @@ from ullage.ledger.demand import without_waiters
 from ullage.ledger.fold import clusters_in
 from ullage.ledger.keys import source_name, source_of
 from ullage.ledger.metrics import Metrics
+from ullage.ledger.service.charging_leases import ChargingLease, LiveKinds
 from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.decisions import folded_from
 from ullage.ledger.service.expiry import Pulse, Settings
@@ -321,6 +322,17 @@ class Registry:
             wiring.client, self._sources, settings=settings, clock=clock, metrics=metrics, ledgers=self._ledgers, pulse=pulse
         )
         wiring.hold(self._service)
+        if wiring.instance:
+            wiring.hold(
+                ChargingLease(
+                    wiring.client,
+                    lambda: self._sources.kinds,
+                    instance=wiring.instance,
+                    namespace=settings.namespace,
+                    call=settings.call,
+                    clock=clock,
+                )
+            )
 
     def folding(self, settings: Settings) -> Iterable[Controller[Key]]:
         """Starts the service, and gives what recounts ledgers, for the process that leads. It shows their accounts too."""
@@ -330,8 +342,18 @@ class Registry:
         wiring = self._wiring
         wiring.metrics.registry.register(AccountCollector(self._ledgers, clock=wiring.clock))
         clock, metrics, pulse = wiring.clock, wiring.shared(_metrics), self._pulse
+        live = (
+            LiveKinds(wiring.client, namespace=settings.namespace, call=settings.call, clock=clock) if wiring.instance else None
+        )
         found = Folder(
-            wiring.client, self._sources, self._ledgers, settings=settings, clock=clock, metrics=metrics, pulse=pulse
+            wiring.client,
+            self._sources,
+            self._ledgers,
+            settings=settings,
+            clock=clock,
+            metrics=metrics,
+            pulse=pulse,
+            live_kinds=live,
         )
         yield found.controller(metrics=wiring.metrics)
 

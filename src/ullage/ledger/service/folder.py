@@ -27,10 +27,11 @@ from ullage.ledger.api import LEDGERS, Ledger, LedgerStatus
 from ullage.ledger.book import Book
 from ullage.ledger.codec import READY, book_of, newly_limited, says_more, status_of
 from ullage.ledger.demand import without_demand, without_waiters
-from ullage.ledger.fold import clusters_in, without_clusters
-from ullage.ledger.keys import cluster_of
+from ullage.ledger.fold import clusters_in, left_over, without_clusters, without_sources
+from ullage.ledger.keys import cluster_of, kind_of
 from ullage.ledger.metrics import Metrics
 from ullage.ledger.readiness import is_known, with_needed, with_positions
+from ullage.ledger.service.charging_leases import LiveKinds
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry, Pulse, Settings, Sightings
 from ullage.ledger.service.restores import Positions, Remembered
@@ -59,7 +60,9 @@ class Folder:
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         pulse: Pulse | None = None,
+        live_kinds: LiveKinds | None = None,
     ) -> None:
+        """Without `live_kinds` nothing is known of other processes: what they may charge for stays."""
         self._api = api
         self._sources = sources
         self._ledgers = ledgers
@@ -67,6 +70,7 @@ class Folder:
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()
         self._pulse = pulse or Pulse(sources, call=self._settings.call, clock=self._clock)
+        self._live_kinds = live_kinds
         self._tracks: dict[str, _Track] = {}
         self._asked = Positions(sources, call=self._settings.call)
 
@@ -92,9 +96,10 @@ class Folder:
         positions = await self._positions(ledger, track)
         removed = await self._removed(ledger)
         behind = await self._asked.behind(book_of(ledger, now=self._clock.now()), key.name)
+        left = await self._left_over(ledger, track)
         if self._ledgers.get(key) is not ledger:
             return Requeue(QUIET)
-        status = self._folded(ledger, track, positions, removed, behind)
+        status = self._folded(ledger, track, positions, removed, behind, left)
         if says_more(ledger.status, status):
             await self._write(ledger, status, track)
         return self._next(status, track)
@@ -201,9 +206,10 @@ class Folder:
         positions: Mapping[str, int],
         removed: frozenset[str],
         behind: frozenset[str],
+        left: _LeftOver,
     ) -> LedgerStatus:
         now, name = self._clock.now(), ledger.metadata.name
-        known = without_clusters(book_of(ledger, now=now), removed)
+        known = without_sources(without_clusters(book_of(ledger, now=now), removed), left.gone)
         if track.remembered.is_newer_than(ledger):
             known = with_lost_bookings(known, self._sources.own, now, above=track.remembered.epoch)
             positions = {}
@@ -235,7 +241,55 @@ class Folder:
             sources=self._sources.needed(name),
             now=now,
             uncounted=uncounted_in(name, sources),
+            uncharged=left.uncharged - left.gone,
         )
+
+    async def _left_over(self, ledger: Ledger, track: _Track) -> _LeftOver:
+        """What the ledger has of kinds that this process does not charge: what no live process charges either; and of that what
+        goes now, since none has for as long as bookings take to expire, and since all that may pay in its place was counted
+        after that."""
+        known, name = book_of(ledger, now=self._clock.now()), ledger.metadata.name
+        others = left_over(known, self._sources.kinds)
+        track.has_left_over = bool(others) and self._live_kinds is not None and self._sources.charges(name)
+        if not track.has_left_over or self._live_kinds is None:
+            track.stand_ins = {}
+            return _LeftOver()
+        if not await self._live_kinds.look():
+            return _LeftOver()
+        uncharged = frozenset(one for one in others if not self._live_kinds.charged(kind_of(one)))
+        # A release that says nothing in Leases shows by what it counts.
+        views = {one: found.view if (found := known.observed.get(one)) else 0 for one in uncharged}
+        idle = {
+            one
+            for one in track.views.older(views, self._clock.monotonic(), than=self._settings.expiry)
+            if self._live_kinds.idle(kind_of(one)) > self._settings.expiry_in(cluster_of(one))
+        }
+        if not idle:
+            track.stand_ins = {}
+        elif not track.stand_ins:
+            track.stand_ins = await self._latest(name)
+        counted = bool(track.stand_ins) and self._has_counted(name, track.stand_ins)
+        return _LeftOver(uncharged, frozenset(idle) if counted else frozenset())
+
+    async def _latest(self, name: str) -> dict[str, int]:
+        """By source, how far the servers have come; nothing where one of them cannot tell."""
+        read: dict[str, int] = {}
+        for source in sorted(self._sources.needed(name)):
+            found = self._sources.get(source)
+            try:
+                async with asyncio.timeout(self._settings.call):
+                    read[source] = await found.latest() if found is not None else -1
+            except (UllageError, TimeoutError) as error:
+                logger.info("position could not be read", extra={"source": source, "error": str(error)})
+                return {}
+            if found is None:
+                return {}
+        return read
+
+    def _has_counted(self, name: str, positions: Mapping[str, int]) -> bool:
+        """Whether everything is counted by this process that the servers had at these positions."""
+        found = [(self._sources.get(source), position) for source, position in positions.items()]
+        return all(one is not None and one.usable(name) and one.of(name).position >= position for one, position in found)
 
     async def _write(self, ledger: Ledger, status: LedgerStatus, track: _Track) -> None:
         wanted = draft(ledger, status)
@@ -255,6 +309,8 @@ class Folder:
         clusters = {cluster_of(source) for source in (*status.observed, *status.exact_from)} - {""}
         if any(not self._sources.is_placed(cluster) for cluster in clusters):
             moments.append(READY_LOOK)
+        if track.has_left_over:
+            moments.append(READY_LOOK)
         if status.demand:
             moments.append(FORGOTTEN)
         if status.waiting:
@@ -265,6 +321,14 @@ class Folder:
         elif expiry is not None:  # of limits that are on their way
             moments.append(max(QUIET, expiry))
         return Requeue(min(moments)) if moments else None
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOver:
+    """Of a ledger: the sources that no live process charges, and those of them that go now."""
+
+    uncharged: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -283,6 +347,9 @@ class _Track:
 
     demand: Sightings[Cell, Wanted] = field(default_factory=Sightings)
     waiting: Sightings[str, Waiter] = field(default_factory=Sightings)
+    views: Sightings[str, int] = field(default_factory=Sightings)  # the positions of sources that no live process charges
+    has_left_over: bool = False  # whether the ledger has something of kinds that this process does not charge
+    stand_ins: dict[str, int] = field(default_factory=dict)  # by source: up to where it is counted before those go
 
     def note(self, ledger: Ledger, asked: Set[str], now: float) -> None:
         since = ledger.status.since

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from ullage.ledger.fold import Live, View
-from ullage.ledger.keys import cluster_of, source_name, source_of
+from ullage.ledger.keys import cluster_of, namespace_of, source_name, source_of
 from ullage.ledger.limiting.in_flight import LimitView
 
 Removed = Callable[[str], Awaitable[bool]]
@@ -164,6 +164,15 @@ class Sources:
     def elsewhere(self) -> bool:
         """Whether anything is counted in other clusters."""
         return bool(self._kinds)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """All kinds that this process counts, here or in other clusters, or of which it reads limits."""
+        return frozenset((*self.own, *self._kinds, *self.limits))
+
+    def charges(self, ledger: str) -> bool:
+        """Whether the ledgers of this sort are charged by this process at all: those of namespaces, or those of projects."""
+        return self.elsewhere if not namespace_of(ledger) else bool(self.limits) or not self.elsewhere
 
     def needed(self, ledger: str) -> frozenset[str]:
         """The names of all sources that a ledger has to be counted from, whether or not they can be read now."""
