@@ -320,13 +320,16 @@ class Server:
                 yield WatchEvent("ADDED", obj)
             yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(seen), annotations=INITIAL_END)))
         place = next((number for number, entry in enumerate(self._log) if entry[0] > seen), len(self._log))
+        due = self._at(BOOKMARK_SECONDS)  # whatever other kinds are written meanwhile
         while True:
+            idle = False
             if place == len(self._log):
-                news = await self._within(BOOKMARK_SECONDS, self._news)
+                idle = not await self._within(max(0.0, due - self._at(0.0)), self._news)
                 self._check_history(history)
-                if not news:
-                    seen = self._log[-1][0] if self._log else seen
-                    yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(seen))))
+            if idle or self._at(0.0) >= due:
+                seen, due = self._log[place - 1][0] if place else seen, self._at(BOOKMARK_SECONDS)
+                yield WatchEvent("BOOKMARK", Object(metadata=Meta(resource_version=str(seen))))
+            if place == len(self._log):
                 continue
             await self._within(self.watch_lag(), self._broken)
             self._check_history(history)
@@ -335,6 +338,10 @@ class Server:
             place += 1
             if name == kind.name:
                 yield event
+
+    def _at(self, seconds: float) -> float:
+        """The moment that is some seconds away."""
+        return asyncio.get_running_loop().time() + seconds
 
     async def _within(self, seconds: float, event: asyncio.Event) -> bool:
         """Whether it comes within a time; at once, where the server breaks off."""

@@ -16,6 +16,7 @@ from ullage.kube.builtin.apiextensions import DEFINITIONS
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice, UserRole
+from ullage.ledger.api import LEDGERS
 
 CONTROLLER: Final = identities.CONTROLLER
 WEBHOOK: Final = identities.WEBHOOK
@@ -55,7 +56,9 @@ def roles(
     """`world` plays the parts of a cluster's own controllers, as somebody else than ours. `all_secrets`: who reads Secrets may
     read any. `names` are those of the processes' own objects: the accounts are the same whatever a process does, so each set
     of names has roles of its own."""
-    found = [_leading(names), _certificate(names), _registration(names), *_charging(names), *_api(names)]
+    found = [_leading(names), _certificate(names), _registration(names), *_api(names)]
+    if any(LEDGERS in one.kinds for one in slices):
+        found.extend(_charging(names))
     if any(part.elsewhere for one in slices for part in (one.shared, one.hooks) if part is not None):
         rule = Rule("", ("secrets",), ("get",), (names.callers,))
         found.append(Role(f"ullage:webhook:callers{names.suffix}", WEBHOOK, (rule,), here=True))
