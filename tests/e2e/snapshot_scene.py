@@ -186,12 +186,17 @@ class Scene:
     def login(self, account: str) -> list[str]:
         return ["--kubeconfig", str(Identity(account, self.directory).kubeconfig)]
 
-    def controller(self, *options: str, alone: bool = True) -> list[str]:
-        """The command; no lease, so that the next one works at once. `alone`: no other snapshotter runs."""
+    def administrator(self) -> list[str]:
+        """The login of whoever installed Ullage."""
+        return ["--kubeconfig", str(self.plane.kubeconfig)]
+
+    def controller(self, *options: str, alone: bool = True, login: Sequence[str] = ()) -> list[str]:
+        """The command; no lease, so that the next one works at once. `alone`: no other snapshotter runs. `login`: of whom,
+        instead of the service account."""
         places = ["--hostpath-volumes", str(self.volumes), "--hostpath-snapshots", str(self.snapshots), "--node", NODE]
         places += ["--hostpath-single-node"]
         own = ["--metrics-port", "0", "--no-leader-elect", *(["--only-snapshotter"] if alone else [])]
-        return ["controller", *self.login(CONTROLLER), *own, *places, *options]
+        return ["controller", *(login or self.login(CONTROLLER)), *own, *places, *options]
 
     def world(self) -> list[str]:
         return ["world", *self.login(WORLD), "--volumes", str(self.volumes)]

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +70,7 @@ class Stage:
     files: Callable[[], Path | None]
     leftovers: Callable[[], list[str]]
     options: tuple[str, ...] = ()
+    login: tuple[str, ...] = ()  # of the controller; empty: its service account
 
     @property
     def restores(self) -> str:
@@ -140,13 +141,20 @@ def csi_claims(stage: Scene, stack: ExitStack) -> Stage:
     return Stage(stage, namespace, claim, files, leftovers, ("--driver", f"{NAME}={driver.path}", "--provision", NAME))
 
 
+def csi_claims_of_an_administrator(stage: Scene, stack: ExitStack) -> Stage:
+    return replace(csi_claims(stage, stack), login=tuple(stage.administrator()))
+
+
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with scene(tmp_path_factory.mktemp("restores")) as made, made.running(made.world(), made.webhook()):
         yield made
 
 
-@pytest.fixture(params=[directories, csi_claims], ids=["hostpath", "csi"])
+@pytest.fixture(
+    params=[directories, csi_claims, csi_claims_of_an_administrator],
+    ids=["hostpath", "csi", "csi, the controller with an administrator's kubeconfig"],
+)
 def stage(request: pytest.FixtureRequest, ground: Scene) -> Iterator[Stage]:
     with ExitStack() as stack:
         yield request.param(ground, stack)
@@ -172,7 +180,7 @@ def test_killed_at_any_moment_the_claim_has_the_old_bytes_or_the_new(stage: Stag
     chance, kills, top = random.Random(SEED), 0, stage.files()
     assert top is not None
     log = stage.scene.directory / "controller.log"
-    with ForkedController(*stage.scene.controller(*stage.options), log=log) as controller:
+    with ForkedController(*stage.scene.controller(*stage.options, login=stage.login), log=log) as controller:
         controller.start()
         write(top, NEW)
         snapshot = f"{GA.snapshots(stage.namespace)}"

@@ -60,6 +60,7 @@ def controller(
     from ullage.app.processes.controller import ControllerSettings, run_controller
     from ullage.app.processes.lifecycle import run_until_stopped
     from ullage.kube.client.config import Config
+    from ullage.kube.identities import CONTROLLER
 
     composition: Composition = context.obj
     projects = project_options.ProjectChoice(
@@ -76,6 +77,7 @@ def controller(
         host=metrics_bind,
         port=options.port("--metrics-port", metrics_port),
         limits=cluster_options.read_limits(cluster_memory, cluster_rate),
+        account=CONTROLLER,
     )
     what = drivers.chosen(
         driver,

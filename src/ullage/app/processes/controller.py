@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ullage.app.installer.manifests import NAMESPACE
 from ullage.app.installer.names import DEFAULT
-from ullage.app.processes import health
+from ullage.app.processes import account, health
 from ullage.app.processes.lifecycle import Serves, user_agent
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
@@ -27,6 +27,7 @@ from ullage.kube.controller.lease import Elector, own_identity
 from ullage.kube.metrics import Metrics
 from ullage.kube.read_limits import ReadLimits
 from ullage.kube.slices import Slice, Wiring
+from ullage.shutdown import done_before
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class ControllerSettings:
     timing: Timing | None = None
     grace: float = GRACE_SECONDS
     limits: ReadLimits | None = None  # of other clusters that are not believed
+    account: str = ""  # the service account that it is to act as; empty: it stays who it is
 
 
 async def run_controller(
@@ -76,30 +78,49 @@ class _ControllerProcess:
             lambda: float(self._wiring is not None)
         )
         count = Counter("ullage_lease", "What happened to the lease", ["event"], registry=self._registry)
-        self._elector = Elector(
-            client,
-            settings.lease,
-            namespace=settings.lease_namespace,
-            identity=self._identity,
-            timing=settings.timing,
-            observe=lambda event: count.labels(event).inc(),
-        )
+        self._observe: Callable[[str], None] = lambda event: count.labels(event).inc()
+        self._elector: Elector | None = None
 
     def checks(self) -> dict[str, bool]:
         """Ready is who works on synced caches, or stands by while another leads."""
         if self._wiring is not None:
             return {f"cache {cache.kind.name}": cache.synced.is_set() for cache in self._wiring.caches}
-        return {"lease": self._settings.leader_elect and self._elector.holder != ""}
+        return {"lease": self._elector is not None and self._elector.holder != ""}
 
     def registries(self) -> list[CollectorRegistry]:
         return [self._registry, *([self._wiring.metrics.registry] if self._wiring else [])]
 
     async def run(self) -> None:
-        if not self._settings.leader_elect:
-            await self._lead(self._client)
-            return
-        leading = self._client.guarded(self._elector.guard)
-        await self._elector.run(lambda: self._lead(leading), stop=self._stop)
+        async with contextlib.AsyncExitStack() as stack:
+            client = await self._acting(stack)
+            if client is None:
+                return
+            if not self._settings.leader_elect:
+                await self._lead(client)
+                return
+            elector = self._elector = self._candidate(client)
+            leading = client.guarded(elector.guard)
+            await elector.run(lambda: self._lead(leading), stop=self._stop)
+
+    async def _acting(self, stack: contextlib.AsyncExitStack) -> Client | None:
+        """The client to work with. None: the stop came before the API server said who this process is."""
+        if not self._settings.account:
+            return self._client
+        asking = asyncio.create_task(account.config_of(self._client, self._settings.account))
+        if not await done_before(self._stop, asking):
+            return None
+        config = asking.result()
+        return self._client if config is self._client.config else await stack.enter_async_context(self._client.beside(config))
+
+    def _candidate(self, client: Client) -> Elector:
+        return Elector(
+            client,
+            self._settings.lease,
+            namespace=self._settings.lease_namespace,
+            identity=self._identity,
+            timing=self._settings.timing,
+            observe=self._observe,
+        )
 
     async def _lead(self, client: Client) -> None:
         wiring = Wiring(client, instance=self._identity, metrics=Metrics(), limits=self._settings.limits)
