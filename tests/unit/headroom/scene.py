@@ -45,6 +45,7 @@ class Scene:
         self._hooks: list[Hook] = []
         self._bodies: dict[tuple[str, Key], Json] = {}
         self._uids = itertools.count(1)
+        self.warned: list[str] = []  # in answer to the last request
         self._counted: Callable[[str], Takings] = lambda ledger: Takings()
 
     # --- what there is ---
@@ -103,12 +104,14 @@ class Scene:
         new = deepcopy(body)
         key = Key(new["metadata"].get("namespace", ""), new["metadata"]["name"])
         old = self._bodies.get((kind.name, key))
+        self.warned = []
         if old is not None:
             new["metadata"].update({name: old["metadata"][name] for name in ("uid", "resourceVersion")})
         for hook in self._asked(kind, "mutate", subresource):
             decided = await hook.answer(self._review(kind, new, old, user=user, subresource=subresource, dry_run=dry_run))
             if not decided.allowed:
                 return decided
+            self.warned += decided.warnings
             new = jsonpatch.apply_patch(new, list(decided.patch))
         new = _settled(new, old, subresource) if apart else new
         new["metadata"].setdefault("uid", f"00000000-{next(self._uids):04d}")
@@ -152,6 +155,10 @@ class Scene:
             for key, value in found.items()
             if key.startswith("ullage.io/")
         }
+
+    def review(self, kind: Kind[Any], body: Json) -> Review:
+        """A creation by a person."""
+        return self._review(kind, body, None, user=PERSON, subresource="", dry_run=False)
 
     def _asked(self, kind: Kind[Any], phase: str, subresource: str) -> Iterable[Hook]:
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural

@@ -24,13 +24,14 @@ from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.api.restores import RESTORES
+from ullage.vms.instance_types.reader import READ
 
 WATCHES: Final[tuple[Kind[Any], ...]] = tuple(dict.fromkeys((NAMESPACES, *namespace_webhook.WATCHES)))
 
 
 def reads(settings: Settings) -> tuple[Write, ...]:
     """What is asked of the API itself, one object at a time."""
-    kinds: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, *((BACKUPS, RESTORES) if settings.restores == "manage" else ()))
+    kinds: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, *READ, *((BACKUPS, RESTORES) if settings.restores == "manage" else ()))
     return tuple(Write(kind, ("get",)) for kind in kinds)
 
 

@@ -7,9 +7,10 @@ start it says for somebody else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -23,16 +24,20 @@ from ullage.headroom.webhook import marks
 from ullage.headroom.webhook.marks import MARKS_DIFFER, NEW, differs, field, one_of, part
 from ullage.kube.client.interface import Finder
 from ullage.kube.identities import is_own
-from ullage.kube.objects import controller_of
+from ullage.kube.objects import Json, controller_of
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.instance_types.reader import Missing, with_instance_type
 from ullage.vms.lifecycle import HALTED, run_strategy
 from ullage.vms.overhead import Overhead
 
 Asked = Callable[[Review], Awaitable[bool]]
+
+# What the cost follows from.
+_PRICED: Final = (("spec", "template"), ("spec", "instancetype"), ("spec", "preference"))
 
 
 async def nobody(review: Review) -> bool:
@@ -60,16 +65,20 @@ class Machines:
         self._held = held
 
     async def mutate(self, review: Review) -> Decision:
+        warnings: list[str] = []
         try:
-            wanted = await self._marks(review, self._settings.table)
+            wanted = await self._marks(review, self._settings.table, warnings)
+        except Missing:
+            return Decision.allow()  # KubeVirt's own webhook may yet put a name there; what is missing later is refused later
         except BadInput as error:
             return marks.wrong_field(error)
-        return Decision.allow() if wanted is None else marked(review, wanted)
+        decided = Decision.allow() if wanted is None else marked(review, wanted)
+        return replace(decided, warnings=tuple(warnings))
 
     async def validate(self, review: Review) -> Decision:
         try:
             fault = await marks.price_fault(review, MACHINES, partial(self._marks, review), self._settings.table)
-            refused = fault or self._while_exceeded(review)
+            refused = fault or await self._while_exceeded(review)
         except BadInput as error:
             return marks.wrong_field(error)
         if refused is not None:
@@ -107,17 +116,31 @@ class Machines:
     def _believes(self, review: Review) -> bool:
         return is_own(review) or self._settings.trusts(review)
 
-    async def _marks(self, review: Review, table: Overhead) -> Marks | None:
+    async def _marks(self, review: Review, table: Overhead, warnings: list[str] | None = None) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands."""
         old, new = review.old(MACHINES), review.object(MACHINES)
         if marks.are_ours(review, MACHINES):
             return None
         if old is not None and not _is_priced_anew(review, old, new):
             return marks.kept(review, MACHINES)
-        cost = machine_cost(review.object_json(), table)
+        cost = machine_cost(await self._expanded(review, new, review.object_json(), warnings), table)
         running = await self._instance(old) if old is not None else None
         pays = cost | _cost_of(running) if running is not None else cost  # what runs was made of an earlier template
         return {STAMP: str(stamp_for(VMS, pays)), COST: write_cost(cost)}
+
+    async def _expanded(
+        self, review: Review, machine: VirtualMachine, body: Json, warnings: list[str] | None = None
+    ) -> Mapping[str, Any]:
+        """The machine, with what its instance type gives it. A halted machine may name what comes later: it is priced again
+        when it is started. Any other is refused (Missing)."""
+        try:
+            return await with_instance_type(self._client, machine, body, namespace=review.namespace)
+        except Missing as error:
+            if run_strategy(machine) != HALTED or counts(machine):
+                raise
+            if warnings is not None:
+                warnings.append(f"{error}. Until then the VM cannot be started")
+            return body
 
     async def _instance(self, machine: VirtualMachine) -> VirtualMachineInstance | None:
         """The machine's instance, if it has one that has not come to its end. By the API itself."""
@@ -128,7 +151,7 @@ class Machines:
         owner = controller_of(found.metadata)
         return found if owner is not None and owner.uid == meta.uid else None
 
-    def _while_exceeded(self, review: Review) -> Decision | None:
+    async def _while_exceeded(self, review: Review) -> Decision | None:
         """Over its quota, a namespace's machines are stopped and made smaller, and nothing else. KubeVirt goes on."""
         if self._believes(review) or not self._exceeds(review.namespace):
             return None
@@ -139,7 +162,8 @@ class Machines:
                 return None
             stops = run_strategy(new) == HALTED and run_strategy(old) != HALTED
             starts = counts(new) and not counts(old)
-            wants, had = (machine_cost(one, self._settings.table) for one in (after, before))
+            wants = machine_cost(await self._expanded(review, new, after), self._settings.table)
+            had = machine_cost(await self._expanded(review, old, before), self._settings.table)
             if wants <= had and (stops or (wants != had and not starts)):
                 return None
         return Decision.refuse(exceeded_text(review.namespace))
@@ -169,8 +193,8 @@ class Machines:
 
 def _is_priced_anew(review: Review, old: VirtualMachine, new: VirtualMachine) -> bool:
     """Where its template is another, and where it starts: its instance is priced then, too."""
-    before = part(msgspec.json.decode(review.request.old_object), "spec", "template")
-    return part(review.object_json(), "spec", "template") != before or (counts(new) and not counts(old))
+    before, after = msgspec.json.decode(review.request.old_object), review.object_json()
+    return any(part(after, *path) != part(before, *path) for path in _PRICED) or (counts(new) and not counts(old))
 
 
 def _cost_of(instance: VirtualMachineInstance) -> Amounts:
@@ -204,7 +228,8 @@ def _starts(of: str) -> str:
 
 _SHOWN: Final = {of: field("status.printableStatus", of=of, default="''") for of in ("object", "oldObject")}
 _QUIET: Final = one_of({*NOT_STARTED, STOPPED, TERMINATING})
-_STOPS: Final = f"{_strategy('object')} == 'Halted' && !({differs('spec.template', '{}')})"
+_REPRICED: Final = " || ".join(differs(".".join(path), "{}") for path in _PRICED)
+_STOPS: Final = f"{_strategy('object')} == 'Halted' && !({_REPRICED})"
 ASKED: Final = {"may-count": f"{NEW} || {MARKS_DIFFER} || ({differs('spec', '{}')} && !({_STOPS}))"}
 
 

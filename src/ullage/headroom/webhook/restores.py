@@ -29,8 +29,9 @@ from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
 from ullage.ledger.keys import ledger_name
 from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import MACHINES, WholeMachine
 from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.instance_types.reader import with_instance_type
 from ullage.vms.model import RESTORE_NAME, RESTORED_BY, will_run
 from ullage.vms.overhead import Overhead
 
@@ -81,7 +82,9 @@ class Restores:
             return none  # there is nothing to restore from: it is refused for that
         if not will_run(restore, source.spec):
             return none
-        cost = machine_cost({"spec": dict(source.spec)}, table)
+        kept = WholeMachine(spec=source.spec)
+        body = await with_instance_type(self._client, kept.partly, {"spec": dict(source.spec)}, namespace=review.namespace)
+        cost = machine_cost(body, table)
         return {**none, STAMP: str(stamp_for(VMS, cost))}
 
     # --- their VMs ---

@@ -1,4 +1,4 @@
-"""apps: StatefulSets, and what other kinds that make pods have in common."""
+"""apps: StatefulSets, what other kinds that make pods have in common, and ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,17 @@ class StatefulSet(Object):
         return tuple(template["metadata"]["name"] for template in self.spec.volume_claim_templates)
 
 
+class ControllerRevision(Object):
+    """What an object was like at one time. `data` never changes."""
+
+    data: Mapping[str, Any] = {}
+    revision: int = 0
+
+
 STATEFUL_SETS: Final = Kind("apps", "v1", "StatefulSet", "statefulsets", StatefulSet, whole=False)
 DEPLOYMENTS: Final = Kind("apps", "v1", "Deployment", "deployments", Workload, whole=False)
 REPLICA_SETS: Final = Kind("apps", "v1", "ReplicaSet", "replicasets", Workload, whole=False)
 DAEMON_SETS: Final = Kind("apps", "v1", "DaemonSet", "daemonsets", Workload, whole=False)
+CONTROLLER_REVISIONS: Final = Kind(
+    "apps", "v1", "ControllerRevision", "controllerrevisions", ControllerRevision, whole=False, status=False
+)

@@ -13,7 +13,7 @@ from ullage.engines.api import ENGINES
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.connection import HostConnection
 from ullage.engines.handles import NAMESPACE
-from ullage.kube.builtin.apps import STATEFUL_SETS
+from ullage.kube.builtin.apps import CONTROLLER_REVISIONS, STATEFUL_SETS
 from ullage.kube.builtin.batch import JOBS
 from ullage.kube.builtin.core import CLAIMS, CORE_QUOTAS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
@@ -50,6 +50,7 @@ from ullage.standalone.world.kubelet.server import Kubelet
 from ullage.standalone.world.kubelet.shell import Freezes
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.standalone.world.migrations import MigrationLookup
+from ullage.vms.api.instance_types import TYPE_KINDS
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
@@ -161,6 +162,8 @@ def world(
                 Write(CORE_QUOTAS, ("create", "patch", "delete")),
                 Write(JOBS, ("patch",), ("status",)),
                 Write(STATEFUL_SETS, ("patch",), ("status",)),
+                Write(CONTROLLER_REVISIONS, ("get", "create")),
+                *(Write(kind, ("get",)) for kind in TYPE_KINDS),
                 Write(MACHINES, ("patch",), ("", "status")),
                 Write(INSTANCES, ("create", "delete")),
                 Write(INSTANCES, ("patch",), ("", "status")),

@@ -79,6 +79,19 @@ class MachineTemplate(Value):
     """What the VM consists of while it runs."""
 
 
+class Matcher(Value):
+    """An instance type or a preference, by its name."""
+
+    name: str = ""
+    """The name of the instance type, or of the preference."""
+    kind: str = ""
+    """Its kind, in the namespace of the VM or of the cluster; of the cluster where nothing is said."""
+    revision_name: str = ""
+    """The ControllerRevision that has a copy of it, and holds in its place."""
+    infer_from_volume: str = ""
+    """The volume whose labels name it."""
+
+
 class MachineSpec(Value):
     """What is wanted of the VM."""
 
@@ -88,6 +101,10 @@ class MachineSpec(Value):
     """When it is to run: Always, RerunOnFailure, Once, Manual or Halted."""
     template: MachineTemplate = MachineTemplate()
     """What is started."""
+    instancetype: Matcher | None = None
+    """The instance type that gives CPU and memory."""
+    preference: Matcher | None = None
+    """The preference that fills in what the template leaves out."""
 
 
 class StateChangeRequest(Value):
@@ -99,6 +116,24 @@ class StateChangeRequest(Value):
     """The VirtualMachineInstance that is to be stopped: a later one is not meant."""
     data: Mapping[str, str] | None = None
     """How it is to be started: `paused: "true"`."""
+
+
+class RevisionReference(Value):
+    """A ControllerRevision in the namespace of the VM."""
+
+    name: str = ""
+    """Its name."""
+
+
+class MatchedReference(Value):
+    """The instance type or the preference that holds for the VM."""
+
+    name: str = ""
+    """The name of the instance type, or of the preference."""
+    kind: str = ""
+    """Its kind."""
+    controller_revision_ref: RevisionReference | None = None
+    """The copy that was taken when the VM was first seen."""
 
 
 class MachineStatus(Value):
@@ -120,6 +155,10 @@ class MachineStatus(Value):
     """The run strategy that was last acted upon."""
     observed_generation: int = 0
     """The metadata.generation that all this was said about."""
+    instancetype_ref: MatchedReference | None = None
+    """The instance type that holds for the VM."""
+    preference_ref: MatchedReference | None = None
+    """The preference that holds for the VM."""
 
 
 class VirtualMachine(Object):

@@ -10,12 +10,13 @@ import pytest
 from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind
 from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.instance_types import TYPE_KINDS
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.api.restores import RESTORES
 
-KINDS = (MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, BACKUPS, RESTORES)
+KINDS: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, BACKUPS, RESTORES, *TYPE_KINDS)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.plural) for kind in KINDS])

@@ -39,13 +39,18 @@ from ullage.vms.api.machines import (
     VirtualMachineInstance,
 )
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
+from ullage.vms.instance_types.reader import READ, with_instance_type
 from ullage.vms.overhead import Overhead
 
 logger = logging.getLogger(__name__)
 
 NAME: Final = "headroom-follow"
 WATCHES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS)
-WRITES: Final = (*(Write(kind, ("get", "patch")) for kind in (MACHINES, INSTANCES)), Write(MIGRATIONS, ("patch",)))
+WRITES: Final = (
+    *(Write(kind, ("get", "patch")) for kind in (MACHINES, INSTANCES)),
+    Write(MIGRATIONS, ("patch",)),
+    *(Write(kind, ("get",)) for kind in READ),
+)
 AFTER_REFUSAL: Final = 60.0  # seconds; nothing here tells when whoever refused does not any more
 
 
@@ -137,7 +142,10 @@ class Follower:
             return None
         body: Mapping[str, Any] = {"spec": whole.spec}
         try:
-            return machine_cost(body, self._table) if kind is WHOLE_MACHINES else instance_cost(body, self._table)
+            if kind is not WHOLE_MACHINES:
+                return instance_cost(body, self._table)
+            body = await with_instance_type(self._client, whole.partly, body, namespace=meta.namespace)
+            return machine_cost(body, self._table)
         except BadInput as error:
             shown = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name, "error": str(error)}
             logger.warning("what it costs cannot be read", extra=shown)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ullage.clock import Clock
+from ullage.errors import BadInput
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
@@ -26,6 +27,7 @@ from ullage.kube.objects import controller_of, is_deleting, is_true, owner_refer
 from ullage.kube.slices import Wiring
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.virtual_machine import rules
+from ullage.standalone.world.controllers.virtual_machine.revisions import with_revisions
 from ullage.standalone.world.controllers.virtual_machine.rules import (
     FINALIZER,
     AlwaysRun,
@@ -41,6 +43,7 @@ from ullage.standalone.world.controllers.virtual_machine.status import RESTART_R
 from ullage.standalone.world.machines import GENERATION, differs, new_instance, plugged
 from ullage.standalone.world.refusals import Refusals
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.instance_types.reader import with_instance_type
 from ullage.vms.lifecycle import ALWAYS, is_over, run_strategy
 
 AFTER_REFUSAL: Final = Backoff(first=2.0, cap=60.0)  # of an instance: nothing here tells when there is room again
@@ -81,6 +84,8 @@ class VirtualMachineController:
         owner = controller_of(found.metadata) if found is not None else None
         own_instance = found if owner is not None and owner.uid == machine.metadata.uid else None
         try:
+            if not is_deleting(machine.metadata) and await self._keeps_revisions(machine):
+                return None
             if found is not None and owner is None and not is_deleting(found.metadata) and not is_deleting(machine.metadata):
                 await self._adopt(machine, found)
                 return None
@@ -136,6 +141,15 @@ class VirtualMachineController:
             self._unseen.discard(key)  # it went again, and the cache never had it or has no more of it
         return key in self._unseen
 
+    async def _keeps_revisions(self, machine: VirtualMachine) -> bool:
+        """Whether the VM has just been told of the copies of its instance type and its preference. What does not exist cannot
+        be copied: the start of the VM says so."""
+        try:
+            wanted = await with_revisions(self._client, machine)
+        except (BadInput, NotFound):
+            return False
+        return await patch_status(self._client, MACHINES, machine, old=machine.status, new=wanted) is not None
+
     async def _announce(self, machine: VirtualMachine) -> bool:
         """Whether the VM has just been told to show that it starts."""
         status = machine.status
@@ -157,6 +171,11 @@ class VirtualMachineController:
         body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
         if body["metadata"]["uid"] != meta.uid or body["metadata"].get("generation", 0) != meta.generation:
             return StartInstance(paused)  # the cache is behind: what it will show brings us back
+        try:
+            body = await with_instance_type(self._client, machine, body, namespace=meta.namespace)
+        except BadInput as error:
+            self._refusals.add(key, str(error), self._clock.monotonic(), about=meta.generation)
+            return CannotStart("FailedCreate", str(error))
         try:
             made = await calls.create(self._client, INSTANCES, new_instance(machine, body, paused=paused))
         except (Forbidden, Invalid, BadRequest) as error:
@@ -188,6 +207,10 @@ class VirtualMachineController:
         if instance.metadata.annotations.get(GENERATION) == generation:
             return False
         body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
+        try:
+            body = await with_instance_type(self._client, machine, body, namespace=meta.namespace)
+        except BadInput:
+            return is_true(machine.status.conditions, RESTART_REQUIRED)  # what it would be started with cannot be told
         running = await calls.read(self._client, INSTANCES, meta.name, meta.namespace)
         if change := plugged(body, running):
             await patch_seen(self._client, INSTANCES, instance, change)
