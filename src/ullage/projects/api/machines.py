@@ -117,8 +117,12 @@ class MachineSetStatus(Value):
 
     replicas: int = 0
     """How many machines there are."""
+    fully_labeled_replicas: int = 0
+    """How many of them have all labels of the template."""
     ready_replicas: int = 0
     """How many of them are ready Nodes."""
+    available_replicas: int = 0
+    """How many of them have been ready Nodes for spec.minReadySeconds."""
     observed_generation: int = 0
     """The metadata.generation that all of this was said about."""
 

@@ -140,13 +140,15 @@ class FakeCache(Indexer[Any]):
 
 
 class Told:
-    """A recorder that remembers the reasons."""
+    """A recorder that remembers reasons and notes."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.notes: list[str] = []
 
     def record(self, kind: Kind[Any], obj: Object, reason: Any, *, note: str) -> None:
         self.reasons.append(reason.name)
+        self.notes.append(note)
 
     @property
     def recorder(self) -> Recorder:

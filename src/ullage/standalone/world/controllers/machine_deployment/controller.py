@@ -19,8 +19,6 @@ from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.machine_deployment import rules
 
 BY_DEPLOYMENT: Final = "deployment"
-CREATED: Final = Reason("SuccessfulCreate", action="Create")
-SCALED: Final = Reason("ScaledMachineSet", action="Scale")
 UNSUPPORTED: Final = Reason("UnsupportedStrategy", action="Replace", type="Warning")
 
 
@@ -51,9 +49,8 @@ class MachineDeploymentController:
 
     async def _act(self, found: MachineDeployment, sets: list[MachineSet], plan: rules.DeploymentPlan) -> None:
         """Each set is changed only as it was seen, so that what is decided on old figures is decided again."""
-        if plan.create is not None and await calls.create(self._client, MACHINE_SETS, plan.create):
-            name = plan.create["metadata"]["name"]
-            self._recorder.record(MACHINE_DEPLOYMENTS, found, CREATED, note=f"Created MachineSet {name}")
+        if plan.create is not None:
+            await calls.create(self._client, MACHINE_SETS, plan.create)
         if plan.revision is not None:
             newest, revision = plan.revision
             await patch_seen(self._client, MACHINE_SETS, newest, {"metadata": {"annotations": {REVISION: revision}}})
@@ -61,8 +58,6 @@ class MachineDeploymentController:
             replicas = (plan.scale or {}).get(one.metadata.name)
             if replicas is not None:
                 await patch_seen(self._client, MACHINE_SETS, one, {"spec": {"replicas": replicas}})
-                note = f"Scaled MachineSet {one.metadata.name} from {one.spec.replicas} to {replicas}"
-                self._recorder.record(MACHINE_DEPLOYMENTS, found, SCALED, note=note)
         for one in plan.delete:
             await calls.delete(self._client, MACHINE_SETS, one.metadata)
         if plan.unsupported:

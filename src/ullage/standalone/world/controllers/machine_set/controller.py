@@ -1,4 +1,7 @@
-"""MachineSets: they make and delete Machines, and say what stands in their way.
+"""MachineSets: they make and delete Machines, as machine-controller does.
+
+A refusal is told in an Event on the set and nowhere in its status. Each try asks for all Machines that are missing. A try that
+failed is made again after a back-off, and at once when the set or one of its Machines changes.
 
 Machines get their names from the API server, so one that was made and is not in the cache yet is remembered: otherwise another
 would be made in its place. It is memory only: a new process has read what is there.
@@ -10,13 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ullage.clock import Clock
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.codec import collection_path
-from ullage.kube.client.conditional import patch_seen, patch_status
+from ullage.kube.client.conditional import patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned
 from ullage.kube.errors import ApiError, NotFound
 from ullage.kube.events.reason import Reason
@@ -27,32 +29,34 @@ from ullage.projects.api.machines import MACHINE_SETS, MACHINES, Machine, Machin
 from ullage.projects.machines.reading import set_of
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.machine_set import rules
-from ullage.standalone.world.refusals import Refusal, Refusals
 
-AFTER_REFUSAL: Final = Backoff(first=0.5, cap=15.0)  # nothing here tells when a project has room again
+AFTER_REFUSAL: Final = Backoff(first=0.005, cap=1000.0)  # controller-runtime's, which machine-controller has
 BY_SET: Final = "set"
-FAILED: Final = "CreateError"  # status.errorReason, as machine-controller has it
-CREATED: Final = Reason("SuccessfulCreate", action="Create")
-DELETED: Final = Reason("SuccessfulDelete", action="Delete")
-NOT_CREATED: Final = Reason("FailedCreate", action="Create", type="Warning")
+FAILED: Final = Reason("ReconcileError", action="Reconcile", type="Warning")  # the only Event of a MachineSet
 
 
 class MachineSetController:
     def __init__(
-        self, client: Client, *, sets: Cache[MachineSet], machines: Cache[Machine], recorder: Recorder, clock: Clock
+        self,
+        client: Client,
+        *,
+        sets: Cache[MachineSet],
+        machines: Cache[Machine],
+        recorder: Recorder,
+        backoff: Backoff = AFTER_REFUSAL,
     ) -> None:
         self._client = client
         self._sets = sets
         self._machines = machines
         self._recorder = recorder
-        self._clock = clock
-        self._refusals = Refusals(AFTER_REFUSAL)
+        self._backoff = backoff
+        self._failures: dict[Key, int] = {}  # in a row
         self._unseen: dict[Key, set[str]] = {}
 
     async def reconcile(self, key: Key) -> Requeue | None:
         found = self._sets.get(key)
         if found is None:
-            self._refusals.end(key)
+            self._failures.pop(key, None)
             self._unseen.pop(key, None)
             return None
         unseen = await self._still_unseen(key)
@@ -61,12 +65,22 @@ class MachineSetController:
             return None
         try:
             for machine in plan.delete:
-                await self._delete(found, machine)
-            refusal = await self._create(found, plan.create)
-            await self._show(found, plan, refusal)
+                await calls.delete(self._client, MACHINES, machine.metadata)
+            refusals = await self._create(found, plan.create)
+            await patch_status(self._client, MACHINE_SETS, found, old=found.status, new=plan.status)
         except NotFound:  # it went meanwhile
             return None
-        return Requeue(max(0.0, refusal.until - self._clock.monotonic())) if refusal is not None else None
+        return self._again(found, refusals)
+
+    def _again(self, found: MachineSet, refusals: list[str]) -> Requeue | None:
+        """Tells what was refused. Returns the time until the next try, which doubles with each failure in a row."""
+        key = key_of(found)
+        if not refusals:
+            self._failures.pop(key, None)
+            return None
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self._recorder.record(MACHINE_SETS, found, FAILED, note=rules.failure(refusals))
+        return Requeue(self._backoff.delay(failures))
 
     async def _still_unseen(self, key: Key) -> set[str]:
         """Those that were made and that the cache does not have. One that went before the cache had it is not waited for."""
@@ -76,55 +90,35 @@ class MachineSetController:
         names -= {name for name in names if await self._client.find(MACHINES, name, key.namespace) is None}
         return names
 
-    async def _create(self, found: MachineSet, count: int) -> Refusal | None:
-        """One after the other, up to the first that is refused."""
-        key, about = key_of(found), found.metadata.generation
+    async def _create(self, found: MachineSet, count: int) -> list[str]:
+        """Asks for so many Machines, one after the other. Returns why some were refused."""
         if not count:
-            self._refusals.end(key)
-            return None
-        if refusal := self._refusals.still(key, self._clock.monotonic(), about=about):
-            return refusal
+            return []
+        key = key_of(found)
         whole = await calls.read(self._client, MACHINE_SETS, key.name, key.namespace)
         body = rules.machine_for(found, whole["spec"].get("template"))
+        refusals: list[str] = []
         for _ in range(count):
             try:
                 name = await self._post(body)
             except ApiError as error:
                 if isinstance(error, NotFound) or not error.code:  # no place for it any more, or no answer
                     raise
-                said = f"the Machine was refused: {error.message}"
-                if said != self._refusals.said(key):
-                    self._recorder.record(MACHINE_SETS, found, NOT_CREATED, note=f"Error creating machine: {error.message}")
-                return self._refusals.add(key, said, self._clock.monotonic(), about=about)
-            self._refusals.end(key)
+                refusals.append(error.message)
+                continue
             if self._machines.get(Key(key.namespace, name)) is None:
                 self._unseen.setdefault(key, set()).add(name)
-            self._recorder.record(MACHINE_SETS, found, CREATED, note=f"Created machine {name}")
-        return None
+        return refusals
 
     async def _post(self, body: Json) -> str:
         path = collection_path(MACHINES, body["metadata"]["namespace"], needed=True)
         made = msgspec.json.decode(await self._client.request("POST", path, body=msgspec.json.encode(body)))
         return str(made["metadata"]["name"])
 
-    async def _delete(self, found: MachineSet, machine: Machine) -> None:
-        await calls.delete(self._client, MACHINES, machine.metadata)
-        self._recorder.record(MACHINE_SETS, found, DELETED, note=f"Deleted machine {machine.metadata.name}")
-
-    async def _show(self, found: MachineSet, plan: rules.MachineSetPlan, refusal: Refusal | None) -> None:
-        """The figures, and what was said last of a Machine that could not be made."""
-        written = await patch_status(self._client, MACHINE_SETS, found, old=found.status, new=plan.status) or found
-        whole = await calls.read(self._client, MACHINE_SETS, found.metadata.name, found.metadata.namespace)
-        shown = (whole.get("status") or {}).get("errorMessage")
-        wanted = refusal.message if refusal is not None else None
-        if shown != wanted:
-            change = {"errorReason": FAILED if wanted else None, "errorMessage": wanted}
-            await patch_seen(self._client, MACHINE_SETS, written, {"status": change}, subresource="status")
-
 
 def machine_set_controller(wiring: Wiring, *, recorder: Recorder) -> Controller[Key]:
     sets, machines = wiring.cache(MACHINE_SETS), wiring.cache(MACHINES)
     machines.index(BY_SET, lambda one: (owner,) if (owner := set_of(one.metadata)) else ())
-    made = MachineSetController(wiring.client, sets=sets, machines=machines, recorder=recorder, clock=wiring.clock)
+    made = MachineSetController(wiring.client, sets=sets, machines=machines, recorder=recorder)
     sources: list[Source[Any, Key]] = [own(sets), owned(machines, by=MACHINE_SETS)]
     return Controller("machinesets", sources, made.reconcile, clock=wiring.clock, metrics=wiring.metrics)

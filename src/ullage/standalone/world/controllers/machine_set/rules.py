@@ -29,10 +29,13 @@ def plan_set(found: MachineSet, machines: Sequence[Machine], *, unseen: Collecti
     living = [one for one in machines if not is_deleting(one.metadata)]
     wanted = DEFAULT_REPLICAS if found.spec.replicas is None else max(0, found.spec.replicas)
     missing = wanted - len(living) - len(unseen)
+    ready = sum(one.status.node_ref is not None for one in living)
     return MachineSetPlan(
         MachineSetStatus(
             replicas=len(living),
-            ready_replicas=sum(one.status.node_ref is not None for one in living),
+            fully_labeled_replicas=len(living),  # all have the labels of the template that they were made from
+            ready_replicas=ready,
+            available_replicas=ready,
             observed_generation=found.metadata.generation,
         ),
         create=max(0, missing),
@@ -47,6 +50,11 @@ def _surplus(living: Sequence[Machine], count: int) -> list[Machine]:
         return one.status.node_ref is None, one.metadata.creation_timestamp or "", one.metadata.name
 
     return sorted(living, key=order, reverse=True)[:count]
+
+
+def failure(refusals: Sequence[str]) -> str:
+    """What machine-controller says in its Event when Machines were refused: all reasons, also equal ones."""
+    return f"failed to sync Machineset replicas: {'; '.join(refusals)}"
 
 
 def machine_for(found: MachineSet, template: Any) -> Json:

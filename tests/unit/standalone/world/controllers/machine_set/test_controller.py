@@ -1,4 +1,4 @@
-"""MachineSets against an API in memory: what was made and is not seen yet, what is refused and when it is tried again."""
+"""MachineSets against an API in memory: Machines that were made and are not seen yet, and refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.standalone.world.fake_api import FakeApi, FakeCache, Told
-from ullage.clock import Clock
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Requeue
@@ -35,6 +34,7 @@ class MachineApi(FakeApi):
     def __init__(self) -> None:
         super().__init__()
         self.refusal: ApiError | None = None
+        self.room: int | None = None  # for so many more, whatever `refusal` says
         self.posts = 0
 
     async def request(self, method: str, path: str, *, body: bytes = b"") -> bytes:
@@ -47,7 +47,9 @@ class MachineApi(FakeApi):
             return b"{}"
         self.posts += 1
         if self.refusal is not None:
-            raise self.refusal
+            if not self.room:
+                raise self.refusal
+            self.room -= 1
         given = json.loads(body)
         name = f"{given['metadata']['generateName']}{self.posts}"
         made = self._store(kind, {**given, "metadata": {**given["metadata"], "name": name, "uid": f"uid-{name}"}})
@@ -66,7 +68,7 @@ class Hands:
     """A controller whose caches see what is there only when they are told to."""
 
     def __init__(self, replicas: int) -> None:
-        self.api, self.told, self.now = MachineApi(), Told(), 0.0
+        self.api, self.told = MachineApi(), Told()
         self.sets, self.machines = FakeCache(), FakeCache()
         self.machines.index(BY_SET, lambda one: (owner,) if (owner := set_of(one.metadata)) else ())
         self.controller = MachineSetController(
@@ -74,12 +76,8 @@ class Hands:
             sets=cast(Cache[MachineSet], self.sets),
             machines=cast(Cache[Machine], self.machines),
             recorder=self.told.recorder,
-            clock=cast(Clock, self),
         )
         self.want(replicas)
-
-    def monotonic(self) -> float:
-        return self.now
 
     def want(self, replicas: int, *, generation: int = 1) -> None:
         meta = Meta(name=KEY.name, namespace=KEY.namespace, uid="uid-set", generation=generation)
@@ -113,41 +111,63 @@ async def test_one_that_went_before_it_was_seen_is_made_again() -> None:
     assert hands.api.machines == ["pool-1-2"]
 
 
-async def test_a_refusal_is_shown_told_once_and_tried_again_later_and_later() -> None:
+async def test_each_try_asks_for_all_that_are_missing_and_tells_each_refusal_in_one_event() -> None:
     hands = Hands(3)
     hands.api.refusal = Forbidden("quota exceeded", code=403)
-    first = await hands.reconcile()
-    assert isinstance(first, Requeue)
-    assert hands.api.status()["errorReason"] == "CreateError"
-    assert hands.api.status()["errorMessage"] == "the Machine was refused: quota exceeded"
     await hands.reconcile()
-    assert hands.api.posts == 1, "its own write brings it back, and it waits all the same"
-    hands.now += first.after + 60
-    second = await hands.reconcile()
+    assert hands.api.posts == 3
+    assert hands.told.reasons == ["ReconcileError"]
+    assert hands.told.notes == ["failed to sync Machineset replicas: quota exceeded; quota exceeded; quota exceeded"]
+
+
+async def test_the_status_of_a_set_says_nothing_of_a_refusal() -> None:
+    hands = Hands(2)
+    hands.api.refusal, hands.api.room = Forbidden("quota exceeded", code=403), 1
+    await hands.reconcile()
+    await hands.reconcile()
+    assert hands.api.status() == {"replicas": 1, "fullyLabeledReplicas": 1, "observedGeneration": 1}
+
+
+async def test_one_that_fits_is_made_beside_one_that_does_not() -> None:
+    hands = Hands(3)
+    hands.api.refusal, hands.api.room = Forbidden("quota exceeded", code=403), 1
+    await hands.reconcile()
+    assert hands.api.posts == 3
+    assert len(hands.api.machines) == 1
+    await hands.reconcile(see=False)
+    assert hands.api.posts == 5, "the one that is not seen yet is not asked for again"
+
+
+async def test_the_time_between_tries_doubles_from_5_ms_to_1000_s() -> None:
+    hands = Hands(1)
+    hands.api.refusal = Forbidden("quota exceeded", code=403)
+    tries = [await hands.reconcile() for _ in range(20)]
+    waits = [one.after for one in tries if one is not None]
+    assert waits[:3] == [0.005, 0.01, 0.02]
+    assert sum(waits[:9]) < 2.6 < sum(waits[:10]), "ten tries in the first 2.6 s"
+    assert waits[-2:] == [1000.0, 1000.0]
+
+
+async def test_a_change_of_the_set_has_it_asked_for_again_at_once() -> None:
+    hands = Hands(1)
+    hands.api.refusal = Forbidden("quota exceeded", code=403)
+    await hands.reconcile()
+    await hands.reconcile()
     assert hands.api.posts == 2
-    assert isinstance(second, Requeue)
-    assert (first.after, second.after) == (0.5, 1.0)
-    assert hands.told.reasons == ["FailedCreate"]
 
 
-async def test_when_there_is_room_all_are_made_and_nothing_is_said_any_more() -> None:
+async def test_when_there_is_room_all_are_made_and_the_next_refusal_begins_anew() -> None:
     hands = Hands(2)
     hands.api.refusal = Forbidden("quota exceeded", code=403)
     await hands.reconcile()
-    hands.api.refusal, hands.now = None, 100.0
+    await hands.reconcile()
+    hands.api.refusal = None
     assert await hands.reconcile() is None
     assert len(hands.api.machines) == 2
-    assert "errorMessage" not in hands.api.status()
-    assert hands.told.reasons == ["FailedCreate", "SuccessfulCreate", "SuccessfulCreate"]
-
-
-async def test_whoever_scales_is_answered_at_once() -> None:
-    hands = Hands(2)
+    hands.want(3, generation=2)
     hands.api.refusal = Forbidden("quota exceeded", code=403)
-    await hands.reconcile()
-    hands.want(1, generation=2)
-    await hands.reconcile()
-    assert hands.api.posts == 2
+    assert await hands.reconcile() == Requeue(0.005)
+    assert hands.told.reasons == ["ReconcileError"] * 3, "what was made is told by no Event"
 
 
 async def test_a_server_that_does_not_answer_has_refused_nothing() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ullage.kube.kinds import Meta
-from ullage.projects.api.machines import Machine, MachineSet, MachineSetSpec, MachineStatus, NodeReference
+from ullage.projects.api.machines import Machine, MachineSet, MachineSetSpec, MachineSetStatus, MachineStatus, NodeReference
 from ullage.standalone.world.controllers.machine_set.rules import machine_for, plan_set
 
 
@@ -50,7 +50,9 @@ def test_it_has_as_many_as_are_wanted(
 def test_the_status_counts_what_is_there_and_stays() -> None:
     plan = plan_set(machine_set(3), [A, machine("b", node=False), machine("c", going=True)])
     assert plan is not None
-    assert (plan.status.replicas, plan.status.ready_replicas, plan.status.observed_generation) == (2, 1, 3)
+    assert plan.status == MachineSetStatus(
+        replicas=2, fully_labeled_replicas=2, ready_replicas=1, available_replicas=1, observed_generation=3
+    )
 
 
 def test_one_that_goes_makes_nothing() -> None:
