@@ -6,7 +6,7 @@ Ledgers say it exactly. Those who may not read them are told what stands on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -14,6 +14,7 @@ from typing import Any, Final
 from ullage.cli.common.accounts import Standing
 from ullage.errors import UllageError
 from ullage.headroom.accounts import ABOUT, MAINTENANCE, RESOURCES, VMS
+from ullage.headroom.charges import instance_takes, machine_owner
 from ullage.headroom.counting import counts, is_finished
 from ullage.headroom.namespaces import EXCEEDED, EXCEEDS
 from ullage.headroom.shares import limits_of, read_shares
@@ -27,7 +28,7 @@ from ullage.ledger.charging.stamps import read_stamp
 from ullage.ledger.limits import is_about
 from ullage.quantity import Format, Quantity
 from ullage.times import read_time
-from ullage.vms.api.machines import WHOLE_MACHINES, WholeMachine
+from ullage.vms.api.machines import WHOLE_INSTANCES, WHOLE_MACHINES, WholeInstance, WholeMachine
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 from ullage.vms.overhead import asked_of
 
@@ -46,6 +47,15 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Instances:
+    """Of a namespace: those that run and pay for themselves, since no VM that counts controls them."""
+
+    running: int
+    asked: Amounts
+    cost: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """A migration that has not ended, and what it holds of the reserve."""
 
@@ -58,11 +68,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """How the shares of a namespace stand. `machines` is None where they may not be read, or were not asked about."""
+    """How the shares of a namespace stand. `machines` and `instances` are None where they may not be read, or were not asked
+    about."""
 
     namespace: str
     accounts: Sequence[Account]
     machines: Machines | None = None
+    instances: Instances | None = None
     moves: Sequence[Move] = ()
     exceeded: bool = False
 
@@ -83,43 +95,70 @@ async def read_compute(
     if found is None and not limits:
         return None  # VMs take nothing that is counted, and have no share
     machines = await _listed(client, WHOLE_MACHINES, namespace, notes)
+    instances = [one for one in await _listed(client, WHOLE_INSTANCES, namespace, notes) or () if not is_finished(one.partly)]
+    alone = _without_machine(instances, machines) if machines is not None else []
     moving = [one for one in await _listed(client, MIGRATIONS, namespace, notes) or () if not is_finished(one)]
     if found is None:
         notes += [FROM_OBJECTS] if hidden else []
-        found = Compute(namespace=namespace, accounts=_accounts(limits, machines or (), moving))
+        found = Compute(namespace=namespace, accounts=_accounts(limits, machines or (), moving, instances))
     return Compute(
         namespace=namespace,
         accounts=found.accounts,
-        machines=_machines(machines) if machines is not None else None,
+        machines=_machines(machines, instances) if machines is not None else None,
+        instances=_instances(alone) if alone else None,
         moves=[_move(one) for one in sorted(moving, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))],
         exceeded=place is not None and place.metadata.annotations.get(EXCEEDS) == EXCEEDED,
     )
 
 
 def _accounts(
-    limits: dict[Cell, Quantity], machines: Iterable[WholeMachine], moving: Iterable[VirtualMachineInstanceMigration]
+    limits: dict[Cell, Quantity],
+    machines: Iterable[WholeMachine],
+    moving: Iterable[VirtualMachineInstanceMigration],
+    instances: Iterable[WholeInstance],
 ) -> list[Account]:
     taken = Takings()
+    for one in instances:
+        taken += _taken(one)
     for meta in (*(one.metadata for one in machines if counts(one.partly)), *(one.metadata for one in moving)):
         taken += _stamp(meta)
     return [replace(Account.empty(cell), used=taken[cell], limit=limits.get(cell)) for cell in sorted({*limits, *taken})]
 
 
-def _machines(found: Sequence[WholeMachine]) -> Machines:
+def _without_machine(instances: Iterable[WholeInstance], machines: Iterable[WholeMachine]) -> list[WholeInstance]:
+    paying = {one.metadata.uid for one in machines if counts(one.partly)}
+    return [one for one in instances if (owner := machine_owner(one.metadata)) is None or owner.uid not in paying]
+
+
+def _instances(found: Sequence[WholeInstance]) -> Instances:
+    asked = cost = Amounts()
+    for one in found:
+        asked += _asked(one.spec)
+        cost += _taken(one).account(VMS)
+    return Instances(running=len(found), asked=asked, cost=cost)
+
+
+def _machines(found: Sequence[WholeMachine], instances: Iterable[WholeInstance]) -> Machines:
+    """Of a VM that runs, its instance says what it asks for: an instance type is in no template."""
+    runs = {owner.uid: one.spec for one in instances if (owner := machine_owner(one.metadata)) is not None}
     running = [one for one in found if counts(one.partly)]
     asked = cost = Amounts()
     for one in running:
-        asked += _asked(one)
+        asked += _asked(runs.get(one.metadata.uid) or _template(one))
         cost += _stamp(one.metadata).account(VMS)
     return Machines(running=len(running), stopped=len(found) - len(running), asked=asked, cost=cost)
 
 
-def _asked(machine: WholeMachine) -> Amounts:
-    """Its limits, as its owner wrote them; of one that cannot be read, nothing."""
+def _template(machine: WholeMachine) -> Mapping[str, Any]:
     template = machine.spec.get("template")
     spec = template.get("spec") if isinstance(template, dict) else None
+    return spec if isinstance(spec, dict) else {}
+
+
+def _asked(spec: Mapping[str, Any]) -> Amounts:
+    """The limits, as the owner wrote them; of a spec that cannot be read, nothing."""
     try:
-        asked = asked_of(spec if isinstance(spec, dict) else {})
+        asked = asked_of(spec)
     except UllageError:
         return Amounts()
     return Amounts(
@@ -136,6 +175,13 @@ def _move(found: VirtualMachineInstanceMigration) -> Move:
         since=read_time(meta.creation_timestamp),
         holds=_stamp(meta).account(MAINTENANCE),
     )
+
+
+def _taken(instance: WholeInstance) -> Takings:
+    try:
+        return instance_takes(instance.partly)
+    except UllageError:
+        return Takings()  # it is stamped in a moment
 
 
 def _stamp(meta: Meta) -> Takings:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ullage.cli.common.text import NONE, ago, aligned, free, plain
-from ullage.cli.usage.compute import Compute, Machines, Move
+from ullage.cli.usage.compute import Compute, Instances, Machines, Move
 from ullage.headroom.accounts import MAINTENANCE, RESOURCES, VMS
 from ullage.kube.builtin.core import PODS
 from ullage.kube.objects import Json
@@ -47,7 +47,7 @@ def _percent(one: Account) -> str:
 def lines(found: Compute, *, now: datetime) -> Iterator[str]:
     """What the table does not say."""
     if found.machines is not None:
-        yield _counted(found.machines)
+        yield from _counted(found.machines, found.instances)
     if pods := _of_pods(found.accounts):
         yield f"pods that run no VM take {_both(pods)} of the share of VMs and pods"
     for move in found.moves:
@@ -64,14 +64,23 @@ def _of_pods(accounts: Sequence[Account]) -> Amounts:
     return Amounts({one.resource: one.by_kind[PODS.name] for one in accounts if one.name == VMS and PODS.name in one.by_kind})
 
 
-def _counted(machines: Machines) -> str:
-    if not machines.running:
-        return f"no VM runs{f', and {machines.stopped} stopped' if machines.stopped else ''}"
-    one = machines.running == 1
-    stopped = f", {machines.stopped} stopped" if machines.stopped else ""
-    runs = f"{machines.running} {'VM runs' if one else 'VMs run'}{stopped}"
-    asks, costs = ("asks for", "costs") if one else ("ask for", "cost")
-    return f"{runs}: {'it' if one else 'they'} {asks} {_both(machines.asked)}, and {costs} {_both(machines.cost)}"
+def _counted(machines: Machines, instances: Instances | None) -> Iterator[str]:
+    if machines.running:
+        stopped = f", {machines.stopped} stopped" if machines.stopped else ""
+        runs = f"{machines.running} {'VM runs' if machines.running == 1 else 'VMs run'}{stopped}"
+        yield f"{runs}: {_sums(machines.running, machines.asked, machines.cost)}"
+    elif machines.stopped and instances is not None:
+        yield f"{machines.stopped} VM{' is' if machines.stopped == 1 else 's are'} stopped"
+    elif instances is None:
+        yield f"no VM runs{f', and {machines.stopped} stopped' if machines.stopped else ''}"
+    if instances is not None:
+        runs = "instance without a VM runs" if instances.running == 1 else "instances without a VM run"
+        yield f"{instances.running} {runs}: {_sums(instances.running, instances.asked, instances.cost)}"
+
+
+def _sums(count: int, asked: Amounts, cost: Amounts) -> str:
+    who, asks, costs = ("it", "asks for", "costs") if count == 1 else ("they", "ask for", "cost")
+    return f"{who} {asks} {_both(asked)}, and {costs} {_both(cost)}"
 
 
 def _moving(move: Move, now: datetime) -> str:
@@ -100,6 +109,12 @@ def body(found: Compute) -> Json:
             "stopped": machines.stopped,
             "asked": machines.asked.written(),
             "cost": machines.cost.written(),
+        }
+    if found.instances is not None:
+        made["instances"] = {
+            "running": found.instances.running,
+            "asked": found.instances.asked.written(),
+            "cost": found.instances.cost.written(),
         }
     return made
 

@@ -14,12 +14,13 @@ from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.cache.reflector import Selection
+from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.keys import ledger_name
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.space.api import QUOTAS
 from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 
@@ -47,7 +48,8 @@ def _of_volumes(session: Session, namespace: str) -> list[Selection[Any]]:
 
 def _of_machines(namespace: str) -> list[Selection[Any]]:
     """What is shown of the VMs of one namespace beside what its ledger says."""
-    return [Selection(NAMESPACES, fields=_named(namespace)), Selection(MACHINES, namespace), Selection(MIGRATIONS, namespace)]
+    kinds: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, MIGRATIONS)
+    return [Selection(NAMESPACES, fields=_named(namespace)), *(Selection(kind, namespace) for kind in kinds)]
 
 
 def _named(name: str) -> str:

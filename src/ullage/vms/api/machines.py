@@ -303,6 +303,11 @@ class WholeInstance(Object):
     status: InstanceStatus = InstanceStatus()
     """How it runs."""
 
+    @property
+    def partly(self) -> VirtualMachineInstance:
+        """The same without the spec: who controls it, and how far it is."""
+        return VirtualMachineInstance(metadata=self.metadata, status=self.status)
+
 
 # --- where they live -------------------------------------------------------------------------------------------------
 

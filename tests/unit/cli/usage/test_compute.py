@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +23,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Count, Ledger, LedgerSpec, Led
 from ullage.ledger.book import Charge, book
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.packing.sums import Sums, encode
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 Accounts = Mapping[str, Mapping[str, str]]
@@ -65,12 +64,25 @@ class VmCluster(SpaceCluster):
         written = replace(plain, status=status_of(found, plain, sources={kind}, now=NOW))
         self.put(LEDGERS, msgspec.to_builtins(written), namespace=NAMESPACE)
 
-    def machine(self, name: str, status: str = "Running", *, strategy: str = "Always", **more: Any) -> None:
+    def machine(
+        self, name: str, status: str = "Running", *, strategy: str = "Always", uid: str = "", typed: bool = False
+    ) -> None:
+        """`typed`: an instance type says how large it is."""
         stamp = {"ullage.io/takes": json.dumps({"compute/vms": COST})}
         limits = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}, "memory": {"guest": "924Mi"}}
-        spec = {"runStrategy": strategy, "template": {"spec": {"domain": limits}}}
-        body = {"metadata": {"name": name, "annotations": stamp}, "spec": spec, "status": {"printableStatus": status}, **more}
-        self.put(MACHINES, body)
+        spec = {"runStrategy": strategy, "template": {"spec": {"domain": {} if typed else limits}}}
+        meta = {"name": name, "annotations": stamp, **({"uid": uid} if uid else {})}
+        self.put(MACHINES, {"metadata": meta, "spec": spec, "status": {"printableStatus": status}})
+
+    def instance(self, name: str, *, owner: str = "", cpus: int = 1, phase: str = "Running") -> None:
+        """`owner`: the uid of the VM that controls it; empty: none does."""
+        cost = json.dumps({"cpu": str(cpus), "memory": "1222Mi"})
+        takes = {} if owner else {"compute/vms": {"cpu": str(cpus), "memory": "1222Mi"}}
+        stamp = {"ullage.io/takes": json.dumps(takes), "ullage.io/cost": cost}
+        controls = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": name, "uid": owner, "controller": True}
+        meta = {"name": name, "annotations": stamp, "ownerReferences": [controls] if owner else []}
+        domain = {"cpu": {"cores": cpus}, "resources": {"limits": {"cpu": str(cpus), "memory": "1Gi"}}}
+        self.put(INSTANCES, {"metadata": meta, "spec": {"domain": domain}, "status": {"phase": phase}})
 
     def migration(self, name: str, vm: str, phase: str, *, created: str = "2026-05-01T11:59:30Z") -> None:
         stamp = {"ullage.io/takes": json.dumps({"compute/maintenance": COST})}
@@ -130,6 +142,51 @@ async def test_what_ordinary_pods_take_is_named(cluster: VmCluster) -> None:
     cluster.compute({"compute/vms": {"cpu": "500m", "memory": "64Mi"}}, kind=PODS.name)
     found = await read_usage(cluster.session(), "namespace", everywhere=False)
     assert said(found)[-1] == "pods that run no VM take 0.5 cores and 64Mi of the share of VMs and pods"
+
+
+ALONE = {"compute/vms": {"cpu": "3", "memory": "3666Mi"}}
+
+
+async def test_instances_without_a_vm_are_counted_and_named() -> None:
+    cluster = VmCluster()
+    cluster.namespace()
+    cluster.compute(ALONE, kind=INSTANCES.name)
+    cluster.instance("a")
+    cluster.instance("b", cpus=2)
+    cluster.instance("over", phase="Succeeded")
+    found = await read_usage(cluster.session(), "namespace", everywhere=False)
+    told = "2 instances without a VM run: they ask for 3 cores and 2Gi, and cost 3 cores and 2.39Gi"
+    assert said(found)[-1] == told
+    assert "no VM runs" not in "\n".join(said(found))
+    assert compute_text.body(found.compute[0])["instances"] == {
+        "running": 2,
+        "asked": {"cpu": "3", "memory": "2Gi"},
+        "cost": {"cpu": "3", "memory": "2444Mi"},
+    }
+    cluster.machine("old", "Stopped", strategy="Halted")
+    found = await read_usage(cluster.session(), "namespace", everywhere=False)
+    assert said(found)[-2:] == ["1 VM is stopped", told]
+
+
+async def test_an_instance_of_a_vm_is_told_with_its_vm_and_says_what_the_vm_asks_for(cluster: VmCluster) -> None:
+    """The template of a VM with an instance type says nothing of its size."""
+    cluster.machine("typed", uid="u-typed", typed=True)
+    cluster.instance("typed", owner="u-typed", cpus=4)
+    cluster.instance("gone", owner="u-of-a-vm-that-is-gone")
+    cluster.compute({"compute/vms": {"cpu": "3"}})
+    found = await read_usage(cluster.session(), "namespace", everywhere=False)
+    assert said(found)[-2:] == [
+        "3 VMs run, 1 stopped: they ask for 6 cores and 3Gi, and cost 3 cores and 3.59Gi",
+        "1 instance without a VM runs: it asks for 1 core and 1Gi, and costs no CPU and no memory",
+    ]
+
+
+async def test_who_may_not_read_ledgers_is_told_what_stands_on_instances_without_a_vm(cluster: VmCluster) -> None:
+    cluster.compute({"compute/vms": {"cpu": "9"}})
+    cluster.instance("alone")
+    cluster.hidden.add(LEDGERS.name)
+    found = await read_usage(cluster.session(), "namespace", everywhere=False)
+    assert said(found)[1] == "shop        VMs, pods     cpu        3 cores   0          2 cores   1 core over   150"
 
 
 async def test_of_all_namespaces_the_shares(cluster: VmCluster) -> None:

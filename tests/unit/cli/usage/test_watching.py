@@ -28,7 +28,7 @@ from ullage.projects.api.quotas import QUOTAS as PROJECT_QUOTAS
 from ullage.projects.api.records import RECORDS
 from ullage.space.api import QUOTAS
 from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 NS = "snapshots/namespace"
@@ -204,6 +204,7 @@ def test_of_one_namespace_its_vms_and_annotations_are_followed_too(cluster: Spac
             (LEDGERS.name, "ullage-system", "metadata.name=ns-shop"),
             (NAMESPACES.name, "", "metadata.name=shop"),
             (MACHINES.name, "shop", ""),
+            (INSTANCES.name, "shop", ""),
             (MIGRATIONS.name, "shop", ""),
             (GA.snapshots.name, "shop", ""),
             (PROTOTYPE.snapshots.name, "shop", ""),
@@ -231,7 +232,7 @@ def test_who_may_not_read_ledgers_follows_quotas(cluster: SpaceCluster, watcher:
     assert watcher.errors[0].startswith("ullage: ledgers may not be read: ")
     assert watcher.errors[1] == "", "what was said is not said again"
     assert sorted(kind for kind, *_ in watcher.server.followed) == sorted(
-        [QUOTAS.name, SNAPSHOT_LIMITS.name, MACHINES.name, GA.snapshots.name, PROTOTYPE.snapshots.name]
+        [QUOTAS.name, SNAPSHOT_LIMITS.name, MACHINES.name, INSTANCES.name, GA.snapshots.name, PROTOTYPE.snapshots.name]
     )
 
 
@@ -288,7 +289,7 @@ def test_where_nothing_can_be_followed_that_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent: tuple[Kind[Any], ...] = (
-        *(LEDGERS, QUOTAS, SNAPSHOT_LIMITS, MACHINES, MIGRATIONS, GA.snapshots, PROTOTYPE.snapshots),
+        *(LEDGERS, QUOTAS, SNAPSHOT_LIMITS, MACHINES, INSTANCES, MIGRATIONS, GA.snapshots, PROTOTYPE.snapshots),
     )
     bare = SpaceCluster(*absent)
     bare.hidden.add(NAMESPACES.name)
