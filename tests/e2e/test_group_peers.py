@@ -18,13 +18,14 @@ import yaml
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver, running_driver
 from tools.peers.snapshotter.build import definitions, snapshotter
+from ullage.snapshots.model import GUARD
 
 from .apart import IS_BORROWED, own_plane
 from .api import Api
 from .built import built
 from .control_plane import ControlPlane
 from .snapshotters import CLASS, CONTENTS, GROUP, Snapshotters, bring_claim, bring_classes
-from .test_snapshot_peers import eventually, ullage
+from .test_snapshot_peers import eventually, hand_over, ullage
 
 Json = dict[str, Any]
 CLAIMS = ("data-0", "data-1", "data-2")
@@ -185,7 +186,7 @@ def _member(one: Json, records: dict[str, Json], *, uid: str) -> Json:
     (owner,) = one["metadata"]["ownerReferences"]
     return {
         "named": one["metadata"]["name"].startswith("snapshot-") and len(one["metadata"]["name"]) == 73,
-        "finalizers": sorted(set(one["metadata"]["finalizers"]) - {BOUND}),
+        "finalizers": sorted(set(one["metadata"]["finalizers"]) - {BOUND, GUARD}),
         "owner": (owner["apiVersion"], owner["kind"], owner["name"], owner["uid"] == uid),
         "spec": one["spec"],
         "status": _kept(one["status"], "boundVolumeSnapshotContentName", "creationTime", uid=uid),
@@ -199,7 +200,7 @@ def _member(one: Json, records: dict[str, Json], *, uid: str) -> Json:
 
 
 def test_what_they_make_and_what_we_make_is_the_same_and_each_deletes_the_others(
-    api: Api, driver: RunningDriver, programs: Path, snapshotters: Snapshotters
+    plane: ControlPlane, api: Api, driver: RunningDriver, programs: Path, snapshotters: Snapshotters
 ) -> None:
     shop = GroupShop(api, driver, "groups-same")
     snapshotters.start_theirs(programs, FEATURE)
@@ -219,6 +220,7 @@ def test_what_they_make_and_what_we_make_is_the_same_and_each_deletes_the_others
     unlike = [line for line in difflib.ndiff(lines(theirs), lines(ours)) if not line.startswith("  ")]
     assert unlike == []
     snapshotters.stop()
+    hand_over(plane)
 
     # Their controller forgets the content of a group that goes while it starts: it fills its store of groups' contents from its
     # single ones, and has the right ones only once a worker has come to each. It has, once it has made a group of its own. If

@@ -20,6 +20,7 @@ import pytest
 from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import RunningDriver, running_driver
 from tools.peers.snapshotter.build import snapshotter
+from ullage.snapshots.model import GUARD
 
 from .apart import IS_BORROWED, own_plane
 from .api import Api
@@ -161,6 +162,12 @@ def ullage(plane: ControlPlane, *arguments: str) -> str:
     return done.stdout
 
 
+def hand_over(plane: ControlPlane) -> None:
+    """Takes Ullage out of the cluster, with all that another snapshotter would wait for, and installs it for the next test."""
+    ullage(plane, "uninstall", "--yes")
+    ullage(plane, "install")
+
+
 def eventually(holds: Callable[[], bool], what: Callable[[], str]) -> None:
     deadline = time.monotonic() + SECONDS
     while not holds():
@@ -213,13 +220,15 @@ def give_back(shop: Shop, claim: str) -> None:
     assert [shop.driver.data(one.id) for one in shop.driver.volumes()] == [shop.files]
 
 
-def test_what_we_made_is_deleted_by_them(shop: Shop, programs: Path, snapshotters: Snapshotters) -> None:
+def test_what_we_made_is_deleted_by_them(plane: ControlPlane, shop: Shop, programs: Path, snapshotters: Snapshotters) -> None:
     snapshotters.start_ours()
     shop.ask()
     shop.must_be_ready()
     snapshotters.stop()
     assert len(shop.driver.snapshots()) == COUNT
     assert shop.is_free()
+    assert all(GUARD in one["metadata"]["finalizers"] for one in shop.all(shop.snapshots))
+    hand_over(plane)
 
     snapshotters.start_theirs(programs)
     shop.drop()
@@ -244,7 +253,9 @@ def test_what_they_have_begun_is_finished_by_us(shop: Shop, programs: Path, snap
     shop.must_be_gone()
 
 
-def test_what_we_have_begun_is_finished_by_them(shop: Shop, programs: Path, snapshotters: Snapshotters) -> None:
+def test_what_we_have_begun_is_finished_by_them(
+    plane: ControlPlane, shop: Shop, programs: Path, snapshotters: Snapshotters
+) -> None:
     shop.driver.set(Fault("CreateSnapshot", "hang", when="after"))
     snapshotters.start_ours()
     shop.ask()
@@ -252,6 +263,7 @@ def test_what_we_have_begun_is_finished_by_them(shop: Shop, programs: Path, snap
     eventually(lambda: len(shop.driver.snapshots()) == 1, lambda: "one is made: of a volume we take one at a time")
     snapshotters.stop()
     (before,) = (one.id for one in shop.driver.snapshots())
+    hand_over(plane)
 
     shop.driver.set()
     snapshotters.start_theirs(programs)

@@ -33,6 +33,8 @@ SOURCE: Final = "ullage.io/source-volume"
 # On a snapshot or a claim that we hold: the driver that we do it for. Finalizers have the same names for every snapshotter, so
 # this alone tells that they are ours once record, claim and class are gone. Whoever may edit the object may write it.
 DRIVER: Final = "ullage.io/driver"
+# A finalizer on a snapshot whose record is of a driver of ours. People cannot take it off (`guard.py`).
+GUARD: Final = "ullage.io/guard"
 # On a snapshot that is to be cut together with others: `hold` until all of them are ready, then `go@` and the time of the
 # estimate that was booked. Ullage alone writes it.
 CUT: Final = "ullage.io/cut"

@@ -22,6 +22,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
+from ullage.snapshots import guard
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
@@ -55,6 +56,7 @@ RECORD_WRITES: Final = tuple(Write(dialect.records, ("patch",), ("", "status")) 
 WRITES: Final = (
     *RESTORE_WRITES,
     *RECORD_WRITES,
+    *guard.READS,
     *(Write(dialect.snapshots, ("patch",), ("", "status")) for dialect in DIALECTS),
     *(Write(dialect.records, ("create", "delete")) for dialect in DIALECTS),
 )
@@ -105,6 +107,7 @@ def snapshots(options: Options | None = None) -> Slice:
         hooks=_hooks(chosen),
         sidecar=_sidecar(chosen),
         grants=tuple(aggregated_roles()),
+        policies=(guard.POLICY,),
     )
 
 

@@ -1,8 +1,9 @@
 """`ullage uninstall`: takes away what `ullage install` brought, in an order in which nothing gets stuck.
 
-Hooks and policies first: an entry without a server refuses everything that it matches. On a seed those in its user clusters go
-next: a webhook that still runs puts them back only as long as the seed has its own. Then data, only when asked for, and while
-the controllers still run: their finalizers are what gives back what the objects hold. Then the kinds, and the identities last.
+Hooks and policies first: an entry without a server refuses everything that it matches. Then our guard finalizer goes from all
+VolumeSnapshots: no other snapshotter would take it off. On a seed the hooks in its user clusters go next: a webhook that still
+runs puts them back only as long as the seed has its own. Then data, only when asked for, and while the controllers still run:
+their finalizers are what gives back what the objects hold. Then the kinds, and the identities last.
 Only what carries our label is ever deleted, and the controllers' lease; of kinds that other snapshotters use too, only what is
 of our drivers, and the kind stays as long as there is anything else of it.
 """
@@ -37,6 +38,7 @@ from ullage.kube.kinds import Kind, Meta, Object
 from ullage.ledger.service.charging_leases import CHARGES
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.snapshots.model import GUARD
 
 SELECTOR: Final = f"{MANAGED_BY}={OURS}"
 POLL_SECONDS: Final = 1.0
@@ -116,6 +118,7 @@ class Uninstaller:
         """Everything but kinds and data; with `purge`, these too. Where objects do not go, it ends there and says why."""
         for kind in HOOKS:
             await self._delete_all(await self._labelled(kind))
+        await self._guards()
         await self._hooks_elsewhere()
         definitions = (await self._client.list(DEFINITIONS, labels=SELECTOR)).items
         if purge:
@@ -131,9 +134,48 @@ class Uninstaller:
                 )
         for kind in _IDENTITIES:
             await self._delete_all(await self._labelled(kind))
+        await self._guards(again=True)
         await self._delete_all([found async for found in self._left_behind()])
         await self._namespace(purge=purge)
         return self._outcomes
+
+    async def _guards(self, *, again: bool = False) -> None:
+        """Takes our guard off all VolumeSnapshots, and no other finalizer. With `again`: also what a controller that
+        still ran has put on since. Its last request may still be under way: this ends when nothing was found twice."""
+        deadline, calm = self._clock.monotonic() + self._timeout, 0
+        while True:
+            found = [
+                FoundObject(dialect.snapshots, obj.metadata)
+                for dialect in (GA, PROTOTYPE)
+                for obj in await self._objects(dialect.snapshots)
+                if GUARD in obj.metadata.finalizers
+            ]
+            for one in found:
+                await self._unguard(one)
+            calm = 0 if found else calm + 1
+            if self._dry_run or not again or calm > 1:
+                return
+            if found and self._clock.monotonic() > deadline:
+                why = f"{GUARD} is put on again, for {self._timeout:.0f} s: stop the controllers, and run this again"
+                self._note("problem", found[0], why)
+                return
+            await asyncio.sleep(self._poll)
+
+    async def _unguard(self, one: FoundObject) -> None:
+        kept = [name for name in one.meta.finalizers if name != GUARD]
+        version = one.meta.resource_version
+        try:
+            if not self._dry_run:
+                change = {"metadata": {"finalizers": kept}}
+                await self._client.patch(
+                    one.kind, one.meta.name, one.meta.namespace, merge=change, uid=one.meta.uid, resource_version=version
+                )
+        except (NotFound, Conflict):
+            return
+        except ApiError as error:
+            self._note("problem", one, error.message)
+            return
+        self._note("changed", one, f"without {GUARD}")
 
     async def _hooks_elsewhere(self) -> None:
         """Where a cluster could not be asked, the key stays by which the next uninstall knows that there are some."""

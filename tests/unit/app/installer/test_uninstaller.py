@@ -1,4 +1,4 @@
-"""What an uninstall says of objects that do not go."""
+"""What an uninstall says of objects that do not go, and which finalizer it takes off."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.unit.snapshots.memory_api import MemoryApi
 from ullage.app.installer.outcomes import Outcome
 from ullage.app.installer.uninstaller import SHOWN, FoundObject, Uninstaller
 from ullage.kube.builtin.core import CONFIG_MAPS
 from ullage.kube.kinds import Meta
+from ullage.snapshots.api.ga.translation import GA
+from ullage.snapshots.model import GUARD
+from ullage.snapshots.slice import DIALECTS
 
 
 class NoLease:
@@ -34,3 +38,49 @@ async def test_what_is_stuck_is_told_of_by_name_up_to_a_number(count: int, last:
     await Uninstaller(NoLease(), tell=told.append)._stuck(found)  # type: ignore[arg-type]
     assert len(told) == min(count, SHOWN + 1)
     assert told[-1].why == last
+
+
+SOURCE = {"persistentVolumeClaimName": "db"}
+SPEC = {"ga": {"source": SOURCE}, "prototype": SOURCE}
+
+
+class Server(MemoryApi):
+    """What an uninstall asks for besides."""
+
+    async def list(self, kind: Any, *args: Any, **kwargs: Any) -> Any:
+        return await super().list(kind)
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["for real", "dry run"])
+async def test_an_uninstall_takes_it_off_every_snapshot_and_nothing_else(dry_run: bool) -> None:
+    api, held = Server(), ["example.com/held", GUARD]
+    for dialect in DIALECTS:
+        for name, finalizers in (("ours", held), ("theirs", ["example.com/held"])):
+            meta = {"name": name, "namespace": "team", "finalizers": finalizers}
+            api.put(dialect.snapshots, {"metadata": meta, "spec": SPEC[dialect.name]})
+    told: list[Outcome] = []
+    await Uninstaller(api, tell=told.append, dry_run=dry_run, poll=0.001)._guards()  # type: ignore[arg-type]
+    assert [(one.verb, one.name, one.why) for one in told] == [("changed", "team/ours", f"without {GUARD}")] * 2
+    for dialect in DIALECTS:
+        left = {one["metadata"]["name"]: one["metadata"]["finalizers"] for one in api.bodies(dialect.snapshots)}
+        assert left == {"ours": held if dry_run else held[:1], "theirs": held[:1]}
+
+
+async def test_what_a_late_request_of_a_controller_guards_again_is_freed_at_the_end() -> None:
+    class Late(Server):
+        late = 2
+
+        async def patch(self, kind: Any, name: str, namespace: str = "", **what: Any) -> Any:
+            answer = await super().patch(kind, name, namespace, **what)
+            if self.late:
+                self.late -= 1
+                self.edit(kind, name, namespace, merge={"metadata": {"finalizers": [GUARD]}})
+            return answer
+
+    api = Late()
+    api.put(GA.snapshots, {"metadata": {"name": "ours", "namespace": "team", "finalizers": [GUARD]}, "spec": SPEC["ga"]})
+    told: list[Outcome] = []
+    await Uninstaller(api, tell=told.append, poll=0.001)._guards(again=True)  # type: ignore[arg-type]
+    (left,) = api.bodies(GA.snapshots)
+    assert not left["metadata"].get("finalizers")
+    assert [one.verb for one in told] == ["changed"] * 3

@@ -31,6 +31,7 @@ from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     SnapshotFacts,
     SnapshotPlan,
+    guarded,
     is_anothers,
     may_be_anothers,
     plan_snapshot,
@@ -39,9 +40,10 @@ from ullage.snapshots.controllers.snapshot.bind.rules import (
 from ullage.snapshots.controllers.snapshot.bind.shared import begun_among, is_taken_back
 from ullage.snapshots.data_source import DataSource, snapshot_key
 from ullage.snapshots.gate import gate_of
+from ullage.snapshots.guard import PolicyWatch
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 from ullage.snapshots.metrics import Metrics
-from ullage.snapshots.model import CUT, DRIVER, HOOKED, Problem, Record, Snapshot, State
+from ullage.snapshots.model import CUT, DRIVER, GUARD, HOOKED, Problem, Record, Snapshot, State
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.source_volume import SourceVolume, find_source_volume
 from ullage.snapshots.volume_queue import VolumeQueues, may_proceed, queue_name, queue_of
@@ -95,6 +97,7 @@ class Binder:
         self._orphans = Orphans(
             client, lookup, settings=settings, recorder=recorder, clock=self._clock, request_seconds=request_seconds
         )
+        self._policy = PolicyWatch(client, clock=self._clock)
         lookup.snapshots.handle(self._seen)
 
     def controller(self, *, workers: int = 16, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -230,8 +233,9 @@ class Binder:
 
     async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> float:
         """Gives the seconds after which it is to be looked at again; 0 for none."""
+        guard = guarded(facts, plan)
         if plan.protect:
-            obj = await self._protect(obj, facts.snapshot, plan)
+            obj = await self._protect(obj, facts.snapshot, plan, guard=bool(guard))
         if plan.hold_claim and facts.context.claim is not None:
             await self._hold_claim(facts.context.claim, driver=plan.driver)
         if plan.create_record is not None:
@@ -245,11 +249,17 @@ class Binder:
         again = 0.0
         if plan.state is not None:
             obj, again = await self._write_state(obj, facts.snapshot, plan)
-        return (await self._release(obj) if plan.release else 0.0) or again
+        if plan.release:
+            return await self._release(obj) or again
+        if guard is False:
+            await self._take_off(obj, (GUARD,))
+        return again
 
-    async def _protect(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan) -> Any:
+    async def _protect(self, obj: Any, snapshot: Snapshot, plan: SnapshotPlan, *, guard: bool) -> Any:
         meta = obj.metadata
         missing = [one for one in self._dialect.finalizers if one not in meta.finalizers]
+        if guard and GUARD not in meta.finalizers and await self._policy.in_force():
+            missing.append(GUARD)
         labels = {key: value for key, value in plan.labels.items() if meta.labels.get(key) != value}
         patch: dict[str, Any] = {}
         if missing:
@@ -331,14 +341,16 @@ class Binder:
 
     async def _release(self, obj: Any) -> float:
         """Not while it pays for data that somebody else is about to be booked for."""
-        meta = obj.metadata
-        if held := seconds_held(meta, self._clock.now()):
+        if held := seconds_held(obj.metadata, self._clock.now()):
             return held
-        kept = [one for one in meta.finalizers if one not in self._dialect.finalizers]
-        if len(kept) < len(meta.finalizers):
-            with contextlib.suppress(NotFound):
-                await self._patch(obj, {"metadata": {"finalizers": kept, "annotations": {DRIVER: None}}})
+        await self._take_off(obj, (*self._dialect.finalizers, GUARD), annotations={DRIVER: None})
         return 0.0
+
+    async def _take_off(self, obj: Any, finalizers: tuple[str, ...], **metadata: Any) -> None:
+        kept = [one for one in obj.metadata.finalizers if one not in finalizers]
+        if len(kept) < len(obj.metadata.finalizers):
+            with contextlib.suppress(NotFound):
+                await self._patch(obj, {"metadata": {"finalizers": kept, **metadata}})
 
     async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
         return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)

@@ -98,6 +98,14 @@ def _beside_others(facts: SnapshotFacts, plan: SnapshotPlan) -> SnapshotPlan:
     return replace(plan, release=plan.release and DRIVER in snapshot.meta.annotations)
 
 
+def guarded(facts: SnapshotFacts, plan: SnapshotPlan) -> bool | None:
+    """Whether the snapshot is to have the guard; None leaves it as it is. It is taken off a snapshot that is not ours: a
+    tenant may have written it there, or a backup, and nobody else would let the snapshot go."""
+    if not is_ours(facts) or plan.release:
+        return False
+    return facts.settings.managed(plan.driver) if plan.protect else None
+
+
 def may_be_anothers(facts: SnapshotFacts, plan: SnapshotPlan) -> bool:
     """Whether a record that is to be made is one that the GA snapshotter makes too: it knows its own API and CSI volumes."""
     volume = facts.context.volume
