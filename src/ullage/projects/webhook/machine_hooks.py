@@ -23,9 +23,10 @@ from ullage.projects.webhook.deployments import DeploymentWebhook
 from ullage.projects.webhook.leaving import leave
 from ullage.projects.webhook.machines import MachineTerms, MachineWebhook
 from ullage.projects.webhook.refusals import refusal_events
+from ullage.projects.webhook.refused_sets import refused_sets
 from ullage.projects.webhook.surges import shared_surges
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
+WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, LEDGERS)
 WRITES: Final = (Write(LEDGERS, ("get",)),)
 ELSEWHERE: Final = CHARGED_ELSEWHERE
 
@@ -43,6 +44,7 @@ def make_hooks(wiring: Wiring, settings: Settings, *, sizes: SizeSource) -> Iter
         sizes=sizes,
         surges=wiring.shared(shared_surges),
         events=wiring.shared(refusal_events),
+        refused=wiring.shared(refused_sets),
         quotas=wiring.shared(quota_lookup),
         ages=wiring.shared(copy_ages),
         settings=settings,

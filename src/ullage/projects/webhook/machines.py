@@ -51,6 +51,7 @@ from ullage.projects.sizes.source import SizeSource
 from ullage.projects.subjects import QuotaLookup
 from ullage.projects.webhook.copy_ages import CopyAges
 from ullage.projects.webhook.refusals import RefusalEvents
+from ullage.projects.webhook.refused_sets import RefusedSets
 from ullage.projects.webhook.room import over_with, room_in, wholes_in
 from ullage.projects.webhook.sizing import Sizing, sized
 from ullage.projects.webhook.surges import Owners, Surges
@@ -71,6 +72,7 @@ class MachineTerms:
     sizes: SizeSource
     surges: Surges
     events: RefusalEvents
+    refused: RefusedSets
     quotas: QuotaLookup  # of the seed: its copies
     ages: CopyAges
     settings: Settings
@@ -121,6 +123,7 @@ class MachineWebhook:
             return Decision.again(away_text(_shown(facts), problem=str(error)))
         if decided.code == 403 and not review.dry_run:
             terms.events.record(review.cluster, owners, decided.message)
+            terms.refused.record(review.cluster, ledger, owners, size=size.amounts)
         return decided
 
     def _of_unknown_size(self, facts: MachineFacts, size: Sizing, *, limited: bool) -> Decision:

@@ -15,11 +15,13 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.clusters.cluster import Cluster as FollowedCluster
 from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.kinds import Meta
+from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINES, Machine
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES, DeploymentTemplate, SetTemplate
 from ullage.projects.charging.keys import StampKeys, stamp_keys
+from ullage.projects.machines.deployments import DEFAULT_REPLICAS
 from ullage.projects.machines.digests import BadSpec
 from ullage.projects.machines.facts import Room
 from ullage.projects.machines.reading import (
@@ -76,6 +78,19 @@ class Surges:
         owner = controller_uid(found.metadata, MACHINE_DEPLOYMENTS.kind) if found is not None else ""
         deployments = followed.cache(DEPLOYMENT_TEMPLATES).by(_UID, owner) if owner else ()
         return Owners(found, next(iter(deployments), None))
+
+    def set_by_uid(self, cluster: str, uid: str) -> SetTemplate | None:
+        followed = self._clusters.get(cluster)
+        return next(iter(followed.cache(SET_TEMPLATES).by(_UID, uid)), None) if followed is not None else None
+
+    def missing(self, cluster: str, uid: str) -> int:
+        """How many Machines a MachineSet lacks. None are missing of a set that is gone or is being deleted."""
+        followed, found = self._clusters.get(cluster), self.set_by_uid(cluster, uid)
+        if followed is None or found is None or is_deleting(found.metadata):
+            return 0
+        wanted = DEFAULT_REPLICAS if found.spec.replicas is None else found.spec.replicas
+        living = sum(not is_deleting(one.metadata) for one in followed.cache(MACHINES).by(_OWNER, uid))
+        return max(0, wanted - living)
 
     def deployment(self, cluster: str, namespace: str, name: str) -> DeploymentTemplate | None:
         followed = self._clusters.get(cluster)
