@@ -1,4 +1,4 @@
-"""A webhook that takes its time: it answers after as long as a test says, and remembers how long it was given."""
+"""Another webhook than ours: it answers after as long as a test says, allows or refuses, and remembers how long it had."""
 
 from __future__ import annotations
 
@@ -22,17 +22,28 @@ GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 
 class SlowHook:
-    """Allows everything, `seconds` after it was asked."""
+    """Allows everything, or refuses it with the text `refusal`, `seconds` after it was asked."""
 
     def __init__(self, port: int, bundle: str) -> None:
         self.port = port
         self.bundle = bundle
         self.seconds = 0.0
+        self.refusal = ""
         self.given: list[str] = []  # the `timeout` of each call
         self.ended = threading.Event()
 
-    def configuration(self, kind: str, name: str, *, namespace: str, timeout: int = 10, policy: str = "Fail") -> Json:
-        """A Validating- or MutatingWebhookConfiguration that sends it the config maps of one namespace."""
+    def configuration(
+        self,
+        kind: str,
+        name: str,
+        *,
+        namespace: str,
+        timeout: int = 10,
+        policy: str = "Fail",
+        group: str = "",
+        plural: str = "configmaps",
+    ) -> Json:
+        """A Validating- or MutatingWebhookConfiguration that sends it the objects of one kind in one namespace."""
         hook = {
             "name": "slow.example.com",
             "admissionReviewVersions": ["v1"],
@@ -41,7 +52,7 @@ class SlowHook:
             "failurePolicy": policy,
             "clientConfig": {"url": f"https://127.0.0.1:{self.port}/slow", "caBundle": self.bundle},
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}],
+            "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "resources": [plural], "operations": ["*"]}],
         }
         return {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -53,7 +64,9 @@ class SlowHook:
     def answer(self, path: str, body: bytes) -> bytes:
         self.given.append(parse_qs(urlsplit(path).query)["timeout"][0])
         self.ended.wait(self.seconds)
-        response = {"uid": json.loads(body)["request"]["uid"], "allowed": True}
+        response: Json = {"uid": json.loads(body)["request"]["uid"], "allowed": not self.refusal}
+        if self.refusal:
+            response["status"] = {"code": 403, "message": self.refusal}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
         return json.dumps(review).encode()
 

@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .apart import IS_BORROWED
 from .api import Answer, Api
+from .slow_hook import GROUP, slow_hook
 from .snapshot_scene import BOTH, GA, Dialect, Scene, eventually
 from .snapshot_scene import scene as made_scene
 from .test_admission import shared_port
@@ -170,6 +172,35 @@ def test_where_everything_is_kept_a_new_one_is_told_why(scene: Scene) -> None:
     tenant.api.merge(f"{GA.snapshots(tenant.namespace)}/mine", {"metadata": {"annotations": {"ullage.io/protected": None}}})
     eventually("it makes room", lambda: tenant.ask("new").code == CREATED)
     assert tenant.names() == {"new"}
+
+
+def test_nothing_is_deleted_for_what_another_webhook_refuses(scene: Scene, tmp_path: Path) -> None:
+    """Each create is tried as a dry run first. A good one makes room for itself, and for itself alone."""
+    tenant = Limited(scene, snapshots=3, deleteOldest=True)
+    for name in ("old-1", "old-2", "old-3"):
+        tenant.take(name)
+    with slow_hook(tmp_path) as other:
+        other.refusal = "snapshots have to be named by the rules"
+        made = other.configuration(
+            "ValidatingWebhookConfiguration",
+            f"other-{tenant.namespace}",
+            namespace=tenant.namespace,
+            group=GA.group,
+            plural="volumesnapshots",
+        )
+        path = f"{GROUP}/validatingwebhookconfigurations"
+        scene.api.create(path, made)
+        try:
+            eventually("it is asked", lambda: other.refusal in tenant.ask("probe").message)
+            for turn in range(6):
+                refused = tenant.ask(f"bad-{turn}")
+                assert refused.code == FORBIDDEN, refused.raw
+            other.refusal = ""
+            assert tenant.names() == {"old-1", "old-2", "old-3"}
+            assert tenant.insist("good", GA)[-1].code == CREATED
+        finally:
+            assert scene.api.call("DELETE", f"{path}/other-{tenant.namespace}").code == 200
+    assert tenant.names() == {"old-2", "old-3", "good"}
 
 
 def test_a_limit_as_kubectl_shows_it(scene: Scene) -> None:

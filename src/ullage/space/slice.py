@@ -29,6 +29,7 @@ from ullage.space.roles import GRANTS, USER_ROLES
 from ullage.space.routes import ROUTES
 from ullage.space.webhook import quotas as quota_webhook
 from ullage.space.webhook.hooks import make_hooks as charging_hooks
+from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES
 from ullage.vms.settings import Settings
 
@@ -92,7 +93,8 @@ def space(settings: Settings | None = None, *, most_waiting: int = MOST_WAITING)
         hooks=Part(
             make=partial(make_hooks, backups=backups, most_waiting=most_waiting),
             watches=tuple(dict.fromkeys((*WATCHES, *quota_webhook.WATCHES, *room.WATCHES))),
-            writes=(Write(LEDGERS, ("create", "patch")),),  # the limit of those that wait
+            # The limit of those that wait, and trials of what room is to be made for.
+            writes=(Write(LEDGERS, ("create", "patch")), *room.WRITES, *((Write(BACKUPS, ("create",)),) if backups else ())),
         ),
         routes=ROUTES,
         grants=GRANTS,

@@ -208,6 +208,12 @@ class Client:
         path = codec.collection_path(kind, obj.metadata.namespace, needed=True)
         return await self._write(kind, "POST", path, codec.encode(kind, obj), query=_dry(dry_run))
 
+    async def try_create(self, kind: Kind[Any], body: Json, namespace: str = "") -> None:
+        """A create that stores nothing; raises what a real one would raise. The body is sent whole, fields that no type of ours
+        has included."""
+        path = codec.collection_path(kind, namespace, needed=True)
+        await self._transport.call(Call("POST", path, _dry(True), codec.encode_json(body), JSON_TYPE, self._guard))
+
     async def update(self, kind: Kind[T], obj: T) -> T:
         """PUT: the whole object, on condition that it still has the resourceVersion that it was read with."""
         return await self._put(kind, obj, "")

@@ -93,6 +93,8 @@ class ChargingHooks(Generic[T]):
             fault = await self._check(review)
         if fault is not None:
             return fault
+        if review.operation == "CREATE" and review.dry_run and is_own(review):
+            return Decision.allow()  # whether others would admit it if there were room (`policies/counts/webhook/trial.py`)
         if self._prepare is not None and review.operation == "CREATE":
             await self._prepare(review)
         trusts = self._terms.trusts

@@ -10,10 +10,12 @@ import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+import jsonpatch
 import msgspec
 
 from tests.unit.kube.virtual_time import START, in_virtual_time
@@ -21,7 +23,7 @@ from tests.unit.ledger.simulated import Server, merged
 from tests.unit.ledger.slices import running, wired
 from tests.unit.space.scene import PERSON, TEAM, Scene, made, snapshot_of
 from ullage.kube.cache.indexer import Key
-from ullage.kube.errors import Conflict, NotFound
+from ullage.kube.errors import Conflict, Forbidden, NotFound, TooManyRequests
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.review import Decision, Hook, Review
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
@@ -53,6 +55,18 @@ class CountServer(Server):
         self.stays: set[str] = set()  # names of what never goes, once it is deleted
         self.answers = 0.0  # seconds from a deletion to its answer
         self.gone: Callable[[Kind[Any], Key], None] = self.drop
+        self.tried: list[str] = []  # names of what was created as a dry run
+        self.trial: Callable[[Kind[Any], Json], Awaitable[Decision]]
+
+    async def try_create(self, kind: Kind[Any], body: Json, namespace: str = "") -> None:
+        async def ask() -> None:
+            await asyncio.sleep(self.latency())
+            self.tried.append(body["metadata"]["name"])
+            decided = await self.trial(kind, body)
+            if not decided.allowed:
+                raise (TooManyRequests if decided.code == 429 else Forbidden)(decided.message, code=decided.code)
+
+        await self._call(ask)
 
     async def delete(
         self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = "", **_: Any
@@ -119,6 +133,7 @@ class CountServer(Server):
         return await self._call(write)
 
 
+WEBHOOK_USER: Final = "system:serviceaccount:ullage-system:webhook"
 VETOED: Final = Decision.refuse("vetoed by another webhook")
 
 
@@ -127,6 +142,7 @@ class CountScene(Scene):
         super().__init__()
         self.server: CountServer = CountServer()
         self.server.gone = self._gone
+        self.server.trial = self._trial
         self._own, self._others = counts(), space(Settings(backups="manage"))
         self._slices = (self._own, self._others)
         self._replicas: Iterator[list[Hook]] = itertools.cycle([[]])
@@ -242,6 +258,18 @@ class CountScene(Scene):
     def _review(self, kind: Kind[Any], new: Json, old: Json | None, user: str) -> Review:
         found = super()._review(kind, new, old, user)
         return replace(found, request=msgspec.structs.replace(found.request, dry_run=True)) if self._dry else found
+
+    async def _trial(self, kind: Kind[Any], body: Json) -> Decision:
+        """All hooks, and the other webhook."""
+        new = deepcopy(body)
+        for phase in ("mutate", "validate"):
+            for hook in super()._asked(kind, phase):
+                review = super()._review(kind, new, None, WEBHOOK_USER)
+                decided = await hook.answer(replace(review, request=msgspec.structs.replace(review.request, dry_run=True)))
+                if not decided.allowed:
+                    return decided
+                new = jsonpatch.apply_patch(new, list(decided.patch))
+        return VETOED if self.vetoes else Decision.allow()
 
     async def insist(self, name: str, claim: str = "disk", *, tries: int = 30, **more: Any) -> Decision:
         """As clients do: again, as long as they are told to."""

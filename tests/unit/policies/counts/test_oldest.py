@@ -13,7 +13,9 @@ from tests.unit.policies.counts.scene import CountScene, counted
 from tests.unit.space.scene import TEAM, import_of, made, record_of, unsplit
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
+from ullage.kube.review import Decision
 from ullage.policies.counts.accounts import NAMESPACE_CELL, claim_cell
+from ullage.policies.counts.webhook.trial import MOST_OF_NAMESPACE
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import READ_BY, Dialect
@@ -609,10 +611,29 @@ async def test_nothing_is_deleted_for_requests_that_nothing_comes_of(scene: Coun
 
 
 @counted
-async def test_one_goes_for_all_requests_that_nothing_comes_of(scene: CountScene) -> None:
-    """Four are there of four that may be. Another webhook refuses whatever is admitted, under one name after the other."""
+async def test_nothing_goes_for_requests_that_another_webhook_refuses(scene: CountScene) -> None:
+    """Four are there of four that may be. Each request is tried as a dry run before anything is deleted for it."""
     full(scene, "a", "b", "c", "d")
     scene.vetoes = True
+    async with scene.served(leader=True):
+        for turn in range(60):
+            refused = await scene.create(f"vetoed-{turn // 3}")
+            assert refused.code == 403
+            assert "it would be refused all the same: vetoed by another webhook" in refused.message
+            await asyncio.sleep(1)
+        assert (scene.server.deleted, dict(scene.book().waiting)) == ([], {})
+        scene.vetoes = False
+        assert (await scene.insist("good", tries=200)).allowed
+    assert scene.server.deleted == ["a"]
+    assert scene.server.tried.count("good") == 1, "one trial serves the tries of some seconds"
+
+
+@counted
+async def test_one_goes_for_all_requests_that_nothing_comes_of(scene: CountScene) -> None:
+    """Another webhook refuses whatever is admitted, under one name after the other, and lets dry runs pass."""
+    full(scene, "a", "b", "c", "d")
+    scene.vetoes = True
+    scene.server.trial = passes
     async with scene.served(leader=True):
         for turn in range(120):
             await scene.create(f"vetoed-{turn // 3}")
@@ -621,6 +642,51 @@ async def test_one_goes_for_all_requests_that_nothing_comes_of(scene: CountScene
         scene.vetoes = False
         assert (await scene.insist("good", tries=200)).allowed
     assert scene.server.deleted == ["a"]
+
+
+async def passes(kind: Any, body: Any) -> Decision:
+    return Decision.allow()
+
+
+async def hangs(kind: Any, body: Any) -> Decision:
+    await asyncio.sleep(3600)
+    return Decision.allow()
+
+
+async def asks_for_patience(kind: Any, body: Any) -> Decision:
+    return Decision.again("not now")
+
+
+@pytest.mark.parametrize(
+    ("trial", "why"),
+    [
+        pytest.param(hangs, "the API server gave no answer to a dry run within 3.0 s", id="no answer"),
+        pytest.param(asks_for_patience, "not now", id="it asks for patience"),
+    ],
+)
+@counted
+async def test_nothing_goes_while_it_is_not_known_whether_a_request_would_be_admitted(
+    scene: CountScene, trial: Any, why: str
+) -> None:
+    full(scene, "a", "b")
+    scene.server.trial = trial
+    async with scene.served(leader=True):
+        told = await scene.create("new")
+        assert (told.code, told.retry_after) == (429, 2)
+        assert why in told.message
+        assert not scene.book().waiting
+    assert scene.server.deleted == []
+
+
+@counted
+async def test_only_so_many_are_tried_at_a_time(scene: CountScene) -> None:
+    """Those beyond are told to try again, and hold no place while they wait."""
+    full(scene, "a", "b")
+    scene.server.trial = hangs
+    async with scene.served(leader=True):
+        told = await asyncio.gather(*(scene.create(f"new-{number}") for number in range(MOST_OF_NAMESPACE + 5)))
+    assert sum("others are tried just now" in one.message for one in told) == 5
+    assert len(scene.server.tried) == MOST_OF_NAMESPACE
 
 
 @counted

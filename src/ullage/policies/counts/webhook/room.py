@@ -1,8 +1,8 @@
 """What is said to a new snapshot that does not fit: to try again, since the oldest is being deleted for it; or why not.
 
 Nothing is deleted here. Who is told to try again is written down in the ledger as waiting, and the controller sees to it. Only
-those are, whom it would help: for a create that could not come to anything (its claim is not there), for a dry run, and where
-too little may be deleted, nothing is written.
+those are, whom it would help: for a create that could not come to anything (its claim is not there, or something else than our
+limits refuses it), for a dry run, and where too little may be deleted, nothing is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ullage.kube.client.interface import Finder
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import is_deleting
 from ullage.kube.review import Decision, Review
-from ullage.kube.slices import Wiring
+from ullage.kube.slices import Wiring, Write
 from ullage.ledger.amounts import Cell, total
 from ullage.ledger.book import Charge, Refusal
 from ullage.ledger.charges import Addressed
@@ -35,10 +35,12 @@ from ullage.policies.counts.candidates import Candidates
 from ullage.policies.counts.charges import DIALECTS
 from ullage.policies.counts.choice import UNFINISHED, Candidate, Choice, Lack, choose, why_kept
 from ullage.policies.counts.lookup import LimitLookup
+from ullage.policies.counts.webhook.trial import Trials
 from ullage.snapshots.model import Dialect
 from ullage.times import read_time
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (SNAPSHOT_LIMITS, *found_in.WATCHES)
+WRITES: Final = tuple(Write(one.snapshots, ("create",)) for one in DIALECTS)  # as dry runs
 KEPT_SECONDS: Final = 1.0  # for so long what there is in a namespace, or of a claim, is not looked at again
 MOST_KEPT: Final = 200  # namespaces and claims whose snapshots are remembered so
 RETRY: Final = 1.0  # seconds after which who waits is to ask again
@@ -56,6 +58,7 @@ class Room:
         self._clock: Clock = wiring.clock
         self._limits = wiring.shared(LimitLookup)
         self._candidates = wiring.shared(Candidates)
+        self._trials = Trials(wiring.client, wiring.clock)
         self._seen: dict[tuple[str, int], tuple[float, Sequence[Candidate]]] = {}
 
     async def relieve(self, review: Review, asked: Addressed, refusal: Refusal) -> Decision | None:
@@ -76,6 +79,15 @@ class Room:
             return _refused(refusal, namespace, problem)
         if review.dry_run:
             return _refused(refusal, namespace, f"this is a dry run; otherwise {_to_be_deleted(choice)} would be deleted")
+        tried = await self._trials.of(review)
+        if tried.refusal:
+            return _refused(
+                refusal, namespace, f"nothing is deleted for it, since it would be refused all the same: {tried.refusal}"
+            )
+        if tried.unknown:
+            return _later(
+                refusal, f"nothing is deleted for it before it is known that it would be admitted then: {tried.unknown}"
+            )
         waiting = replace(asked.charge, waits=True)
         verdict = await self._registry.service.decide(asked.ledger, waiting, deadline=review.deadline)
         if verdict.existing or verdict.allowed:
