@@ -25,7 +25,7 @@ from ullage.projects.names import DEFAULT_MARKS, PROJECT, RESOURCES, SUBJECT_NAM
 from ullage.projects.quota import readable_of
 from ullage.projects.routes.freshness import list_warnings, usage_warnings
 from ullage.projects.routes.items import NewQuota, Nothing, QuotaItem, QuotaNumbers, details_of, item_of, total_of
-from ullage.projects.webhook.quota_rules import QuotaFacts
+from ullage.projects.webhook.quota_rules import QuotaFacts, unreachable
 from ullage.projects.webhook.quota_rules import warnings as quota_warnings
 
 MANAGER: Final = "ullage-api"
@@ -81,7 +81,8 @@ class QuotaAdministration:
             raise _there_is_one(given.subject_name) from None
         project = await self._project(given.subject_name)
         unknown = () if project is not None else (f"there is no project {given.subject_name} yet: the quota waits for it",)
-        return Reply(item_of(made, project), unknown)
+        away = unreachable((await self._client.list(QUOTAS)).items)
+        return Reply(item_of(made, project), (*unknown, *quota_warnings(QuotaFacts(new=made, away=away))))
 
     async def replace(self, call: RouteCall) -> Reply:
         """The whole of the limits: what is not said has none. Whoever sets a quota has made it his own."""
@@ -93,7 +94,8 @@ class QuotaAdministration:
         except NotFound:
             raise Declined.missing(QUOTAS, old.metadata.name) from None
         used = Amounts(readable_of(new.status.global_usage))
-        return await self._answer(new, (*quota_warnings(QuotaFacts(new=new, old=old, used=used)), *usage_warnings(new)))
+        facts = QuotaFacts(new=new, old=old, used=used, away=unreachable([new]))
+        return await self._answer(new, (*quota_warnings(facts), *usage_warnings(new)))
 
     async def delete(self, call: RouteCall) -> Reply:
         quota = await self._quota(call)

@@ -6,7 +6,7 @@ refusals that KKP has are said in its words, since people and tools know them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,7 @@ from ullage.projects.quota import QuotaFault, excesses, faults, limits_of, same_
 
 NAME_FIELD: Final = "metadata.name"
 SUBJECT_FIELD: Final = "spec.subject"
+NAMED: Final = 5  # seeds that a warning spells out
 DEFAULT_STAYS: Final = (
     "Removing default Project Quota resource is not allowed. Either remove the default/global project quota configuration from "
     "KubermaticSettings or update the Project Quota resource to empty or desired values."
@@ -34,6 +35,7 @@ class QuotaFacts:
     rivals: frozenset[str] = frozenset()
     used: Amounts = field(default_factory=Amounts)
     default_configured: bool = False
+    away: Mapping[str, str] = field(default_factory=dict)  # seeds that cannot be reached, with since when
 
 
 # --- written ---------------------------------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ RULES: Final[tuple[Callable[[QuotaFacts], Iterator[QuotaFault]], ...]] = (
 
 def warnings(facts: QuotaFacts) -> tuple[str, ...]:
     """What the author may not know."""
-    return (*_below_use(facts), *_marks(facts))
+    return (*_below_use(facts), *_away(facts), *_marks(facts))
 
 
 def _below_use(facts: QuotaFacts) -> Iterator[str]:
@@ -93,6 +95,25 @@ def _below_use(facts: QuotaFacts) -> Iterator[str]:
         return
     for over in excesses(facts.used, limits_of(facts.new.spec.quota)):
         yield f"{over}: no machine is removed, and new ones are refused until less is used"
+
+
+def _away(facts: QuotaFacts) -> Iterator[str]:
+    if facts.away and (facts.old is None or not same_limits(facts.old.spec.quota, facts.new.spec.quota)):
+        names = sorted(facts.away)
+        listed = ", ".join(f"{name} (since {facts.away[name]})" for name in names[:NAMED])
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        yield (
+            f"these seeds cannot be reached, and admit machines by what they were told before until they can: {listed}{more};"
+            " Ready is False until then"
+        )
+
+
+def unreachable(quotas: Iterable[ResourceQuota]) -> dict[str, str]:
+    """The seeds that cannot be reached, as the status of quotas tells, with the earliest time since when."""
+    found: dict[str, str] = {}
+    for seed in (seed for quota in quotas for seed in quota.status.seeds if seed.stale_since):
+        found[seed.name] = min(found.get(seed.name, seed.stale_since), seed.stale_since)
+    return found
 
 
 def _marks(facts: QuotaFacts) -> Iterator[str]:

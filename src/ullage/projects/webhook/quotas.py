@@ -35,7 +35,7 @@ from ullage.projects.names import (
 )
 from ullage.projects.quota import QuotaFault, amounts_of, is_counted
 from ullage.projects.subjects import QuotaLookup, quota_lookup
-from ullage.projects.webhook.quota_rules import QuotaFacts, deletion_refusal, refusals, warnings
+from ullage.projects.webhook.quota_rules import QuotaFacts, deletion_refusal, refusals, unreachable, warnings
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SETTINGS)
 OURS: Final = "another webhook changes it, and only Ullage may: it is the record of what each seed may have"
@@ -109,6 +109,7 @@ class QuotaHooks:
             rivals=frozenset(one.metadata.name for one in self._lookup.of(new.spec.subject.name)),
             used=_used(old),
             default_configured=self._default_configured(),
+            away=unreachable([old] if old is not None else self._lookup.quotas.items()),
         )
         if wrong := refusals(facts):
             return _invalid(wrong)

@@ -11,7 +11,7 @@ from tests.unit.projects.builders import default_quota, details, quota, usage
 from tests.unit.projects.routes.scene import ADMIN, MEMBER, STRANGER, Api
 from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.objects import Condition
-from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
+from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, SeedUsage
 from ullage.projects.names import is_default
 from ullage.projects.webhook.quota_rules import DEFAULT_STAYS
 
@@ -186,6 +186,22 @@ async def test_a_quota_may_be_there_before_its_project_which_is_said() -> None:
     answered = await Api().ask("POST", ALL, {"subjectName": "new", "quota": {}})
     assert answered.code == 201
     assert "there is no project new yet" in answered.headers["warning"]
+
+
+async def test_seeds_that_will_not_hear_of_a_limit_are_named() -> None:
+    """By the quota's own status; of a first quota by those of others."""
+    seeds = (SeedUsage(name="us", stale_since="2026-05-01T10:00:00Z"), SeedUsage(name="eu"))
+    status = ResourceQuotaStatus(global_usage=usage("3"), seeds=seeds)
+    found = Api().put(quota("abc", details(cpu="5"), status=status)).project("new", "Brand new")
+    requests: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("PUT", ONE, {"cpu": 9}),
+        ("POST", ALL, {"subjectName": "new", "quota": {"cpu": 1}}),
+    )
+    for method, path, body in requests:
+        said = (await found.ask(method, path, body)).headers["warning"]
+        assert "these seeds cannot be reached" in said
+        assert "until they can: us (since 2026-05-01T10:00:00Z); Ready is False" in said
+    assert "warning" not in (await found.ask("PUT", ONE, {"cpu": 9})).headers, "the limits stay"
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,26 @@ async def test_whoever_changes_a_default_quota_is_told_that_it_follows_the_setti
     assert (await answer("validate", request)).warnings == ()
 
 
+AWAY = {"seeds": [{"name": "us", "staleSince": "2026-05-01T10:00:00Z"}, {"name": "eu"}]}
+TOLD = (
+    "these seeds cannot be reached, and admit machines by what they were told before until they can: us (since"
+    " 2026-05-01T10:00:00Z); Ready is False until then"
+)
+
+
+async def test_whoever_changes_limits_is_told_which_seeds_will_not_hear_of_it() -> None:
+    old = {**body(), "status": AWAY}
+    assert (await answer("validate", asked({**body({"cpu": "5"}), "status": AWAY}, old))).warnings == (TOLD,)
+    labelled = {**body(labels={**SUBJECT, "team": "x"}), "status": AWAY}
+    assert (await answer("validate", asked(labelled, old))).warnings == (), "the limits stay"
+
+
+async def test_whoever_sets_a_first_limit_is_told_by_what_other_quotas_show() -> None:
+    other = {**body(name="project-other", subject="other"), "status": AWAY}
+    assert (await answer("validate", asked(body()), quotas=(other,))).warnings == (TOLD,)
+    assert (await answer("validate", asked(body()))).warnings == ()
+
+
 # --- put back --------------------------------------------------------------------------------------------------------
 
 
