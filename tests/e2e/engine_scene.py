@@ -44,6 +44,7 @@ class EngineScene:
         self.data = base.directory / "engines"
         self.kubectl = Kubectl(base.plane, namespace=NAMESPACE, home=base.directory)
         self.world_options: tuple[str, ...] = ()  # from its next start on
+        self.drivers: tuple[str, ...] = ()  # options of the controller from its next start on
         self._processes: dict[str, Process] = {}
 
     # --- processes ---
@@ -53,7 +54,7 @@ class EngineScene:
         commands = {
             "engine": ["engine", "--volumes", str(self.data), "--socket", str(self.socket)],
             "webhook": [*self.base.webhook(), "--manage-engines", *VMS],
-            "controller": [*self.base.controller(), *self.controller_options(), *VMS],
+            "controller": [*self.base.controller(), *self.controller_options(), *self.drivers, *VMS],
             "world": [*self.base.world(), *own, *self.world_options],
         }
         return commands[name]

@@ -24,7 +24,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.controller import controller
 from ullage.kube.controller.candidate import Timing
-from ullage.kube.controller.lease import Elector
+from ullage.kube.controller.lease import Elector, own_identity
 from ullage.kube.kinds import Kind, Object, Value
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Part, Slice, Wiring
@@ -190,7 +190,7 @@ async def webhook(args: argparse.Namespace, client: Client, stop: asyncio.Event)
         drain=0.5,
         stop_seconds=5,
     )
-    wiring = Wiring(client)
+    wiring = Wiring(client, instance=own_identity())
     hooks = wiring.hooks(slices(args))
     async with AsyncExitStack() as stack:
         for held in wiring.held:
@@ -209,7 +209,7 @@ async def webhook(args: argparse.Namespace, client: Client, stop: asyncio.Event)
 
 async def leader(args: argparse.Namespace, client: Client, stop: asyncio.Event) -> None:
     async def work() -> None:
-        wiring = Wiring(leading)
+        wiring = Wiring(leading, instance=own_identity())
         controllers = wiring.controllers(slices(args))
         async with AsyncExitStack() as stack:
             for held in wiring.held:

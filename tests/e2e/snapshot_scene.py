@@ -228,21 +228,23 @@ class Scene:
         self.api.create(path, body)
         return f"{path}/{name}"
 
-    def bound_claim(self, namespace: str, name: str, *, source: Json, storage_class: str) -> str:
+    def bound_claim(
+        self, namespace: str, name: str, *, source: Json, storage_class: str, size: str = "1Gi", **more: Any
+    ) -> str:
         """A claim with a volume that no provisioner made; its path."""
         volume = f"{namespace}-{name}"
-        path = self.claim(namespace, name, storageClassName=storage_class, volumeName=volume)
+        path = self.claim(namespace, name, size=size, storageClassName=storage_class, volumeName=volume, **more)
         uid = self.api.get(path).obj["metadata"]["uid"]
         spec = {
             "accessModes": ["ReadWriteOnce"],
-            "capacity": {"storage": "1Gi"},
+            "capacity": {"storage": size},
             "storageClassName": storage_class,
             "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid},
             "persistentVolumeReclaimPolicy": "Retain",
             **source,
         }
         self.api.create(VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": spec})
-        capacity = {"storage": "1Gi"}
+        capacity = {"storage": size}
         bound = {"phase": "Bound", "capacity": capacity, "accessModes": ["ReadWriteOnce"]}
         self.api.merge(f"{path}/status", {"status": bound})
         return path
@@ -269,13 +271,14 @@ class Scene:
         return "\n".join(f"{one['reason']}: {one['note']}" for one in found if one["regarding"]["name"] == name)
 
 
-def csi_volume(driver: RunningDriver, name: str) -> str:
+def csi_volume(driver: RunningDriver, name: str, *, size: int = 1 << 20, block: bool = False) -> str:
     """A volume that a driver makes; its handle."""
     mode = csi.VolumeCapability.AccessMode(mode=csi.VolumeCapability.AccessMode.SINGLE_NODE_WRITER)
+    wanted = csi.VolumeCapability(mount=csi.VolumeCapability.MountVolume(), access_mode=mode)
+    if block:
+        wanted = csi.VolumeCapability(block=csi.VolumeCapability.BlockVolume(), access_mode=mode)
     request = csi.CreateVolumeRequest(
-        name=name,
-        capacity_range=csi.CapacityRange(required_bytes=1 << 20),
-        volume_capabilities=[csi.VolumeCapability(mount=csi.VolumeCapability.MountVolume(), access_mode=mode)],
+        name=name, capacity_range=csi.CapacityRange(required_bytes=size), volume_capabilities=[wanted]
     )
     with grpc.insecure_channel(driver.endpoint) as channel:
         return str(services.ControllerStub(channel).CreateVolume(request, timeout=SECONDS).volume.volume_id)

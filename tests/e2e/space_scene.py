@@ -56,7 +56,8 @@ class Tenant:
         if runs:
             eventually(f"{name} runs", lambda: self.status_of(name) == "Running")
             for claim in claims:
-                self.attached(claim)
+                if claim in self.volumes:
+                    self.attached(claim)
 
     def attached(self, claim: str) -> None:
         volume, _ = self.volumes[claim]

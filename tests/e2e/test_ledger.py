@@ -158,6 +158,11 @@ class Tenant:
         found = counted(self.ledger().get("status", {}).get("sums", ""))
         return found.get(kind.name, {}).get(CELL.account, {}).get(CELL.resource, "0")
 
+    def reason(self) -> str:
+        """Of the ledger's condition Ready."""
+        conditions = self.ledger().get("status", {}).get("conditions", ())
+        return next((str(one["reason"]) for one in conditions if one["type"] == "Ready"), "")
+
     def end(self) -> None:
         for hooks in (HOOKS, MUTATING):
             self.api.call("DELETE", f"{hooks}/e2e-{self.namespace}")
@@ -323,6 +328,29 @@ async def test_two_slices_kinds_share_a_limit_while_replicas_and_leader_are_kill
         lambda: tenant.pending() == [] and {kind: tenant.counted(kind) for kind in tenant.kinds} == of_each,
         "at rest, each kind is counted and nothing is pending",
     )
+
+
+@pytest.mark.slow
+def test_what_no_process_charges_after_a_restart_is_free_again(tenant: Tenant) -> None:
+    """Plates have nearly all of the limit. Then every process starts anew without them."""
+    tenant.kinds = (CUPS, PLATES)
+    first = tenant.start("leader")
+    tenant.heard(first[0])
+    assert tenant.create("plate-0", size=SHARED - 1).code == 201
+    tenant.limit(SHARED)
+    until(lambda: tenant.counted(PLATES) == str(SHARED - 1), "plates are counted", seconds=BUSY)
+    put_down(first)
+    tenant.kinds = (CUPS,)
+    second = tenant.start("leader")
+    tenant.heard(second[0])
+    tenant.serve(replicas=1)
+    until(lambda: tenant.reason() == "NotCounted", "the ledger says what it still has", seconds=BUSY)
+    refused = tenant.create("cup-0", size=2)
+    assert refused.code == 403, refused.raw
+    assert f"used {SHARED - 1}" in refused.message
+    until(lambda: tenant.counted(PLATES) == "0", "what plates took is free", seconds=60 + BUSY)
+    assert tenant.create("cup-0", size=SHARED).code == 201
+    until(lambda: tenant.counted() == str(SHARED) and tenant.reason() == "Exact", "the ledger is exact", seconds=60 + BUSY)
 
 
 async def raise_on_demand(tenant: Tenant, *, step: int) -> None:
