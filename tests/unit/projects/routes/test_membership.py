@@ -9,7 +9,10 @@ import pytest
 
 from tests.unit.projects.builders import details, quota, usage
 from tests.unit.projects.routes.scene import MEMBER, STRANGER, Api
+from ullage.kube.errors import Forbidden, NotFound
+from ullage.kube.kinds import Meta
 from ullage.kube.objects import Condition
+from ullage.projects.api.catalogues import CATALOGUES, CatalogueData, CatalogueSpec, MachineCatalogue
 from ullage.projects.api.quotas import ResourceQuotaStatus
 
 OWN, CALCULATED = "/api/v2/projects/abc/quota", "/api/v2/projects/abc/quotacalculation"
@@ -210,7 +213,118 @@ async def test_what_cannot_be_calculated_is_answered_400_with_the_field(body: An
         assert answered.status["message"].startswith(message), answered.status["message"]
 
 
-async def test_who_gives_a_flavour_is_told_what_to_give() -> None:
+# In the words of KKP's forms: a size with all that the dashboard sends along, and what two machines of it take.
+SIZES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("Alibaba", {"alibabaInstanceType": {"id": "ecs.c6", "cpuCoreCount": 2, "memorySize": 4.5}, "diskSizeGB": 20}, {}),
+    ("Anexia", {"anexiaNodeSpec": {"vlanID": "v", "cpus": 2, "memory": 4608, "disks": [{"size": 12}, {"size": 8}]}}, {}),
+    ("Anexia, one disk", {"anexiaNodeSpec": {"cpus": 2, "memory": 4608, "diskSize": 20, "disks": [{"size": 99}]}}, {}),
+    ("AWS", {"awsSize": {"name": "t3.medium", "memory": 4.5, "vcpus": 2, "gpus": 0, "price": 0.05}, "diskSizeGB": 20}, {}),
+    (
+        "Azure",
+        {
+            "azureSize": {
+                "name": "Standard_B2s",
+                "numberOfCores": 2,
+                "memoryInMB": 4608,
+                "osDiskSizeInMB": 10240,
+                "resourceDiskSizeInMB": 10240,
+            },
+            "diskSizeGB": 99,
+        },
+        {},
+    ),
+    ("DigitalOcean", {"doSize": {"slug": "s-2vcpu", "memory": 4608, "vcpus": 2, "disk": 20, "regions": ["fra1"]}}, {}),
+    ("Google", {"gcpSize": {"name": "n1", "memory": 4608, "vcpus": 2}, "diskSizeGB": 20}, {}),
+    ("Hetzner", {"hetznerSize": {"id": 1, "name": "cx21", "cores": 2, "memory": 4.5, "disk": 20}}, {}),
+    (
+        "KubeVirt",
+        {"kubevirtNodeSize": {"cpus": "2", "memory": "4608Mi", "primaryDiskSize": "10", "secondaryDisks": [{"size": "10Gi"}]}},
+        {},
+    ),
+    ("Nutanix", {"nutanixNodeSpec": {"imageName": "i", "cpus": 1, "cpuCores": 2, "memoryMB": 4608, "diskSize": 20}}, {}),
+    ("Nutanix, its image's disk", {"nutanixNodeSpec": {"cpus": 2, "memoryMB": 4608, "diskSize": None}}, {"storage": 40.0}),
+    ("OpenStack", {"openstackSize": {"slug": "m1.medium", "memory": 4608, "vcpus": 2, "disk": 20, "swap": 0}}, {}),
+    ("OpenStack, another disk", {"openstackSize": {"memory": 4608, "vcpus": 2, "disk": 80}, "diskSizeGB": 20}, {}),
+    ("Cloud Director", {"vmDirectorNodeSpec": {"cpus": 2, "cpuCores": 1, "memoryMB": 4608, "diskSizeGB": 20}}, {}),
+    ("vSphere", {"vSphereNodeSpec": {"cpus": 2, "memory": 4608, "diskSizeGB": 20, "template": "t"}}, {}),
+]
+
+
+@pytest.mark.parametrize(("size", "but"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES])
+async def test_sizes_are_taken_in_the_words_of_each_provider(size: dict[str, Any], but: dict[str, Any]) -> None:
+    found = api("50 100Gi 1000Gi")
+    answered = await found.ask("POST", CALCULATED, {"replicas": 2, **size}, token=MEMBER)
+    assert answered.code == 200, answered.body
+    assert json.loads(answered.body)["calculatedQuota"] == {"cpu": 6, "memory": 13.0, "storage": 80.0} | but
+    replaced = {"replicas": 1, "size": {"cpu": 1}, "replacedResources": {"replicas": 1, **size}}
+    answered = await found.ask("POST", CALCULATED, replaced, token=MEMBER)
+    assert json.loads(answered.body)["calculatedQuota"]["cpu"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param({"awsSize": {"vcpus": -1}}, "awsSize.vcpus: -1: a number from 0", id="fewer than none"),
+        pytest.param({"hetznerSize": {"memory": 1e300}}, "hetznerSize.memory: 1e+300: a number from 0", id="too much"),
+        pytest.param({"gcpSize": {}, "diskSizeGB": -3}, "diskSizeGB: -3: a number from 0", id="the disk beside it"),
+        pytest.param({"kubevirtNodeSize": {"memory": "4 Gi"}}, "kubevirtNodeSize.memory: 4 Gi: a quantity", id="no quantity"),
+        pytest.param({"kubevirtNodeSize": {"memory": "9" * 9_000}}, "kubevirtNodeSize.memory: 9999", id="a long quantity"),
+        pytest.param({"kubevirtNodeSize": {"cpus": "-2"}}, "kubevirtNodeSize.cpus: -2: 0 to", id="a negative quantity"),
+        pytest.param({"anexiaNodeSpec": {"disks": [{}] * 65}}, "disks: 65: 64 disks at most", id="too many disks"),
+        pytest.param({"awsSize": {}, "doSize": {}}, "replicas: awsSize and doSize: one size alone", id="two providers"),
+        pytest.param({"awsSize": {}, "size": {"cpu": 1}}, "replicas: awsSize: one size alone", id="a provider and numbers"),
+        pytest.param({"equinixSize": {}}, "Object contains unknown field `equinixSize`", id="a provider that is not known"),
+    ],
+)
+async def test_a_size_that_cannot_be_is_answered_400_with_the_field(body: Any, message: str) -> None:
+    answered = await api().ask("POST", CALCULATED, {"replicas": 1, **body}, token=MEMBER)
+    assert answered.code == 400
+    assert answered.status["message"].startswith(message), answered.status["message"]
+
+
+def with_catalogues(**flavours: dict[str, str]) -> Api:
+    found = api("50 100Gi 1000Gi")
+    for name, lines in flavours.items():
+        spec = CatalogueSpec(provider=name)
+        one = MachineCatalogue(metadata=Meta(name=name), spec=spec, data=CatalogueData(flavours=lines))
+        found.objects[CATALOGUES.name, name] = one
+    return found
+
+
+@pytest.mark.parametrize(
+    ("more", "calculated"),
+    [
+        pytest.param({}, {"cpu": 6, "memory": 12.0, "storage": 60.0}, id="with its own disk"),
+        pytest.param({"diskSizeGB": 50}, {"cpu": 6, "memory": 12.0, "storage": 140.0}, id="with another disk"),
+    ],
+)
+async def test_a_flavour_is_looked_up_where_the_master_has_catalogues(more: Any, calculated: Any) -> None:
+    found = with_catalogues(openstack={"m1": "2 4Gi 10Gi", "m2": "1 1Gi -"}, other={"x": "9 9Gi -"}, same={"m1": "2 4Gi 10Gi"})
+    answered = await found.ask("POST", CALCULATED, {"replicas": 2, "flavor": "m1", **more}, token=MEMBER)
+    assert (answered.code, json.loads(answered.body)["calculatedQuota"]) == (200, calculated)
+
+
+async def test_a_flavour_that_differs_by_place_is_not_guessed() -> None:
+    found = with_catalogues(openstack={"m1": "2 4Gi 10Gi"}, hetzner={"m1": "4 4Gi 10Gi"})
+    answered = await found.ask("POST", CALCULATED, {"replicas": 1, "flavor": "m1"}, token=MEMBER)
+    assert answered.code == 400
+    assert answered.status["message"].startswith("flavor: m1: its size is not the same at all providers and places: give")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [None, NotFound("there is no such kind", code=404), Forbidden("cannot list it", code=403)],
+    ids=["no catalogue has it", "the kind is not served", "it may not be listed"],
+)
+async def test_who_gives_a_flavour_that_is_not_known_is_told_what_to_give(
+    error: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if error is not None:
+
+        async def refused(self: Api, kind: Any, namespace: str = "", *, labels: str = "") -> Any:
+            raise error
+
+        monkeypatch.setattr(Api, "list", refused)
     answered = await api().ask("POST", CALCULATED, {"replicas": 1, "flavor": "t3.large"}, token=MEMBER)
     assert answered.code == 400
     assert answered.status["message"].startswith("flavor: t3.large: ")
