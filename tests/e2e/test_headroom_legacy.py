@@ -29,7 +29,7 @@ pytestmark = [
 Json = dict[str, Any]
 STAMP, EXCEEDS = "ullage.io/takes", "harvesterhci.io/exceedsQuota"
 LEDGERS = "/apis/ullage.io/v1alpha1/namespaces/ullage-system/ledgers"
-COST = 1222 << 20
+COST = (1394 << 20) + 60 * 10**6  # `compute`, and guest-console-log
 COUNT = 2 * MOST_GROWN + 100  # more than a ledger takes on of what has happened, twice over
 
 
@@ -63,7 +63,8 @@ def test_more_than_a_ledger_takes_on_at_once_are_stamped_and_counted_in_the_end(
         stack.enter_context(scene.base.running(scene.command("controller")))
         eventually("all are counted", lambda: used(scene, namespace) == COUNT * COST, seconds=400, every=1)
         found = scene.api.get(machines).obj["items"]
-        assert {one["metadata"]["annotations"][STAMP] for one in found} == {'{"compute/vms":{"cpu":"1","memory":"1222Mi"}}'}
+        stamps = {one["metadata"]["annotations"][STAMP] for one in found}
+        assert stamps == {f'{{"compute/vms":{{"cpu":"1015m","memory":"{COST}"}}}}'}
         # Once a request timeout has passed the ledger is exact.
         eventually("the namespace says so", lambda: EXCEEDS in marks(scene, namespace), seconds=180)
 

@@ -19,7 +19,8 @@ Json = dict[str, Any]
 KUBEVIRT = "/apis/kubevirt.io/v1"
 QUOTA = "field.cattle.io/resourceQuota"
 LABEL = "resourcequota.management.cattle.io/default-resource-quota"
-MEMORY = 1222 << 20  # 1Gi, and 198Mi around it
+MEMORY = "1394Mi"  # of `compute`: 1Gi, and 370Mi around it
+CPU = 1015  # thousandths: 15 are those of guest-console-log
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +72,11 @@ class Tenant:
 
 def test_vms_start_on_all_nodes_up_to_the_quota_and_the_next_one_when_there_is_room(scene: EngineScene) -> None:
     tenant = Tenant(scene)
-    tenant.limit('{"limit":{"limitsCpu":"4000m","limitsMemory":"5120Mi"}}')
+    tenant.limit(f'{{"limit":{{"limitsCpu":"{4 * CPU}m","limitsMemory":"6144Mi"}}}}')
     eventually("the quota counts", lambda: [one.get("status", {}).get("used") is not None for one in tenant.quotas()] == [True])
     (quota,) = tenant.quotas()
     assert quota["metadata"]["name"].startswith("default-")
-    assert quota["spec"]["hard"] == {"limits.cpu": "4", "limits.memory": "5Gi"}
+    assert quota["spec"]["hard"] == {"limits.cpu": f"{4 * CPU}m", "limits.memory": "6Gi"}
 
     for number in range(4):
         tenant.create(f"vm{number}")
@@ -83,18 +84,18 @@ def test_vms_start_on_all_nodes_up_to_the_quota_and_the_next_one_when_there_is_r
     pods = tenant.pods()
     assert sorted(pods) == ["vm0", "vm1", "vm2", "vm3"]
     assert {one["spec"]["nodeName"] for one in pods.values()} == {"ullage", "ullage-2", "ullage-3"}
-    assert pods["vm0"]["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "memory": str(MEMORY)}
+    assert pods["vm0"]["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "memory": MEMORY}
     instance = scene.api.get(f"{KUBEVIRT}/namespaces/{tenant.namespace}/virtualmachineinstances/vm1").obj
     assert instance["status"]["nodeName"] == pods["vm1"]["spec"]["nodeName"]
     assert instance["status"]["activePods"] == {pods["vm1"]["metadata"]["uid"]: pods["vm1"]["spec"]["nodeName"]}
-    eventually("all four are counted", lambda: tenant.used().get("limits.cpu") == "4")
+    eventually("all four are counted", lambda: tenant.used().get("limits.cpu") == f"{4 * CPU}m")
 
     tenant.create("vm4")
     tenant.becomes("vm4", "Unschedulable")
     failure = next(one for one in tenant.status("vm4")["conditions"] if one["type"] == "Failure")
     assert (failure["status"], failure["reason"]) == ("True", "FailedCreate")
     assert "exceeded quota: default-" in failure["message"]
-    assert "limits.cpu=1" in failure["message"]
+    assert f"limits.cpu={CPU}m" in failure["message"]
 
     scene.kill("world")
     scene.api.merge(f"{tenant.vms}/vm0", {"spec": {"runStrategy": "Halted"}})

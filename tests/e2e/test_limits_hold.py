@@ -325,8 +325,8 @@ class Machines(Tenant):
 
 
 def shares(cores: int) -> Json:
-    """Half of a quota is for machines."""
-    quota = {"limit": {"limitsCpu": str(2 * cores), "limitsMemory": "64Gi"}}
+    """Half of a quota is for machines: each takes 15m for its guest-console-log besides."""
+    quota = {"limit": {"limitsCpu": f"{2 * 1015 * cores}m", "limitsMemory": "64Gi"}}
     kept = {"limit": {"limitsCPUPercent": 50, "limitsMemoryPercent": 50}}
     return {"field.cattle.io/resourceQuota": json.dumps(quota), "harvesterhci.io/maintenanceQuota": json.dumps(kept)}
 

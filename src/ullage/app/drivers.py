@@ -139,7 +139,8 @@ class Chosen:
     manage_vm_restores: bool = False  # and restores
     observe_groups: bool = False  # another snapshotter answers for VolumeGroupSnapshots
     migration: str = "reserve"  # where the room for live migrations comes from
-    kubevirt: str = "seed"  # the version whose overhead VMs are charged with
+    kubevirt: str = "auto"  # the version whose launcher pods VMs are charged with
+    overhead_ratio: float | None = None  # where the KubeVirt object sets none
     kubevirt_namespaces: tuple[str, ...] = ()  # where its service accounts are; none named: where they mostly are
     projects: ProjectChoice = field(default_factory=ProjectChoice)  # the roles, and what is set about project quotas
     request_timeout: float = REQUEST_SECONDS  # the API server's own, for writes
@@ -169,7 +170,8 @@ def chosen(
     manage_vm_backups: bool = False,
     manage_vm_restores: bool = False,
     migration: str = "reserve",
-    kubevirt: str = "seed",
+    kubevirt: str = "auto",
+    overhead_ratio: float | None = None,
     kubevirt_namespaces: Sequence[str] | None = None,
     projects: ProjectChoice | None = None,
 ) -> Chosen:
@@ -195,6 +197,7 @@ def chosen(
         manage_vm_restores=manage_vm_restores,
         migration=migration,
         kubevirt=kubevirt,
+        overhead_ratio=overhead_ratio,
         kubevirt_namespaces=tuple(kubevirt_namespaces or ()),
         projects=projects or ProjectChoice(),
     )

@@ -11,7 +11,7 @@ from ullage.errors import BadInput
 if TYPE_CHECKING:
     from ullage.app.drivers import Chosen
     from ullage.headroom.settings import Settings as HeadroomSettings
-    from ullage.vms.overhead import Overhead
+    from ullage.vms.pricing import PricingChoice
     from ullage.vms.settings import Settings
 
 ManageBackups = Annotated[
@@ -39,12 +39,23 @@ MigrationMode = Annotated[
     ),
 ]
 
-KubeVirtTable = Annotated[
+KubeVirtVersion = Annotated[
     str,
     typer.Option(
         "--kubevirt",
         metavar="VERSION",
-        help="The KubeVirt whose overhead VMs are charged with: v0.54, v1.1, v1.4, or seed, which is that of the design.",
+        help="The KubeVirt whose launcher pods VMs are charged with: auto, which is what the KubeVirt object says, a version"
+        " such as v1.4.0, or seed, which is the formula of the design.",
+    ),
+]
+OverheadRatio = Annotated[
+    float | None,
+    typer.Option(
+        "--overhead-ratio",
+        metavar="RATIO",
+        help="By which KubeVirt multiplies the memory around a guest, where the KubeVirt object sets no"
+        " additionalGuestMemoryOverheadRatio.",
+        show_default="1",
     ),
 ]
 KubeVirtNamespaces = Annotated[
@@ -70,13 +81,11 @@ def settings_of(what: Chosen) -> Settings:
     )
 
 
-def overhead_of(version: str) -> Overhead:
-    """What this version of KubeVirt adds to a guest: for those who charge for VMs, and for who plays KubeVirt's part."""
-    from ullage.vms.overhead import TABLES
+def pricing_of(version: str, ratio: float | None) -> PricingChoice:
+    """How VMs are charged for. The simulated KubeVirt makes pods of the same size."""
+    from ullage.vms.pricing import PricingChoice
 
-    if version not in TABLES:
-        raise BadInput("--kubevirt", version, f"one of {', '.join(TABLES)} is allowed")
-    return TABLES[version]
+    return PricingChoice(version=version, overhead_ratio=ratio)
 
 
 def headroom_of(what: Chosen) -> HeadroomSettings:
@@ -88,13 +97,12 @@ def headroom_of(what: Chosen) -> HeadroomSettings:
     mode = next((one for one in MIGRATION_MODES if one == what.migration), None)
     if mode is None:
         raise BadInput("--migration", what.migration, f"{' or '.join(MIGRATION_MODES)} is allowed")
-    overhead_of(what.kubevirt)
     for namespace in what.kubevirt_namespaces:
         if not is_label(namespace):
             raise BadInput("--kubevirt-namespace", namespace, "the name of a namespace is allowed")
     return HeadroomSettings(
         restores="manage" if what.manage_vm_restores else "observe",
         migration=mode,
-        kubevirt=what.kubevirt,
+        pricing=pricing_of(what.kubevirt, what.overhead_ratio),
         trusted=kubevirt_identities(what.kubevirt_namespaces or KUBEVIRT_NAMESPACES),
     )

@@ -1,7 +1,7 @@
 """What a machine costs, as it is stamped on it. Pure.
 
-The tables move with KubeVirt's versions and with settings: what a machine was admitted with stands on it, and is not worked out
-again for as long as it runs.
+Costs move with KubeVirt's version and settings, and with the quotas of a namespace: what a machine was admitted with stands on
+it, and is not worked out again for as long as it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ullage.kube.objects import Json
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.ledger.charging.stamps import COST, BadStamp
 from ullage.quantity import Format, Quantity
-from ullage.vms.overhead import Overhead, cost_of
+from ullage.vms.pricing import Pricing
 
 FIELD: Final = f"metadata.annotations[{COST}]"
 _MILLI: Final = 10**6  # nano-units
@@ -26,21 +26,22 @@ _TEMPLATE: Final = "spec.template.spec"
 _decoder: Final = msgspec.json.Decoder(dict[str, str])
 
 
-def machine_cost(machine: Mapping[str, Any], table: Overhead) -> Amounts:
+def machine_cost(machine: Mapping[str, Any], pricing: Pricing) -> Amounts:
     """Of a VirtualMachine's whole body: what its template would cost. Raises BadInput, which names the field."""
-    return spec_cost(_part(_part(_part(machine, "spec"), "template"), "spec"), table)
+    template = _part(_part(machine, "spec"), "template")
+    return spec_cost(_part(template, "spec"), pricing, _annotations(template))
 
 
-def instance_cost(instance: Mapping[str, Any], table: Overhead) -> Amounts:
+def instance_cost(instance: Mapping[str, Any], pricing: Pricing) -> Amounts:
     """Of a VirtualMachineInstance's whole body. Raises as above."""
     try:
-        return spec_cost(_part(instance, "spec"), table)
+        return spec_cost(_part(instance, "spec"), pricing, _annotations(instance))
     except BadInput as error:
         raise BadInput(error.where.replace(_TEMPLATE, "spec", 1), error.given, error.problem) from error
 
 
-def spec_cost(spec: Mapping[str, Any], table: Overhead) -> Amounts:
-    found = cost_of(spec, table)
+def spec_cost(spec: Mapping[str, Any], pricing: Pricing, annotations: Mapping[str, str] | None = None) -> Amounts:
+    found = pricing.cost_of(spec, annotations)
     return Amounts({CPU: Quantity(found.cpu * _MILLI), MEMORY: Quantity.of(found.memory, Format.BINARY_SI)})
 
 
@@ -58,6 +59,11 @@ def read_cost(meta: Meta) -> Amounts:
         return Amounts.parse(_decoder.decode(text))
     except (msgspec.DecodeError, BadAmount) as error:
         raise BadStamp(f"{FIELD}: {error}") from error
+
+
+def _annotations(body: Mapping[str, Any]) -> dict[str, str]:
+    found = _part(_part(body, "metadata"), "annotations")
+    return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
 def _part(body: Mapping[str, Any], name: str) -> Json:

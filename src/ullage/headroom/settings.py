@@ -1,4 +1,4 @@
-"""Which table of costs holds, and whose word on the status of a machine is believed."""
+"""How VMs are charged for, and whose word on the status of a machine is believed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from ullage.errors import BadInput
 from ullage.kube.identities import WORLD, account
 from ullage.kube.review import Review
-from ullage.vms.overhead import TABLES, Overhead
+from ullage.vms.pricing import PricingChoice
 from ullage.vms.settings import Mode
 
 KUBEVIRT_NAMESPACES: Final = ("kubevirt", "harvester-system")
@@ -33,19 +33,13 @@ class Settings:
     that does not fit, since they do so for others."""
 
     trusted: frozenset[str] = kubevirt_identities()
-    kubevirt: str = "seed"  # the version whose table of costs holds
+    pricing: PricingChoice = PricingChoice()  # noqa: RUF009  a value
     restores: Mode = "observe"  # whether restores of VMs are ours
     migration: Migration = "reserve"  # where the room for migrations comes from
 
     def __post_init__(self) -> None:
         if self.migration not in MIGRATION_MODES:
             raise BadInput("migration", self.migration, f"one of {', '.join(MIGRATION_MODES)} is allowed")
-        if self.kubevirt not in TABLES:
-            raise BadInput("kubevirt", self.kubevirt, f"one of {', '.join(TABLES)} is allowed")
-
-    @property
-    def table(self) -> Overhead:
-        return TABLES[self.kubevirt]
 
     def trusts(self, review: Review) -> bool:
         """Whether KubeVirt asks. In another cluster anybody can claim to."""

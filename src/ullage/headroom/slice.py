@@ -26,6 +26,7 @@ from ullage.vms.api.instance_types import TYPE_KINDS
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
+from ullage.vms.prices import Prices, price_sources
 
 
 def make_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
@@ -48,8 +49,9 @@ def share_controllers(wiring: Wiring) -> list[Controller[Any]]:
 
 def machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
     lookup, clock, metrics = wiring.shared(compute_lookup), wiring.clock, wiring.metrics
+    prices = Prices(settings.pricing, wiring.shared(price_sources))
     made = [
-        follow.Follower(wiring.client, lookup, table=settings.table, clock=clock).controller(metrics=metrics),
+        follow.Follower(wiring.client, lookup, prices=prices, clock=clock).controller(metrics=metrics),
         launchers.LauncherMarks(wiring.client, wiring.cache(PODS), lookup, clock=clock).controller(metrics=metrics),
     ]
     if settings.migration == "scale-quota":

@@ -7,8 +7,9 @@ import pytest
 from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
 from ullage.app.installer.manifests import manifests
-from ullage.app.vm_options import headroom_of, overhead_of
+from ullage.app.vm_options import headroom_of
 from ullage.errors import BadInput
+from ullage.vms.pricing import PricingChoice
 
 BACKUPS, RESTORES = "virtualmachinebackups.harvesterhci.io", "virtualmachinerestores.harvesterhci.io"
 
@@ -55,7 +56,7 @@ def rights_on(resource: str, what: Chosen) -> set[str]:
 
 
 def test_core_quotas_are_written_only_where_that_was_chosen() -> None:
-    assert rights_on("resourcequotas", NOTHING_CHOSEN) == set()
+    assert rights_on("resourcequotas", NOTHING_CHOSEN) == {"get", "list", "watch"}
     assert rights_on("resourcequotas", Chosen(migration="scale-quota")) == {"get", "list", "watch", "patch"}
 
 
@@ -68,9 +69,9 @@ def test_whose_word_on_vms_is_believed_and_what_they_cost_are_settings() -> None
     found = headroom_of(NOTHING_CHOSEN)
     assert "system:serviceaccount:kubevirt:kubevirt-controller" in found.trusted
     assert "system:serviceaccount:harvester-system:kubevirt-handler" in found.trusted
-    assert found.kubevirt == "seed"
-    other = headroom_of(Chosen(kubevirt="v1.4", kubevirt_namespaces=("virt",)))
-    assert other.kubevirt == "v1.4"
+    assert found.pricing == PricingChoice(version="auto")
+    other = headroom_of(Chosen(kubevirt="v1.4", overhead_ratio=1.5, kubevirt_namespaces=("virt",)))
+    assert other.pricing == PricingChoice(version="v1.4", overhead_ratio=1.5)
     assert "system:serviceaccount:virt:kubevirt-controller" in other.trusted
     assert "system:serviceaccount:kubevirt:kubevirt-controller" not in other.trusted, "those that are named, and no others"
 
@@ -79,9 +80,14 @@ def test_whose_word_on_vms_is_believed_and_what_they_cost_are_settings() -> None
     ("what", "message"),
     [
         pytest.param(
-            Chosen(kubevirt="v2"),
-            r"^--kubevirt v2: one of seed, v0\.54, v1\.1, v1\.4 is allowed$",
-            id="a table that is not there",
+            Chosen(kubevirt="v0.40"),
+            r"^--kubevirt v0\.40: v0\.53\.0 or later is allowed; so are auto and seed$",
+            id="a version that is too old",
+        ),
+        pytest.param(
+            Chosen(overhead_ratio=-1.0),
+            r"^--overhead-ratio -1: a number from 0 to 1000 is allowed$",
+            id="a ratio below 0",
         ),
         pytest.param(
             Chosen(kubevirt_namespaces=("a:b",)),
@@ -93,10 +99,3 @@ def test_whose_word_on_vms_is_believed_and_what_they_cost_are_settings() -> None
 def test_settings_that_make_no_sense_are_told_by_their_option(what: Chosen, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         headroom_of(what)
-
-
-def test_who_plays_kubevirt_adds_what_vms_are_charged_with() -> None:
-    for version in ("seed", "v1.1"):
-        assert overhead_of(version) == headroom_of(Chosen(kubevirt=version)).table
-    with pytest.raises(BadInput, match=r"^--kubevirt v2: one of seed, v0\.54, v1\.1, v1\.4 is allowed$"):
-        overhead_of("v2")

@@ -11,8 +11,10 @@ from ullage.kube.kinds import Kind
 from ullage.ledger.charging.stamps import COST, STAMP
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
+from ullage.vms.pricing import Pricing
 
 Json = dict[str, Any]
+SEED = Pricing(None)  # the formula of the design
 TEAM = "team"
 UID = "uid-of-the-vm"
 ONE = '{"compute/vms":{"cpu":"1","memory":"1222Mi"}}'  # what the machine below costs

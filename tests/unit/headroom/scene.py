@@ -30,6 +30,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.slice import LEDGER
 from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.pricing import PricingChoice
 
 PERSON, OURS = "jane", "system:serviceaccount:ullage-system:controller"
 KUBEVIRT = "system:serviceaccount:kubevirt:kubevirt-controller"
@@ -37,10 +38,13 @@ VIRT_API = "system:serviceaccount:harvester-system:kubevirt-apiserver"
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 
+DESIGNED = Settings(pricing=PricingChoice(version="seed"))
+
+
 class Scene:
     def __init__(self, settings: Settings | None = None) -> None:
         self.server = Server()
-        self.settings = settings or Settings()
+        self.settings = settings or DESIGNED
         self.stamped_by: Settings | None = None
         self._hooks: list[Hook] = []
         self._bodies: dict[tuple[str, Key], Json] = {}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.headroom.builders import ONE, ONE_COST, domain, instance, machine, made, stamped
+from tests.unit.headroom.builders import ONE, ONE_COST, SEED, domain, instance, machine, made, stamped
 from ullage.errors import BadInput
 from ullage.headroom.accounts import MAINTENANCE, VMS, amounts_in, limits_for, stamp_for
 from ullage.headroom.cost import instance_cost, machine_cost, read_cost, write_cost
-from ullage.headroom.settings import Settings
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.stamps import BadStamp
 from ullage.vms.api.machines import INSTANCES
-from ullage.vms.overhead import SEED, TABLES
+from ullage.vms.pricing import Pricing, PricingChoice
 
 
 def test_a_machine_and_its_instance_cost_the_same() -> None:
@@ -21,9 +20,12 @@ def test_a_machine_and_its_instance_cost_the_same() -> None:
 
 
 def test_what_is_written_is_read_again() -> None:
-    cost = machine_cost(machine(template=domain(cpu="1500m", memory="3Gi", guest="2Gi")), TABLES["v1.4"])
+    cost = machine_cost(
+        machine(template=domain(cpu="1500m", memory="3Gi", guest="2Gi")),
+        Pricing(PricingChoice(version="v1.4").settings_by(None)),
+    )
     assert read_cost(made(INSTANCES, instance(annotations=stamped("{}", cost=write_cost(cost)))).metadata) == cost
-    assert cost.written()["cpu"] == "1500m"
+    assert cost.written()["cpu"] == "1515m"
 
 
 @pytest.mark.parametrize("cost", ["", "nonsense", "{}x", '{"cpu":"-1"}', '{"cpu":"many"}', '{"cpu":1}'])
@@ -54,7 +56,11 @@ def test_accounts_are_told_apart_and_zero_is_a_limit() -> None:
     assert len(limits_for(VMS, cost, limited=("cpu",))) == 1
 
 
-def test_a_table_that_does_not_exist_is_told() -> None:
-    with pytest.raises(BadInput, match=r"kubevirt v9: one of seed, v0\.54, v1\.1, v1\.4 is allowed"):
-        Settings(kubevirt="v9")
-    assert Settings(kubevirt="v1.4").table is TABLES["v1.4"]
+def test_annotations_count_as_kubevirt_makes_sidecars_of_them() -> None:
+    """Each takes 200m and 64M of a guaranteed VM."""
+    pricing, hook = Pricing(PricingChoice().settings_by(None)), {"hooks.kubevirt.io/hookSidecars": '[{"image": "a"}]'}
+    vm = machine()
+    vm["spec"]["template"]["metadata"] = {"annotations": hook}
+    more = Amounts.parse({"cpu": "200m", "memory": "64M"})
+    assert machine_cost(vm, pricing) == machine_cost(machine(), pricing) + more
+    assert instance_cost(instance(annotations=hook), pricing) == instance_cost(instance(), pricing) + more

@@ -38,7 +38,8 @@ def controller(
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
     migration: vm_options.MigrationMode = "reserve",
-    kubevirt: vm_options.KubeVirtTable = "seed",
+    kubevirt: vm_options.KubeVirtVersion = "auto",
+    overhead_ratio: vm_options.OverheadRatio = None,
     surge: project_options.Surge = project_options.SURGE,
     unknown_size: project_options.UnknownSize = project_options.UNKNOWN_SIZE,
     keep_vanished: project_options.KeepVanished = project_options.KEEP_SECONDS,
@@ -96,6 +97,7 @@ def controller(
         manage_vm_restores=manage_vm_restores,
         migration=migration,
         kubevirt=kubevirt,
+        overhead_ratio=overhead_ratio,
         projects=projects,
     )
     what = replace(

@@ -50,7 +50,8 @@ def webhook(
     manage_engines: drivers.ManageEngines = False,
     manage_vm_backups: vm_options.ManageBackups = False,
     manage_vm_restores: vm_options.ManageRestores = False,
-    kubevirt: vm_options.KubeVirtTable = "seed",
+    kubevirt: vm_options.KubeVirtVersion = "auto",
+    overhead_ratio: vm_options.OverheadRatio = None,
     kubevirt_namespace: vm_options.KubeVirtNamespaces = None,
     longhorn: drivers.LonghornClaims = False,
     surge: project_options.Surge = project_options.SURGE,
@@ -115,6 +116,7 @@ def webhook(
         manage_vm_backups=manage_vm_backups,
         manage_vm_restores=manage_vm_restores,
         kubevirt=kubevirt,
+        overhead_ratio=overhead_ratio,
         kubevirt_namespaces=tuple(kubevirt_namespace or ()),
         projects=projects,
     )

@@ -20,7 +20,8 @@ def world(
     ] = False,
     engines: drivers.Engines = None,
     nodes: Annotated[int, typer.Option(metavar="N", help="How many nodes there are to be.", min=1)] = 1,
-    kubevirt: vm_options.KubeVirtTable = "seed",
+    kubevirt: vm_options.KubeVirtVersion = "auto",
+    overhead_ratio: vm_options.OverheadRatio = None,
     migration_time: Annotated[
         str, typer.Option(metavar="DURATION", help="How long VMs take to move to another node, where nothing else is said.")
     ] = "2s",
@@ -50,7 +51,7 @@ def world(
 
     if (volumes is None) != user_cluster:
         raise BadInput("--volumes", str(volumes or "(absent)"), "is needed, except with --user-cluster, where there are none")
-    table = vm_options.overhead_of(kubevirt)
+    pricing = vm_options.pricing_of(kubevirt, overhead_ratio)
     config = Config.load(kubeconfig, kube_context)
     port = options.port("--metrics-port", metrics_port)
     seconds = arguments.seconds("--migration-time", migration_time)
@@ -65,7 +66,7 @@ def world(
                 directories,
                 engines=None if engines is None else address_of(engines),
                 nodes=nodes,
-                table=table,
+                pricing=pricing,
                 migration_seconds=seconds,
             )
             await run_controller((part,), config, settings, stop=stop, serves=serves)

@@ -30,7 +30,7 @@ from ullage.quantity import Format, Quantity
 from ullage.times import read_time
 from ullage.vms.api.machines import WHOLE_INSTANCES, WHOLE_MACHINES, WholeInstance, WholeMachine
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
-from ullage.vms.overhead import asked_of
+from ullage.vms.pricing import asked_of
 
 FROM_OBJECTS: Final = "ledgers may not be read: what VMs take is what stands on those that may be read, and not on other Pods"
 _MILLI: Final = 10**6

@@ -15,11 +15,18 @@ def cost(
         str,
         typer.Option(
             metavar="VERSION",
-            help="Whose overhead is added: v0.54, v1.1 or v1.4, each up to the next one; seed is what limits on VMs count with "
-            "unless they are told otherwise.",
-            autocompletion=completion.words("seed", "v0.54", "v1.1", "v1.4"),
+            help="The KubeVirt whose pods are worked out: a version such as v1.4.0, auto, which is the newest known one, or "
+            "seed, which is the formula of the design.",
+            autocompletion=completion.words("auto", "seed", "v1.4", "v1.5", "v1.6"),
         ),
-    ] = "seed",
+    ] = "auto",
+    overhead_ratio: Annotated[
+        float | None,
+        typer.Option(metavar="RATIO", help="KubeVirt's additionalGuestMemoryOverheadRatio.", show_default="1"),
+    ] = None,
+    core_quota: Annotated[
+        bool, typer.Option("--core-quota", help="A ResourceQuota of the namespace limits CPU and memory: KubeVirt adds limits.")
+    ] = False,
     output: Annotated[
         str,
         typer.Option("--output", "-o", metavar="FORMAT", help="text or json.", autocompletion=completion.words("text", "json")),
@@ -29,15 +36,17 @@ def cost(
 
     \b
     ullage vm cost -f vm.yaml
-    ullage vm cost -f vm.yaml --kubevirt v1.4 -o json
+    ullage vm cost -f vm.yaml --kubevirt v1.4 --overhead-ratio 1.5 -o json
     """
     arguments.one_of("--output", output, ("text", "json"))
     from ullage.cli.check import documents
     from ullage.cli.vm import costs
-    from ullage.vms.overhead import TABLES
+    from ullage.vms.launcher.settings import NamespaceRules
+    from ullage.vms.pricing import Pricing, PricingChoice
 
-    arguments.one_of("--kubevirt", kubevirt, tuple(TABLES))
-    found = costs.costs([one for file in files for one in documents.read(file)], TABLES[kubevirt])
+    choice = PricingChoice(version=kubevirt, overhead_ratio=overhead_ratio)
+    pricing = Pricing(choice.settings_by(None), NamespaceRules(limits_cpu=core_quota, limits_memory=core_quota))
+    found = costs.costs([one for file in files for one in documents.read(file)], pricing)
     if output == "json":
         import json
 

@@ -8,16 +8,17 @@ from typing import Any
 from ullage.cli.check.documents import Document
 from ullage.cli.common.text import plain
 from ullage.errors import BadInput
-from ullage.ledger.amounts import spell
-from ullage.quantity import Quantity
-from ullage.vms.overhead import MI, Cost, Overhead, cost_of
+from ullage.vms.launcher.containers import Part
+from ullage.vms.launcher.versions import MI
+from ullage.vms.pricing import Cost, Pricing
 
 KINDS = ("VirtualMachine", "VirtualMachineInstance")
 
 
-def costs(documents: Sequence[Document], table: Overhead) -> list[tuple[Document, Cost]]:
+def costs(documents: Sequence[Document], pricing: Pricing) -> list[tuple[Document, Cost]]:
     """Of the VMs among the objects of a file. Raises BadInput where there are none, or where one says what cannot be."""
-    found = [(one, cost_of(_spec(one), table)) for one in documents if one.group == "kubevirt.io" and one.kind in KINDS]
+    machines = [one for one in documents if one.group == "kubevirt.io" and one.kind in KINDS]
+    found = [(one, pricing.cost_of(_part(_template(one), "spec"), _annotations(_template(one)))) for one in machines]
     if not found:
         raise BadInput(
             "-f", ", ".join(one.shown for one in documents), f"there is no {' or '.join(KINDS)} of kubevirt.io in it"
@@ -25,21 +26,35 @@ def costs(documents: Sequence[Document], table: Overhead) -> list[tuple[Document
     return found
 
 
-def _spec(document: Document) -> Mapping[str, Any]:
-    spec = document.body.get("spec")
-    if document.kind == "VirtualMachine":
-        template = spec.get("template") if isinstance(spec, dict) else None
-        spec = template.get("spec") if isinstance(template, dict) else None
-    return spec if isinstance(spec, dict) else {}
+def _template(document: Document) -> Mapping[str, Any]:
+    """What a pod is made of: the instance itself, or what a machine makes it of."""
+    return _part(_part(document.body, "spec"), "template") if document.kind == "VirtualMachine" else document.body
+
+
+def _annotations(template: Mapping[str, Any]) -> dict[str, str]:
+    found = _part(_part(template, "metadata"), "annotations")
+    return {key: one for key, one in found.items() if isinstance(one, str)}
+
+
+def _part(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = holder.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def lines(document: Document, cost: Cost) -> Iterator[str]:
     """What it takes of its namespace's limits, and what that is made of."""
-    cpu = spell("cpu", Quantity(cost.cpu * 10**6))
-    yield f"{plain(document.shown)} costs {'no CPU' if cpu == '0' else cpu} and {_memory(cost.memory)} of memory"
-    width = max(len(part.name) for part in cost.parts)
-    for part in cost.parts:
-        yield f"  {part.name:<{width}}  {_memory(part.memory):>10}"
+    yield f"{plain(document.shown)} costs {_cpu(cost.cpu)} and {_memory(cost.memory)} of memory"
+    rows = [
+        (plain(one.name), _memory(one.memory) if one.memory else "", _cpu(one.cpu) if one.cpu else "") for one in cost.parts
+    ]
+    width = max((len(name) for name, _, _ in rows), default=0)
+    for name, memory, cpu in rows:
+        yield f"  {name:<{width}}  {memory:>10}  {cpu}".rstrip()
+
+
+def _cpu(milli: int) -> str:
+    """Exactly, so that the parts add up to the eye."""
+    return "no CPU" if not milli else f"{milli / 1000:.15g} core{'' if milli == 1000 else 's'}"
 
 
 def _memory(count: int) -> str:
@@ -54,5 +69,9 @@ def as_json(document: Document, cost: Cost) -> dict[str, Any]:
         "kind": document.kind,
         "cpuMilli": cost.cpu,
         "memoryBytes": cost.memory,
-        "parts": [{"name": part.name, "memoryBytes": part.memory} for part in cost.parts],
+        "parts": [_part_json(one) for one in cost.parts],
     }
+
+
+def _part_json(one: Part) -> dict[str, Any]:
+    return {"name": one.name, "cpuMilli": one.cpu, "memoryBytes": one.memory}

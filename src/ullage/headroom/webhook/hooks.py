@@ -20,13 +20,15 @@ from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Wiring, Write
 from ullage.ledger.charging.registry import registry_of
+from ullage.vms import prices as vm_prices
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.api.restores import RESTORES
 from ullage.vms.instance_types.reader import READ
+from ullage.vms.prices import Prices, price_sources
 
-WATCHES: Final[tuple[Kind[Any], ...]] = tuple(dict.fromkeys((NAMESPACES, *namespace_webhook.WATCHES)))
+WATCHES: Final[tuple[Kind[Any], ...]] = tuple(dict.fromkeys((NAMESPACES, *namespace_webhook.WATCHES, *vm_prices.WATCHES)))
 
 
 def reads(settings: Settings) -> tuple[Write, ...]:
@@ -42,14 +44,14 @@ def make_hooks(wiring: Wiring, settings: Settings) -> Iterable[Hook]:
         found = namespaces.get(Key("", namespace))
         return found is not None and found.metadata.annotations.get(EXCEEDS) == "true"
 
-    client = wiring.client
-    restores = Restores(registry.registered(RESTORES), client, settings) if settings.restores == "manage" else None
+    client, prices = wiring.client, Prices(settings.pricing, wiring.shared(price_sources))
+    restores = Restores(registry.registered(RESTORES), client, settings, prices) if settings.restores == "manage" else None
     room = {"booked": restores.pays_for, "held": restores.holds_room} if restores else {}
     return (
         *namespace_webhook.make_hooks(wiring),
-        *Machines(registry.registered(MACHINES), client, settings, exceeds=exceeds, **room).hooks(),
-        *Instances(registry.registered(INSTANCES), client, settings).hooks(),
-        *Migrations(registry.registered(MIGRATIONS), client, settings).hooks(),
+        *Machines(registry.registered(MACHINES), client, settings, prices=prices, exceeds=exceeds, **room).hooks(),
+        *Instances(registry.registered(INSTANCES), client, settings, prices).hooks(),
+        *Migrations(registry.registered(MIGRATIONS), client, settings, prices).hooks(),
         *Pods(registry.registered(PODS), settings).hooks(),
         *(restores.hooks() if restores else ()),
     )

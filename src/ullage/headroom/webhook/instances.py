@@ -27,7 +27,8 @@ from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, FREE, STAMP, BadStamp, Marks, Stamp, marked, stamp_of
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachineInstance
-from ullage.vms.overhead import Overhead
+from ullage.vms.prices import Prices
+from ullage.vms.pricing import Pricing
 
 # Who takes the owner off what is left when a machine is deleted alone. It runs already, and the machine has to be able to go.
 COLLECTORS: Final = frozenset({"system:serviceaccount:kube-system:generic-garbage-collector", "system:kube-controller-manager"})
@@ -36,14 +37,15 @@ _OWNERS: Final = ("metadata", "ownerReferences")
 
 
 class Instances:
-    def __init__(self, charged: Charged[VirtualMachineInstance], client: Finder, settings: Settings) -> None:
+    def __init__(self, charged: Charged[VirtualMachineInstance], client: Finder, settings: Settings, prices: Prices) -> None:
         self._charged = charged
         self._client = client
         self._settings = settings
+        self._prices = prices
 
     async def mutate(self, review: Review) -> Decision:
         try:
-            wanted = await self._marks(review, self._settings.table)
+            wanted = await self._marks(review, self._prices.of(review.namespace))
         except BadInput as error:
             return marks.wrong_field(error)
         return Decision.allow() if wanted is None else marked(review, wanted)
@@ -53,7 +55,7 @@ class Instances:
         if old is not None and is_finished(new) and not is_finished(old) and not self._believes(review):
             return Decision.refuse(_not_theirs(new))
         try:
-            fault = await marks.price_fault(review, INSTANCES, partial(self._marks, review), self._settings.table)
+            fault = await marks.price_fault(review, INSTANCES, partial(self._marks, review), self._prices)
         except BadInput as error:
             return marks.wrong_field(error)
         if fault is not None:
@@ -69,7 +71,7 @@ class Instances:
     def _believes(self, review: Review) -> bool:
         return is_own(review) or self._settings.trusts(review)
 
-    async def _marks(self, review: Review, table: Overhead) -> Marks | None:
+    async def _marks(self, review: Review, pricing: Pricing) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands."""
         old, new = review.old(INSTANCES), review.object(INSTANCES)
         if marks.are_ours(review, INSTANCES):
@@ -77,9 +79,9 @@ class Instances:
         if review.subresource:
             return marks.kept(review, INSTANCES)
         if old is None:
-            cost = instance_cost(review.object_json(), table)
+            cost = instance_cost(review.object_json(), pricing)
         elif _is_priced_anew(review):
-            cost = instance_cost(review.object_json(), table)
+            cost = instance_cost(review.object_json(), pricing)
             if not self._believes(review):
                 cost = cost | _cost_of(old)  # that its pod has become smaller, nobody else can say
         elif machine_owner(old.metadata) == machine_owner(new.metadata) or COST not in old.metadata.annotations:

@@ -32,7 +32,8 @@ from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
 from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.instance_types.reader import Missing, with_instance_type
 from ullage.vms.lifecycle import HALTED, run_strategy
-from ullage.vms.overhead import Overhead
+from ullage.vms.prices import Prices
+from ullage.vms.pricing import Pricing
 
 Asked = Callable[[Review], Awaitable[bool]]
 
@@ -51,6 +52,7 @@ class Machines:
         client: Finder,
         settings: Settings,
         *,
+        prices: Prices,
         exceeds: Callable[[str], bool],
         booked: Asked = nobody,
         held: Asked = nobody,
@@ -60,6 +62,7 @@ class Machines:
         self._charged = charged
         self._client = client
         self._settings = settings
+        self._prices = prices
         self._exceeds = exceeds
         self._booked = booked
         self._held = held
@@ -67,7 +70,7 @@ class Machines:
     async def mutate(self, review: Review) -> Decision:
         warnings: list[str] = []
         try:
-            wanted = await self._marks(review, self._settings.table, warnings)
+            wanted = await self._marks(review, self._prices.of(review.namespace), warnings)
         except Missing:
             return Decision.allow()  # KubeVirt's own webhook may yet put a name there; what is missing later is refused later
         except BadInput as error:
@@ -77,7 +80,7 @@ class Machines:
 
     async def validate(self, review: Review) -> Decision:
         try:
-            fault = await marks.price_fault(review, MACHINES, partial(self._marks, review), self._settings.table)
+            fault = await marks.price_fault(review, MACHINES, partial(self._marks, review), self._prices)
             refused = fault or await self._while_exceeded(review)
         except BadInput as error:
             return marks.wrong_field(error)
@@ -116,14 +119,14 @@ class Machines:
     def _believes(self, review: Review) -> bool:
         return is_own(review) or self._settings.trusts(review)
 
-    async def _marks(self, review: Review, table: Overhead, warnings: list[str] | None = None) -> Marks | None:
+    async def _marks(self, review: Review, pricing: Pricing, warnings: list[str] | None = None) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands."""
         old, new = review.old(MACHINES), review.object(MACHINES)
         if marks.are_ours(review, MACHINES):
             return None
         if old is not None and not _is_priced_anew(review, old, new):
             return marks.kept(review, MACHINES)
-        cost = machine_cost(await self._expanded(review, new, review.object_json(), warnings), table)
+        cost = machine_cost(await self._expanded(review, new, review.object_json(), warnings), pricing)
         running = await self._instance(old) if old is not None else None
         pays = cost | _cost_of(running) if running is not None else cost  # what runs was made of an earlier template
         return {STAMP: str(stamp_for(VMS, pays)), COST: write_cost(cost)}
@@ -162,8 +165,9 @@ class Machines:
                 return None
             stops = run_strategy(new) == HALTED and run_strategy(old) != HALTED
             starts = counts(new) and not counts(old)
-            wants = machine_cost(await self._expanded(review, new, after), self._settings.table)
-            had = machine_cost(await self._expanded(review, old, before), self._settings.table)
+            pricing = self._prices.of(review.namespace)
+            wants = machine_cost(await self._expanded(review, new, after), pricing)
+            had = machine_cost(await self._expanded(review, old, before), pricing)
             if wants <= had and (stops or (wants != had and not starts)):
                 return None
         return Decision.refuse(exceeded_text(review.namespace))

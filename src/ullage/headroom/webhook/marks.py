@@ -15,7 +15,8 @@ from ullage.kube.objects import Json
 from ullage.kube.review import Decision, Review
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, read_stamp
-from ullage.vms.overhead import TABLES, Overhead
+from ullage.vms.prices import Prices
+from ullage.vms.pricing import Pricing
 
 GUARDED: Final = (STAMP, COST)
 
@@ -50,15 +51,15 @@ def mark_fault(review: Review, kind: Kind[Any], marks: Marks) -> Decision | None
 
 
 async def price_fault(
-    review: Review, kind: Kind[Any], priced: Callable[[Overhead], Awaitable[Marks | None]], table: Overhead
+    review: Review, kind: Kind[Any], priced: Callable[[Pricing], Awaitable[Marks | None]], prices: Prices
 ) -> Decision | None:
-    """The same for marks that follow from a table of costs. The request may have been stamped by another replica, under another
-    setting while that is being changed: what any table says is as good."""
-    wanted = await priced(table)
+    """The same for marks that follow from a cost. The request may have been stamped by another replica, under another setting
+    or before it saw a quota: what that works out is as good."""
+    wanted = await priced(prices.of(review.namespace))
     if wanted is None:
         return unreadable(review, kind)
     fault = mark_fault(review, kind, wanted)
-    for other in TABLES.values() if fault is not None else ():
+    for other in prices.elsewhere(review.namespace) if fault is not None else ():
         if mark_fault(review, kind, await priced(other) or {}) is None:
             return None
     return fault

@@ -27,6 +27,7 @@ from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, STAMP, Marks, marked
 from ullage.vms.api.machines import WHOLE_INSTANCES, WholeInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
+from ullage.vms.prices import Prices
 
 FIELD: Final = "spec.vmiName"
 _NONE: Final = "''"  # in CEL
@@ -78,10 +79,13 @@ def review_migration(facts: MigrationFacts) -> MigrationFault | None:
 
 
 class Migrations:
-    def __init__(self, charged: Charged[VirtualMachineInstanceMigration], client: Finder, settings: Settings) -> None:
+    def __init__(
+        self, charged: Charged[VirtualMachineInstanceMigration], client: Finder, settings: Settings, prices: Prices
+    ) -> None:
         self._charged = charged
         self._client = client
         self._settings = settings
+        self._prices = prices
 
     async def mutate(self, review: Review) -> Decision:
         wanted = await self._marks(review)
@@ -130,10 +134,18 @@ class Migrations:
             return _refused(MigrationFault(f"what VirtualMachineInstance {namespace}/{names} costs cannot be told: {error}"))
 
     def _cost(self, instance: WholeInstance) -> Amounts:
-        """What stands on it. One from before anybody stamped it is priced as it is."""
-        if COST in instance.metadata.annotations:
-            return read_cost(instance.metadata)
-        return instance_cost({"spec": dict(instance.spec)}, self._settings.table)
+        """What the pod on the new node takes: KubeVirt makes it by the version, the settings and the quotas of now. What else
+        writes into pods wrote into the one that runs, too, so it is no less than what that takes."""
+        meta = instance.metadata
+        body = {"metadata": {"annotations": meta.annotations}, "spec": dict(instance.spec)}
+        has = read_cost(meta) if COST in meta.annotations else None
+        try:
+            found = instance_cost(body, self._prices.of(meta.namespace))
+        except BadInput:
+            if has is None:
+                raise
+            return has
+        return found if has is None else found | has
 
     def hooks(self) -> tuple[Hook, ...]:
         made = (Target.of(MIGRATIONS, "CREATE", "UPDATE"),)

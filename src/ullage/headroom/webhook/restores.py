@@ -33,29 +33,31 @@ from ullage.vms.api.machines import MACHINES, WholeMachine
 from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
 from ullage.vms.instance_types.reader import with_instance_type
 from ullage.vms.model import RESTORE_NAME, RESTORED_BY, will_run
-from ullage.vms.overhead import Overhead
+from ullage.vms.prices import Prices
+from ullage.vms.pricing import Pricing
 
 FIELD: Final = "spec.virtualMachineBackupName"
 
 
 class Restores:
-    def __init__(self, charged: Charged[VirtualMachineRestore], client: Finder, settings: Settings) -> None:
+    def __init__(self, charged: Charged[VirtualMachineRestore], client: Finder, settings: Settings, prices: Prices) -> None:
         self._charged = charged
         self._client = client
         self._settings = settings
+        self._prices = prices
 
     # --- restores ---
 
     async def mutate(self, review: Review) -> Decision:
         try:
-            wanted = await self._marks(review, self._settings.table)
+            wanted = await self._marks(review, self._prices.of(review.namespace))
         except BadInput as error:
             return _unknown_cost(error)
         return Decision.allow() if wanted is None else marked(review, wanted)
 
     async def validate(self, review: Review) -> Decision:
         try:
-            fault = await marks.price_fault(review, RESTORES, partial(self._marks, review), self._settings.table)
+            fault = await marks.price_fault(review, RESTORES, partial(self._marks, review), self._prices)
         except BadInput as error:
             return _unknown_cost(error)
         if fault is not None:
@@ -66,7 +68,7 @@ class Restores:
         step = vms_step(review.namespace)
         return await self._charged.decide(review, tell=lambda refusal: refusal_text(refusal, next_step=step))
 
-    async def _marks(self, review: Review, table: Overhead) -> Marks | None:
+    async def _marks(self, review: Review, pricing: Pricing) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands. One whose VM is left stopped has none."""
         if marks.are_ours(review, RESTORES):
             return None
@@ -84,7 +86,7 @@ class Restores:
             return none
         kept = WholeMachine(spec=source.spec)
         body = await with_instance_type(self._client, kept.partly, {"spec": dict(source.spec)}, namespace=review.namespace)
-        cost = machine_cost(body, table)
+        cost = machine_cost(body, pricing)
         return {**none, STAMP: str(stamp_for(VMS, cost))}
 
     # --- their VMs ---

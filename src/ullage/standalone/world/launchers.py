@@ -1,13 +1,13 @@
 """Launchers: the pod in which an instance of a VM runs, and the one to which it moves. As KubeVirt makes them. Pure.
 
-What counts is their limits: those of the guest and of everything around it (`vms/overhead`), which is what a ResourceQuota of
-the cluster sees of a VM.
+Their containers, limits and requests are those of KubeVirt itself (`vms/launcher`), which is what a ResourceQuota of the
+cluster sees of a VM. Under the formula of the design, which knows no pod, one container has all that a VM costs.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ullage.kube.builtin.core import PODS, Pod
@@ -18,7 +18,9 @@ from ullage.quantity import Quantity, QuantityError
 from ullage.standalone.world.machines import dicts, fixed_claims, part
 from ullage.standalone.world.model import HOSTNAME
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
-from ullage.vms.overhead import SEED, Cost, Overhead, cost_of
+from ullage.vms.launcher.compute import COMPUTE
+from ullage.vms.launcher.containers import Container
+from ullage.vms.pricing import Cost, Pricing, PricingChoice
 
 APP: Final = "kubevirt.io"
 LAUNCHER: Final = "virt-launcher"
@@ -29,6 +31,8 @@ MIGRATION: Final = "kubevirt.io/migrationJobUID"  # of a pod that an instance mo
 MIGRATION_NAME: Final = "kubevirt.io/migrationJobName"
 IMAGE: Final = "virt-launcher"  # nothing is ever pulled
 GRACE_SECONDS: Final = 60
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"  # the one annotation that a pod does not get
+USUAL: Final = Pricing(PricingChoice().settings_by(None))
 
 _SUFFIX: Final = 5
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -40,13 +44,14 @@ def launcher_name(instance: str, uid: str) -> str:
     return f"{LAUNCHER}-{instance}-"[: LABEL_LIMIT - _SUFFIX] + suffix
 
 
-def new_launcher(body: Json, *, table: Overhead = SEED, node: str = "", target_of: Meta | None = None, avoid: str = "") -> Json:
+def new_launcher(
+    body: Json, *, pricing: Pricing = USUAL, node: str = "", target_of: Meta | None = None, avoid: str = ""
+) -> Json:
     """The pod of an instance whose whole body is given. `node`: it runs there already. `target_of` is the migration that it is
     made for, and `avoid` the node that this one leaves. Raises BadInput where the spec does not say what it costs."""
     meta, spec = body["metadata"], part(body, "spec")
     name, uid = meta["name"], meta["uid"]
-    cost = cost_of(spec, table)
-    container = {"name": "compute", "image": IMAGE, "resources": _resources(spec, cost)}
+    annotations = {key: one for key, one in part(meta, "annotations").items() if isinstance(one, str) and key != LAST_APPLIED}
     wanted: Json = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
@@ -55,7 +60,7 @@ def new_launcher(body: Json, *, table: Overhead = SEED, node: str = "", target_o
         "nodeSelector": {**part(spec, "nodeSelector"), **({HOSTNAME: node} if node else {})},
         "affinity": _affinity(spec, avoid),
         "tolerations": spec.get("tolerations") or [],
-        "containers": [container],
+        **_containers(spec, pricing, annotations),
         "volumes": [
             {"name": f"disk-{number}", "persistentVolumeClaim": {"claimName": claim}}
             for number, claim in enumerate(fixed_claims(spec))
@@ -68,7 +73,7 @@ def new_launcher(body: Json, *, table: Overhead = SEED, node: str = "", target_o
             "name": launcher_name(name, target_of.uid if target_of is not None else uid),
             "namespace": meta["namespace"],
             "labels": _labels(body, target_of),
-            "annotations": {DOMAIN: name, **({MIGRATION_NAME: target_of.name} if target_of is not None else {})},
+            "annotations": {**annotations, DOMAIN: name, **({MIGRATION_NAME: target_of.name} if target_of is not None else {})},
             "ownerReferences": [_owner(name, uid)],
         },
         "spec": {key: value for key, value in wanted.items() if value not in ({}, [])},
@@ -105,8 +110,26 @@ def _owner(name: str, uid: str) -> Json:
     return {**said, "controller": True, "blockOwnerDeletion": True}
 
 
+def _containers(spec: Json, pricing: Pricing, annotations: Mapping[str, str]) -> Json:
+    pod = pricing.pod_of(spec, annotations)
+    if pod is None:
+        found = _resources(spec, pricing.cost_of(spec))
+        return {"containers": [{"name": COMPUTE, "image": IMAGE, "resources": found}]}
+    return {
+        "containers": [_container(one) for one in pod.containers if not one.starts_first],
+        "initContainers": [_container(one) for one in pod.containers if one.starts_first],
+    }
+
+
+def _container(one: Container) -> Json:
+    sides = {"limits": one.limits, "requests": one.requests}
+    written = {side: {name: str(found) for name, found in amounts.items()} for side, amounts in sides.items() if amounts}
+    return {"name": one.name, "image": IMAGE, "resources": written}
+
+
 def _resources(spec: Json, cost: Cost) -> Json:
-    """Limits of all it may take. What it asks for is less only where the VM says so; the API server fills in the rest."""
+    """By the formula of the design: limits of all it may take. What it asks for is less only where the VM says so; the API
+    server fills in the rest."""
     requests: dict[str, str] = {}
     asked = part(part(part(spec, "domain"), "resources"), "requests")
     if (cpu := _amount(asked.get("cpu"))) is not None:

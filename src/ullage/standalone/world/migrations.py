@@ -12,6 +12,7 @@ from ullage.vms.api.kubevirts import KUBEVIRTS, KubeVirt
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 from ullage.vms.migration_settings import MigrationSettings, given_in, obeyed
+from ullage.vms.prices import kubevirt_in
 
 BY_INSTANCE: Final = "instance"  # how migrations are found: by the instance that they name
 
@@ -25,8 +26,7 @@ class MigrationLookup:
         self.migrations.index(BY_INSTANCE, lambda one: (str(instance_key(one)),))
 
     def kubevirt(self) -> KubeVirt | None:
-        """A cluster has one. Of several the first by name holds, for all of us the same."""
-        return min(self.kubevirts.items(), key=lambda one: (one.metadata.namespace, one.metadata.name), default=None)
+        return kubevirt_in(self.kubevirts)
 
     def settings(self) -> MigrationSettings:
         return obeyed(given_in(self.kubevirt()))

@@ -30,6 +30,7 @@ from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
 from ullage.standalone.world.controllers.evacuation.controller import evacuation_controller
 from ullage.standalone.world.controllers.job.controller import job_controller
+from ullage.standalone.world.controllers.kubevirt.controller import kubevirt_controller
 from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
 from ullage.standalone.world.controllers.migration.controller import migration_controller
 from ullage.standalone.world.controllers.namespace.controller import namespace_controller
@@ -54,7 +55,8 @@ from ullage.vms.api.instance_types import TYPE_KINDS
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.overhead import SEED, Overhead
+from ullage.vms.prices import Prices, price_sources
+from ullage.vms.pricing import PricingChoice
 
 NAME: Final = "world"
 HANDOVER_SECONDS: Final = 10.0  # for the process of a killed `ullage up` to notice, and leave
@@ -97,16 +99,18 @@ def world(
     *,
     engines: str | None = None,
     nodes: int = 1,
-    table: Overhead = SEED,
+    pricing: PricingChoice = PricingChoice(),  # noqa: B008  a value
     migration_seconds: float = MIGRATION_SECONDS,
 ) -> Slice:
     """The slice. The directories are open as long as its controllers run. `engines` is the address of the host of engines;
-    without it nobody plays Longhorn's part. `nodes` is how many there are to be at least, and `table` what
-    the version of KubeVirt that is played adds to a guest's memory. Instances that say nothing else move to another node in
+    without it nobody plays Longhorn's part. `nodes` is how many there are to be at least, and `pricing`
+    says which version of KubeVirt is played, so how large its pods are. Instances that say nothing else move to another node in
     `migration_seconds`."""
 
     def controllers(wiring: Wiring) -> Iterable[Controller[Any]]:
         recorder, storage = wiring.recorder(NAME), StorageLookup(wiring)
+        prices = Prices(pricing, wiring.shared(price_sources))
+        yield kubevirt_controller(wiring, version=pricing.version)
         yield node_controller(wiring, count=nodes, kubelet=_kubelet(wiring, storage, directories))
         yield namespace_controller(wiring, recorder)
         yield claim_controller(wiring, storage, recorder)
@@ -117,9 +121,9 @@ def world(
         yield from unsupported_controllers(wiring, recorder)
         yield virtual_machine_controller(wiring, storage.instances, recorder=recorder)
         lookup = LonghornLookup(wiring, storage) if engines is not None else None
-        yield instance_controller(wiring, storage, lookup, table=table, recorder=recorder)
+        yield instance_controller(wiring, storage, lookup, prices=prices, recorder=recorder)
         moves = MigrationLookup(wiring, storage)
-        yield migration_controller(wiring, moves, recorder=recorder, usual=migration_seconds, table=table)
+        yield migration_controller(wiring, moves, recorder=recorder, usual=migration_seconds, prices=prices)
         yield evacuation_controller(wiring, moves, recorder=recorder)
         if engines is not None and lookup is not None:
             connection = HostConnection(engines)
@@ -150,6 +154,7 @@ def world(
                 *((ENGINE_VOLUMES, ENGINES) if engines else ()),
             ),
             writes=(
+                Write(KUBEVIRTS, ("patch",), ("status",)),
                 Write(CLAIMS, ("create", "patch")),
                 Write(CLAIMS, ("patch",), ("status",)),
                 Write(PERSISTENT_VOLUMES, ("create", "patch", "delete")),

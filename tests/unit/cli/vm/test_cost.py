@@ -36,12 +36,31 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_sum_is_told_part_by_part(file: Path) -> None:
-    done = CliRunner().invoke(app, ["cost", "-f", str(file)])
+def printed(file: Path, *arguments: str) -> list[str]:
+    done = CliRunner().invoke(app, ["cost", "-f", str(file), *arguments])
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines() == [
+    return done.output.splitlines()
+
+
+def test_the_sum_is_told_part_by_part(file: Path) -> None:
+    """60M of the guest-console-log are 57.23Mi."""
+    assert printed(file, "--kubevirt", "v1.6.0") == [
+        "virtualmachine.kubevirt.io/db costs 1.015 cores and 1451.23Mi of memory",
+        "  guest                           1024Mi  1 core",
+        "  processes beside the guest       220Mi",
+        "  1 vCPU                             8Mi",
+        "  IO thread                          8Mi",
+        "  page tables                        2Mi",
+        "  screen                            32Mi",
+        "  guaranteed resources             100Mi",
+        "  guest-console-log              57.23Mi  0.015 cores",
+    ]
+
+
+def test_the_formula_of_the_design_stays_by_its_name(file: Path) -> None:
+    assert printed(file, "--kubevirt", "seed") == [
         "virtualmachine.kubevirt.io/db costs 1 core and 1222Mi of memory",
-        "  memory                          1024Mi",
+        "  memory                          1024Mi  1 core",
         "  processes beside the guest       180Mi",
         "  1 vCPU                             8Mi",
         "  IO thread                          8Mi",
@@ -50,24 +69,40 @@ def test_the_sum_is_told_part_by_part(file: Path) -> None:
 
 
 def test_as_json_the_amounts_are_exact(file: Path) -> None:
-    done = CliRunner().invoke(app, ["cost", "-f", str(file), "-o", "json", "--kubevirt", "v1.4"])
+    """A byte count that Harvester itself shows for such a VM, at its ratio."""
+    done = CliRunner().invoke(app, ["cost", "-f", str(file), "-o", "json", "--kubevirt", "v1.4.0", "--overhead-ratio", "1.5"])
     (found,) = json.loads(done.output)
-    assert (found["name"], found["cpuMilli"]) == ("db", 1000)
-    assert found["memoryBytes"] == (1024 + 220 + 8 + 8 + 32 + 2) << 20 == sum(one["memoryBytes"] for one in found["parts"])
+    assert (found["name"], found["cpuMilli"]) == ("db", 1015)
+    around = (210 + 8 + 8 + 2 + 16 + 100) << 20
+    more = int(-(-around // 1000) * 0.5) * 1000
+    assert found["memoryBytes"] == (1024 << 20) + around + more + 60 * 10**6
+    assert sum(one["memoryBytes"] for one in found["parts"]) == found["memoryBytes"]
+
+
+def test_a_core_quota_gives_limits_to_vms_without(file: Path) -> None:
+    file.write_text(VM.replace('cpu: "1", memory: 1Gi', ""))
+    without, within = printed(file), printed(file, "--core-quota")
+    assert without[0] == "virtualmachine.kubevirt.io/db costs 1.015 cores and 1251.03Mi of memory"
+    assert within[-2:] == ["  limit above the request      1193.81Mi", without[-1]]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("--kubevirt", "v9"), "--kubevirt v9: seed, v0.54, v1.1 or v1.4 is allowed"),
+        (("--kubevirt", "v0.9"), "--kubevirt v0.9: v0.53.0 or later is allowed; so are auto and seed"),
+        (
+            ("--kubevirt", "newest"),
+            "--kubevirt newest: a version of KubeVirt is allowed, such as v1.6.0 or 1.6; so are auto and seed",
+        ),
+        (("--overhead-ratio", "nan"), "--overhead-ratio nan: a number from 0 to 1000 is allowed"),
         (("-o", "yaml"), "--output yaml: text or json is allowed"),
     ],
-    ids=["no such table", "no such format"],
+    ids=["a version that is too old", "no version", "no ratio", "no such format"],
 )
-def test_wrong_options(file: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_options(file: Path, arguments: tuple[str, ...], message: str) -> None:
     done = CliRunner().invoke(app, ["cost", "-f", str(file), *arguments])
     assert isinstance(done.exception, BadInput)
-    assert str(done.exception) == said
+    assert str(done.exception) == message
 
 
 def test_a_file_without_a_vm(tmp_path: Path) -> None:

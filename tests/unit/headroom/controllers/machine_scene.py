@@ -18,9 +18,11 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.charging.stamps import STAMP
+from ullage.vms import prices
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.overhead import SEED
+from ullage.vms.prices import Prices, price_sources
+from ullage.vms.pricing import PricingChoice
 
 Json = dict[str, Any]
 QUOTA = "default-r4nd0m"
@@ -89,7 +91,7 @@ class ComputeScene:
             tasks = []
             for _ in range(count):
                 wiring = Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
-                made = wiring.made(Part(make=self._controllers, watches=(MACHINES, INSTANCES, MIGRATIONS, CORE_QUOTAS)))
+                made = wiring.made(Part(make=self._controllers, watches=(MACHINES, INSTANCES, MIGRATIONS, *prices.WATCHES)))
                 tasks += [group.create_task(cache.run()) for cache in wiring.caches]
                 tasks += [group.create_task(one.run()) for one in made]
             try:
@@ -100,7 +102,9 @@ class ComputeScene:
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
         lookup = wiring.shared(compute_lookup)
-        follower = Follower(wiring.client, lookup, table=SEED, clock=self.clock)
+        follower = Follower(
+            wiring.client, lookup, prices=Prices(PricingChoice(version="seed"), wiring.shared(price_sources)), clock=self.clock
+        )
         scaler = QuotaScaler(wiring.client, wiring.cache(CORE_QUOTAS), lookup, clock=self.clock)
         return [follower.controller(), scaler.controller()]
 

@@ -22,6 +22,7 @@ from ullage.vms.api.instance_types import (
     INSTANCE_TYPES,
     PREFERENCES,
 )
+from ullage.vms.pricing import PricingChoice
 
 SHARE = {"cpu": "2", "memory": "4Gi"}
 EMPTY: Json = {"devices": {}}
@@ -122,7 +123,7 @@ async def test_what_kubevirt_would_run_is_what_counts(scene: Scene, matcher: Jso
 
 @simulated
 async def test_a_preference_counts_with_its_devices_and_in_its_namespace_or_the_cluster(scene: Scene) -> None:
-    scene.settings = Settings(kubevirt="v1.4")
+    scene.settings = Settings(pricing=PricingChoice(version="v1.6"))
     put(scene, CLUSTER_INSTANCE_TYPES, "u1", kind_of(4, "1Gi"))
     put(scene, CLUSTER_PREFERENCES, "plain", {"devices": {"preferredAutoattachGraphicsDevice": False}})
     put(scene, PREFERENCES, "tpm", {"devices": {"preferredTPM": {}}, "cpu": {"preferredCPUTopology": "cores"}})
@@ -134,7 +135,7 @@ async def test_a_preference_counts_with_its_devices_and_in_its_namespace_or_the_
         assert not (await scene.submit(MACHINES, typed("other", preference={"name": "tpm"}))).allowed, "of the cluster"
     memory = [Quantity.parse(cost(scene, name)["memory"]).value() for name in ("plain", "none", "tpm")]
     assert memory[0] < memory[1] < memory[2]
-    assert {cost(scene, name)["cpu"] for name in ("none", "plain", "tpm")} == {"4"}
+    assert {cost(scene, name)["cpu"] for name in ("none", "plain", "tpm")} == {"4015m"}
 
 
 # --- changes after the VM was admitted -------------------------------------------------------------------------------

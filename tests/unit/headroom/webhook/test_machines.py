@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from tests.unit.headroom.builders import ONE, ONE_COST, Json, domain, instance, machine, stamped
-from tests.unit.headroom.scene import INSTANCES, KUBEVIRT, MACHINES, OURS, PERSON, VIRT_API, Scene, merged, simulated
+from tests.unit.headroom.scene import DESIGNED, INSTANCES, KUBEVIRT, MACHINES, OURS, PERSON, VIRT_API, Scene, merged, simulated
 from ullage.headroom.settings import Settings
 from ullage.ledger.charging.stamps import COST, STAMP
+from ullage.vms.pricing import PricingChoice
 
 COSTS = {"cpu": "1", "memory": "1222Mi"}
 MARKS = {"takes": {"compute/vms": COSTS}, "cost": COSTS}
 TWO = {"cpu": "2", "memory": "2560Mi"}  # room for two of them
+BY_V1_6 = Settings(pricing=PricingChoice(version="v1.6"))
+# The limit of 1Gi; 220Mi of processes, 32Mi of screen, 100Mi since it is guaranteed, 18Mi of vCPU, IO thread and page tables;
+# and 60M of guest-console-log.
+V1_6 = ((1024 + 220 + 32 + 100 + 18) << 20) + 60 * 10**6
 NONE = {"cpu": "0", "memory": "0"}
 STOPPED: Json = {"printable": "Stopped", "acted": "Halted"}
 SMALL, LARGE = domain(memory="512Mi", guest="400Mi"), domain(cpu="2", memory="2Gi", guest="1948Mi")
@@ -263,28 +268,28 @@ async def test_a_machine_is_priced_anew_when_it_starts_as_its_instance_will_be(s
 
 
 @simulated
-async def test_the_table_is_a_setting(scene: Scene) -> None:
-    scene.settings = Settings(kubevirt="v1.4")
+async def test_the_version_of_kubevirt_is_a_setting(scene: Scene) -> None:
+    scene.settings = BY_V1_6
     async with scene.served():
         assert (await scene.submit(MACHINES, machine())).allowed
-    assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["memory"] == "1294Mi", "1024 + 220 + 8 + 8 + 2 + 32 for a screen"
+    assert scene.marks(MACHINES, "db")["cost"] == {"cpu": "1015m", "memory": str(V1_6)}
 
 
-@pytest.mark.parametrize(("stamps", "checks"), [("seed", "v1.4"), ("v1.4", "seed")])
+@pytest.mark.parametrize(("stamps", "checks"), [(DESIGNED, BY_V1_6), (BY_V1_6, DESIGNED)], ids=["to v1.6", "to the design's"])
 @simulated
-async def test_replicas_may_have_other_tables_while_the_setting_is_being_changed(
-    scene: Scene, stamps: str, checks: str
+async def test_replicas_may_charge_by_other_formulas_while_the_setting_is_being_changed(
+    scene: Scene, stamps: Settings, checks: Settings
 ) -> None:
-    scene.settings, scene.stamped_by = Settings(kubevirt=checks), Settings(kubevirt=stamps)
-    costs = {"seed": "1222Mi", "v1.4": "1294Mi"}[stamps]
+    scene.settings, scene.stamped_by = checks, stamps
+    costs = COSTS if stamps is DESIGNED else {"cpu": "1015m", "memory": str(V1_6)}
     async with scene.served():
         assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
-        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["memory"] == costs
+        assert scene.marks(MACHINES, "db")["takes"] == {"compute/vms": costs}
         made = await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)
         assert made.allowed, made.message
-        assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": {"cpu": "1", "memory": costs}}
+        assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": costs}
         forged = await scene.submit(MACHINES, machine("more", strategy="Always"), behind={STAMP: '{"compute/vms":{"cpu":"1"}}'})
-        assert forged.code == 429, "what no table says is nobody's"
+        assert forged.code == 429, "no replica works that out"
 
 
 # --- stops -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.headroom.builders import TEAM, machine
-from tests.unit.headroom.scene import MACHINES, OURS, PERSON, Scene, simulated
+from tests.unit.headroom.scene import DESIGNED, MACHINES, OURS, PERSON, Scene, simulated
 from ullage.headroom.settings import Settings
 from ullage.kube.cache.indexer import Key
 from ullage.ledger.api import LEDGERS
@@ -21,7 +21,7 @@ from ullage.vms.api.restores import RESTORES
 Json = dict[str, Any]
 ONE_FITS = {"cpu": "1", "memory": "1280Mi"}
 TAKES = {"compute/vms": {"cpu": "1", "memory": "1222Mi"}}
-MANAGE = Settings(restores="manage")
+MANAGE = Settings(restores="manage", pricing=DESIGNED.pricing)
 
 
 def backup(source: Json | None = None) -> Json:

@@ -39,8 +39,10 @@ from ullage.standalone.world.controllers.virtual_machine_instance.controller imp
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.times import timestamp
+from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
-from ullage.vms.overhead import SEED
+from ullage.vms.prices import Prices, price_sources
+from ullage.vms.pricing import PricingChoice
 
 UID = "11111111-2222-3333-4444-555555555555"
 NAME = f"pvc-{UID}"
@@ -59,6 +61,7 @@ KINDS = (
     SNAPSHOTS,
     MACHINES,
     INSTANCES,
+    KUBEVIRTS,
 )
 WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES, PODS, CORE_QUOTAS)  # kinds whose bodies are sent and read whole
 
@@ -259,7 +262,9 @@ class Place:
             longhorn_volume_controller(wiring, lookup, self._fused, recorder=recorder),
             longhorn_controller(wiring, lookup, recorder=recorder),
             virtual_machine_controller(wiring, storage.instances, recorder=recorder),
-            instance_controller(wiring, storage, lookup, table=SEED, recorder=recorder),
+            instance_controller(
+                wiring, storage, lookup, prices=Prices(PricingChoice(), wiring.shared(price_sources)), recorder=recorder
+            ),
             namespace_controller(wiring, recorder),
             pod_controller(wiring, storage, directories=self._directories, recorder=recorder),
             VolumeController(wiring.client, lookup_of(wiring), needs_attachment=needs_attachment).controller(),

@@ -14,7 +14,7 @@ from typing import Any, cast
 from tests.unit.snapshots.api.objects import patched
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.clock import SystemClock
-from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PODS
+from ullage.kube.builtin.core import CLAIMS, CORE_QUOTAS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Controller, own
@@ -28,8 +28,10 @@ from ullage.standalone.world.migrations import MigrationLookup
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES
 from ullage.vms.api.migrations import MIGRATIONS
+from ullage.vms.prices import Prices, price_sources
+from ullage.vms.pricing import PricingChoice
 
-KINDS = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, NODES, INSTANCES, MIGRATIONS, KUBEVIRTS)
+KINDS = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, PODS, NODES, INSTANCES, MIGRATIONS, KUBEVIRTS, CORE_QUOTAS, NAMESPACES)
 WHOLE = (PODS, INSTANCES, MIGRATIONS)
 SECONDS = 20.0
 SHOP = "shop"
@@ -192,7 +194,7 @@ class Moving:
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
         recorder, storage = cast(Recorder, self.told), StorageLookup(wiring)
-        lookup = MigrationLookup(wiring, storage)
+        lookup, prices = MigrationLookup(wiring, storage), Prices(PricingChoice(), wiring.shared(price_sources))
 
         async def kubelet(key: Key) -> None:
             pod = storage.pods.get(key)
@@ -202,6 +204,6 @@ class Moving:
 
         return [
             Controller("kubelet", [own(storage.pods)], kubelet, clock=wiring.clock),
-            migration_controller(wiring, lookup, recorder=recorder, usual=self.usual),
+            migration_controller(wiring, lookup, recorder=recorder, usual=self.usual, prices=prices),
             evacuation_controller(wiring, lookup, recorder=recorder),
         ]

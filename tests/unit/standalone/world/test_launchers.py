@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,9 +13,13 @@ from tests.unit.standalone.world.vm_builders import INSTANCE_UID, instance
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import Pod
 from ullage.kube.kinds import Meta
-from ullage.standalone.world.launchers import current_launcher, launcher_name, new_launcher, targets_of
-from ullage.vms.overhead import MI, TABLES
+from ullage.standalone.world import launchers
+from ullage.standalone.world.launchers import current_launcher, launcher_name, targets_of
+from ullage.vms.launcher.settings import NamespaceRules
+from ullage.vms.launcher.versions import MI
+from ullage.vms.pricing import Pricing, PricingChoice
 
+new_launcher = partial(launchers.new_launcher, pricing=Pricing(None))
 MIGRATION = Meta(name="move", namespace="shop", uid="uid-of-the-migration")
 
 
@@ -79,9 +84,36 @@ def test_what_it_asks_for_is_what_the_vm_asks_for_and_all_that_is_around_it() ->
     assert found["requests"] == found["limits"]
 
 
-def test_another_version_of_kubevirt_adds_something_else() -> None:
-    found = new_launcher(body(), table=TABLES["v1.4"])["spec"]["containers"][0]["resources"]["limits"]
-    assert found["memory"] == str((1024 + 220 + 8 + 8 + 2 + 32) * MI)
+def test_it_has_the_containers_that_kubevirt_makes() -> None:
+    """Requests are limits, which costs 100Mi of `compute`; the disk is a container, and what its start needs goes before it."""
+    given = body(volumes=[{"name": "os", "containerDisk": {"image": "fedora"}}])
+    pricing = Pricing(PricingChoice(version="v1.6.0").settings_by(None))
+    spec = launchers.new_launcher(given, pricing=pricing)["spec"]
+    resources = {one["name"]: one["resources"] for one in (*spec["initContainers"], *spec["containers"])}
+    sides = {"cpu": "1", "memory": f"{1024 + 220 + 8 + 8 + 2 + 32 + 100}Mi"}
+    assert resources["compute"]["limits"] == sides
+    assert resources["compute"]["requests"] == {**sides, "ephemeral-storage": "50M"}
+    assert resources["guest-console-log"]["limits"] == {"cpu": "15m", "memory": "60M"}
+    assert [one["name"] for one in spec["initContainers"]] == ["container-disk-binary", "volumeos-init"]
+    assert [one["name"] for one in spec["containers"]] == ["compute", "guest-console-log", "volumeos"]
+
+
+def test_a_quota_on_memory_gives_a_limit_to_a_vm_that_has_none() -> None:
+    settings = PricingChoice(version="v1.6.0").settings_by(None)
+    given = body(limits={"cpu": "1"})
+    free, bound = (
+        launchers.new_launcher(given, pricing=Pricing(settings, rules))["spec"]["containers"][0]["resources"]
+        for rules in (NamespaceRules(), NamespaceRules(limits_memory=True))
+    )
+    assert "memory" not in free["limits"]
+    page_tables = -(-924 * MI // 1000) * 1000 // 512
+    assert bound["limits"]["memory"] == str(2 * ((924 + 220 + 8 + 8 + 32) * MI + page_tables)), "twice the request"
+
+
+def test_annotations_of_the_instance_come_to_the_pod() -> None:
+    given = body()
+    given["metadata"]["annotations"] = {"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    assert new_launcher(given)["metadata"]["annotations"] == {"a": "b", "kubevirt.io/domain": "db"}
 
 
 def test_a_spec_that_does_not_say_what_it_costs_is_refused() -> None:

@@ -30,6 +30,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.raising import restamp
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp
+from ullage.vms import prices as vm_prices
 from ullage.vms.api.machines import (
     INSTANCES,
     MACHINES,
@@ -40,12 +41,12 @@ from ullage.vms.api.machines import (
 )
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 from ullage.vms.instance_types.reader import READ, with_instance_type
-from ullage.vms.overhead import Overhead
+from ullage.vms.prices import Prices
 
 logger = logging.getLogger(__name__)
 
 NAME: Final = "headroom-follow"
-WATCHES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS, *vm_prices.WATCHES)
 WRITES: Final = (
     *(Write(kind, ("get", "patch")) for kind in (MACHINES, INSTANCES)),
     Write(MIGRATIONS, ("patch",)),
@@ -61,10 +62,10 @@ class Writer(Finder, Patcher, Protocol):
 class Follower:
     """Keys are the names of machines, of instances without one, and of instances that migrations name."""
 
-    def __init__(self, client: Writer, lookup: ComputeLookup, *, table: Overhead, clock: Clock) -> None:
+    def __init__(self, client: Writer, lookup: ComputeLookup, *, prices: Prices, clock: Clock) -> None:
         self._client = client
         self._lookup = lookup
-        self._table = table
+        self._prices = prices
         self._clock = clock
         self._rewrites: Rewrites[str] = Rewrites()
         for cache in (lookup.machines, lookup.instances, lookup.migrations):
@@ -140,12 +141,13 @@ class Follower:
         whole = await self._client.find(kind, meta.name, meta.namespace)
         if whole is None or whole.metadata.uid != meta.uid or whole.metadata.generation != meta.generation:
             return None
-        body: Mapping[str, Any] = {"spec": whole.spec}
+        body: Mapping[str, Any] = {"metadata": {"annotations": whole.metadata.annotations}, "spec": whole.spec}
+        pricing = self._prices.of(meta.namespace)
         try:
             if kind is not WHOLE_MACHINES:
-                return instance_cost(body, self._table)
+                return instance_cost(body, pricing)
             body = await with_instance_type(self._client, whole.partly, body, namespace=meta.namespace)
-            return machine_cost(body, self._table)
+            return machine_cost(body, pricing)
         except BadInput as error:
             shown = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name, "error": str(error)}
             logger.warning("what it costs cannot be read", extra=shown)

@@ -9,10 +9,9 @@ from ullage.headroom.cost import spec_cost, write_cost
 from ullage.ledger.charging.stamps import COST, STAMP, Stamp
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.overhead import SEED
 
 DOMAINS: Final = {"small": builders.domain(), "big": builders.domain("2", "3Gi", "2Gi")}
-COSTS: Final = {size: spec_cost({"domain": domain}, SEED) for size, domain in DOMAINS.items()}
+COSTS: Final = {size: spec_cost({"domain": domain}, builders.SEED) for size, domain in DOMAINS.items()}
 SMALL, BIG = COSTS["small"], COSTS["big"]
 
 

@@ -55,7 +55,7 @@ from ullage.standalone.world.migrations import MigrationLookup
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.api.migrations import VirtualMachineInstanceMigration as Migration
-from ullage.vms.overhead import SEED, Overhead
+from ullage.vms.prices import Prices
 
 REFUSED_AGAIN: Final = Backoff(first=1.0, cap=30.0)  # after the pod on the new node was refused
 
@@ -73,14 +73,14 @@ class MigrationController:
         lookup: MigrationLookup,
         *,
         usual: float,
-        table: Overhead,
+        prices: Prices,
         recorder: Recorder,
         clock: Clock,
     ) -> None:
         self._client = client
         self._lookup = lookup
         self._usual = usual
-        self._table = table
+        self._prices = prices
         self._recorder = recorder
         self._clock = clock
         self._begun: dict[str, str] = {}  # the node that is left, by the migration's uid
@@ -179,7 +179,9 @@ class MigrationController:
         body = await calls.read(self._client, INSTANCES, instance.metadata.name, instance.metadata.namespace)
         node, uid = instance.status.node_name, migration.metadata.uid
         try:
-            pod = new_launcher(body, table=self._table, target_of=migration.metadata, avoid=node)
+            pod = new_launcher(
+                body, pricing=self._prices.of(migration.metadata.namespace), target_of=migration.metadata, avoid=node
+            )
             await calls.create(self._client, PODS, pod)
         except (Forbidden, Invalid, BadRequest, BadInput) as error:
             return await self._refused(migration, str(error))
@@ -235,10 +237,10 @@ def _source(instance: VirtualMachineInstance, pods: Iterable[Pod], target: Pod |
 
 
 def migration_controller(
-    wiring: Wiring, lookup: MigrationLookup, *, recorder: Recorder, usual: float, table: Overhead = SEED
+    wiring: Wiring, lookup: MigrationLookup, *, recorder: Recorder, usual: float, prices: Prices
 ) -> Controller[Key]:
     """`usual` are the seconds that copying takes where nothing else is said."""
-    made = MigrationController(wiring.client, lookup, usual=usual, table=table, recorder=recorder, clock=wiring.clock)
+    made = MigrationController(wiring.client, lookup, usual=usual, prices=prices, recorder=recorder, clock=wiring.clock)
     storage, migrations = lookup.storage, lookup.migrations
 
     def of_pod(pod: Pod) -> Iterable[Key]:

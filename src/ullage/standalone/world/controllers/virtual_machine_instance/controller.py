@@ -35,7 +35,7 @@ from ullage.standalone.world.quotas import has_more_room
 from ullage.standalone.world.refusals import Refusal, Refusals
 from ullage.vms.api.machines import INSTANCES, VirtualMachineInstance
 from ullage.vms.lifecycle import is_over
-from ullage.vms.overhead import Overhead
+from ullage.vms.prices import Prices
 
 STARTED: Final = Reason("Started", action="Starting")
 STOPPED: Final = Reason("Stopped", action="Stopping")
@@ -51,14 +51,14 @@ class InstanceController:
         storage: StorageLookup,
         *,
         is_attached: Callable[[PersistentVolume], bool],
-        table: Overhead,
+        prices: Prices,
         recorder: Recorder,
         clock: Clock,
     ) -> None:
         self._client = client
         self._storage = storage
         self._is_attached = is_attached
-        self._table = table
+        self._prices = prices
         self._recorder = recorder
         self._clock = clock
         self._refusals = Refusals(AFTER_REFUSAL)
@@ -117,7 +117,7 @@ class InstanceController:
         if body["metadata"]["uid"] != meta.uid:
             return None  # the cache is behind: what it will show brings us back
         try:
-            pod = new_launcher(body, table=self._table, node=instance.status.node_name)
+            pod = new_launcher(body, pricing=self._prices.of(meta.namespace), node=instance.status.node_name)
             if await calls.create(self._client, PODS, pod):
                 self._recorder.record(
                     INSTANCES, instance, CREATED, note=f"Created virtual machine pod {pod['metadata']['name']}"
@@ -170,7 +170,7 @@ class InstanceController:
 
 
 def instance_controller(
-    wiring: Wiring, storage: StorageLookup, longhorn: LonghornLookup | None, *, table: Overhead, recorder: Recorder
+    wiring: Wiring, storage: StorageLookup, longhorn: LonghornLookup | None, *, prices: Prices, recorder: Recorder
 ) -> Controller[Key]:
     """Without `longhorn` nobody attaches volumes of engines, and those that name them wait."""
 
@@ -186,7 +186,7 @@ def instance_controller(
         return [key_of(one) for one in storage.instances_of(claim.key)] if claim is not None else ()
 
     made = InstanceController(
-        wiring.client, storage, is_attached=is_attached, table=table, recorder=recorder, clock=wiring.clock
+        wiring.client, storage, is_attached=is_attached, prices=prices, recorder=recorder, clock=wiring.clock
     )
     sources: list[Source[Any, Key]] = [
         own(storage.instances),

@@ -37,7 +37,7 @@ async def test_an_instance_runs_in_one_pod_and_the_pod_goes_first(tmp_path: Path
         (pod,) = launchers(place)
         assert pod["metadata"]["name"].startswith("virt-launcher-db-")
         assert pod["metadata"]["labels"]["kubevirt.io/created-by"] == vm.instance["metadata"]["uid"]
-        assert pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "2000m"
+        assert pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "2"
         assert (pod["status"]["phase"], pod["spec"]["nodeName"]) == ("Running", "ullage")
         assert vm.instance["status"]["activePods"] == {pod["metadata"]["uid"]: "ullage"}
 

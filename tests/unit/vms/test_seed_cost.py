@@ -1,4 +1,4 @@
-"""What VMs cost, with the arithmetic written out."""
+"""The formula of the design, with the arithmetic written out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from ullage.errors import BadInput
-from ullage.vms.overhead import GI, MI, TABLES, Cost, Overhead, cost_of, vcpus_of
+from ullage.vms.launcher.versions import GI, MI
+from ullage.vms.pricing import Cost, Pricing
+from ullage.vms.seed_cost import vcpus_of
 
 Json = dict[str, Any]
 TI = GI << 10
+cost_of = Pricing(None).cost_of
 
 
 def vm(cpus: str | None = None, memory: str | None = None, /, *, guest: str | None = None, **domain: Any) -> Json:
@@ -75,35 +78,6 @@ def test_what_the_design_says(spec: Json, cpu: int, memory: int) -> None:
     found = cost_of(spec)
     assert (found.cpu, found.memory) == (cpu, memory)
     assert sum(part.memory for part in found.parts) == memory
-
-
-@pytest.mark.parametrize(
-    ("table", "spec", "memory"),
-    [
-        pytest.param("v0.54", vm("1", "1Gi"), (1024 + 180 + 8 + 8 + 16 + 2) * MI, id="v0.54 has a screen of 16Mi"),
-        pytest.param("v1.1", vm("1", "1Gi"), (1024 + 210 + 8 + 8 + 16 + 2) * MI, id="v1.1 has larger processes"),
-        pytest.param("v1.4", vm("1", "1Gi"), (1024 + 220 + 8 + 8 + 32 + 2) * MI, id="v1.4 has a larger screen"),
-        pytest.param(
-            "v1.4",
-            vm("1", "1Gi", devices={"autoattachGraphicsDevice": False}),
-            (1024 + 220 + 8 + 8 + 2) * MI,
-            id="without a screen",
-        ),
-        pytest.param(
-            "v1.4",
-            vm("1", "1Gi", devices={"gpus": [{"name": "g"}], "tpm": {}}, cpu={"cores": 1, "dedicatedCpuPlacement": True}),
-            (1024 + 220 + 8 + 8 + 32 + 1024 + 53 + 100 + 2) * MI,
-            id="with devices of the host, a TPM and CPUs of its own",
-        ),
-    ],
-)
-def test_tables_of_versions(table: str, spec: Json, memory: int) -> None:
-    assert cost_of(spec, TABLES[table]).memory == memory
-
-
-def test_a_ratio_multiplies_all_but_the_memory_itself() -> None:
-    table = Overhead(fixed=210 * MI, video=16 * MI, ratio=(3, 2))
-    assert cost_of(vm("1", "1Gi"), table).memory == (1024 + (210 + 8 + 8 + 2 + 16) * 3 // 2) * MI
 
 
 def test_the_parts_are_told() -> None:
