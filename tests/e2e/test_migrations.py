@@ -11,7 +11,7 @@ import pytest
 
 from .apart import IS_BORROWED
 from .engine_scene import eventually
-from .headroom_scene import COST, NODES, HeadroomScene, Tenant, headroom_scene, never_stops, watched
+from .headroom_scene import COST, CREATED, FORBIDDEN, NODES, HeadroomScene, Tenant, headroom_scene, never_stops, watched
 from .test_snapshot_cli import environment
 
 pytestmark = [
@@ -60,7 +60,9 @@ def test_what_a_person_sets_is_shown_and_obeyed(scene: HeadroomScene) -> None:
     assert {line.split()[1] for line in ran(scene, "get").stdout.splitlines()[1:]} == {"-"}
 
 
-def test_a_pod_that_the_quota_of_the_cluster_refuses_is_told_and_tried_again(scene: HeadroomScene) -> None:
+def test_a_pod_that_the_quota_of_the_cluster_would_refuse_is_no_migration_and_without_a_share_one_that_waits(
+    scene: HeadroomScene,
+) -> None:
     tenant = Tenant(scene, cpu="2", memory=str(2 * COST))
     tenant.run("vm")
     left, quota = tenant.node_of("vm"), f"{tenant.path}/resourcequotas"
@@ -74,7 +76,14 @@ def test_a_pod_that_the_quota_of_the_cluster_refuses_is_told_and_tried_again(sce
     eventually(
         "it is counted", lambda: tenant.api.get(f"{quota}/narrow").obj.get("status", {}).get("used") == {"limits.cpu": "1"}
     )
-    name = tenant.migrate("vm")
+    refused = tenant.ask_migration("vm")
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "although the maintenance share has 1 core of cpu" in refused.message
+    assert "ResourceQuota narrow: limits.cpu: asked 1 core, used 1 core, limit 1 core" in refused.message
+
+    tenant.api.merge(tenant.path, {"metadata": {"annotations": {"harvesterhci.io/maintenanceQuota": None}}})
+    name = "without-a-share"
+    eventually("it is admitted", lambda: tenant.ask_migration("vm", name).code == CREATED)
     eventually("its pod is refused", lambda: any("exceeded quota: narrow" in one for one in tenant.refused_pods()))
     assert (tenant.phase(name), tenant.word("vm"), tenant.node_of("vm")) == ("Pending", "Running", left)
     tenant.api.merge(f"{quota}/narrow", {"spec": {"hard": {"limits.cpu": "2"}}})

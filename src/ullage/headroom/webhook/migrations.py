@@ -8,23 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 from ullage.errors import BadInput
-from ullage.headroom.accounts import MAINTENANCE, stamp_for
+from ullage.headroom.accounts import MAINTENANCE, RESOURCES, amounts_in, stamp_for
+from ullage.headroom.core_quotas import OF_MIGRATION, PodAsk, shortage_text, shortages
 from ullage.headroom.cost import instance_cost, read_cost
 from ullage.headroom.counting import FINISHED, is_finished
 from ullage.headroom.settings import Settings
 from ullage.headroom.texts import migrations_step, refusal_text
 from ullage.headroom.webhook import marks
 from ullage.headroom.webhook.marks import MARKS_DIFFER, NEW, differs, field, one_of
+from ullage.kube.builtin.core import CORE_QUOTAS
+from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.client.client import Listing
 from ullage.kube.client.interface import Finder
 from ullage.kube.errors import Cause
 from ullage.kube.identities import is_own
+from ullage.kube.kinds import Kind
+from ullage.kube.objects import is_deleting
 from ullage.kube.review import Decision, Hook, Review, Target
-from ullage.ledger.amounts import Amounts
+from ullage.ledger.amounts import Amounts, BadAmount, Cell
 from ullage.ledger.charging.registry import Charged
-from ullage.ledger.charging.stamps import COST, STAMP, Marks, marked
+from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked, stamp_of
+from ullage.ledger.keys import ledger_name
+from ullage.quantity import Quantity
 from ullage.vms.api.machines import WHOLE_INSTANCES, WholeInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 from ullage.vms.prices import Prices
@@ -78,9 +86,15 @@ def review_migration(facts: MigrationFacts) -> MigrationFault | None:
     return next((found for rule in RULES if (found := rule(facts))), None)
 
 
+class Reader(Finder, Protocol):
+    """Reads one object, or all of a namespace."""
+
+    async def list(self, kind: Kind[Any], namespace: str = "", *, labels: str = "") -> Listing[Any]: ...
+
+
 class Migrations:
     def __init__(
-        self, charged: Charged[VirtualMachineInstanceMigration], client: Finder, settings: Settings, prices: Prices
+        self, charged: Charged[VirtualMachineInstanceMigration], client: Reader, settings: Settings, prices: Prices
     ) -> None:
         self._charged = charged
         self._client = client
@@ -103,6 +117,8 @@ class Migrations:
         fault = marks.unreadable(review, MIGRATIONS) if wanted is None else marks.mark_fault(review, MIGRATIONS, wanted)
         if fault is not None:
             return fault
+        if old is None and (short := await self._without_room(new, review.namespace)) is not None:
+            return Decision.refuse(short)
         step = migrations_step(review.namespace)
         return await self._charged.decide(
             review,
@@ -113,6 +129,57 @@ class Migrations:
 
     def _believes(self, review: Review) -> bool:
         return is_own(review) or self._settings.trusts(review)
+
+    async def _without_room(self, migration: VirtualMachineInstanceMigration, namespace: str) -> str | None:
+        """Why a core ResourceQuota would refuse the pod of the new node, although the share has room. Asked of the API: a quota
+        is counted there, with each pod. A namespace without a share is left to KubeVirt, which waits for the quota."""
+        cost, free = _moves(migration), self._free(namespace)
+        scaled = self._settings.migration == "scale-quota"  # the quota is raised when the migration is there
+        if scaled or not free or not all(cost[name] <= free[name] for name in free):
+            return None
+        quotas = (await self._client.list(CORE_QUOTAS, namespace)).items
+        if not quotas:
+            return None
+        waiting, ask = await self._waiting(migration, namespace), await self._ask(migration.spec.vmi_name, namespace, cost)
+        if not shortages(quotas, ask, waiting=waiting):
+            return None
+        found = shortages(quotas, ask, waiting=waiting, pods=(await self._client.list(PODS, namespace)).items)
+        return shortage_text(found, namespace, free=free) if found else None
+
+    async def _ask(self, name: str, namespace: str, cost: Amounts) -> PodAsk:
+        """What the pod asks for: what KubeVirt renders, and of what is limited no less than the migration costs."""
+        instance = await self._client.find(WHOLE_INSTANCES, name, namespace)
+        try:
+            pod = self._prices.of(namespace).pod_of(instance.spec, instance.metadata.annotations) if instance else None
+        except BadInput:
+            pod = None
+        if pod is None:
+            return PodAsk.of_cost(cost)
+        limits: dict[str, Quantity] = {resource: cost[resource] for resource in RESOURCES if resource in pod.limits}
+        return PodAsk(limits={**pod.limits, **limits}, requests=pod.requests)
+
+    async def _waiting(self, migration: VirtualMachineInstanceMigration, namespace: str) -> list[PodAsk]:
+        """What others wait for, that were admitted before and whose pods no quota counts yet."""
+        others = [
+            one
+            for one in (await self._client.list(MIGRATIONS, namespace)).items
+            if one.metadata.uid != migration.metadata.uid and not is_finished(one) and not is_deleting(one.metadata)
+        ]
+        pods = (await self._client.list(PODS, namespace, labels=OF_MIGRATION)).items if others else []
+        there = {one.metadata.labels.get(OF_MIGRATION) for one in pods}
+        return [PodAsk.of_cost(_moves(one)) for one in others if one.metadata.uid not in there]
+
+    def _free(self, namespace: str) -> Amounts:
+        """What is free of the share, as this process last saw it; nothing where there is no share."""
+        book = self._charged.look(ledger_name(namespace))
+        cells = {name: Cell(MAINTENANCE, name) for name in RESOURCES}
+        return Amounts(
+            {
+                name: book.limits[cell] - book.used[cell] - book.reserved[cell]
+                for name, cell in cells.items()
+                if book is not None and cell in book.limits
+            }
+        )
 
     async def _marks(self, review: Review) -> Marks | Decision | None:
         """Those that it ought to have, or why it cannot be; None: what we wrote ourselves stands."""
@@ -163,6 +230,14 @@ class Migrations:
             ),
             Hook(name="headroom-migration", phase="validate", targets=(*made, *shown), answer=self.validate, only_if=asked),
         )
+
+
+def _moves(migration: VirtualMachineInstanceMigration) -> Amounts:
+    """What the pod on the new node costs."""
+    try:
+        return amounts_in(stamp_of(migration.metadata), MAINTENANCE)
+    except (BadStamp, BadAmount):
+        return Amounts()  # it is stamped in a moment
 
 
 def _refused(fault: MigrationFault) -> Decision:

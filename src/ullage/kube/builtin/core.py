@@ -277,6 +277,8 @@ class Workload(Object):
 
 class CoreQuotaSpec(Value):
     hard: Mapping[str, str | int] = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: Mapping[str, Any] | None = None
 
 
 class CoreQuotaStatus(Value):

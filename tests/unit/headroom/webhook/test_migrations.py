@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.headroom.builders import ONE_COST, TEAM, instance, migration
+from tests.unit.headroom.builders import ONE_COST, TEAM, instance, made, migration
 from tests.unit.headroom.scene import KUBEVIRT, OURS, PERSON, Scene, simulated
+from ullage.headroom.settings import Settings
 from ullage.headroom.webhook.migrations import MigrationFacts, review_migration
+from ullage.kube.builtin.core import CORE_QUOTAS
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.ledger.charging.stamps import COST, STAMP
 from ullage.vms.api.machines import WHOLE_INSTANCES, WholeInstance
 from ullage.vms.api.migrations import MIGRATIONS
@@ -210,3 +213,123 @@ async def test_one_that_goes_on_again(scene: Scene, user: str, allowed: bool) ->
     scene.store(MIGRATIONS, migration("ended", phase="Failed", annotations=stamp))
     async with scene.served():
         assert (await scene.change(MIGRATIONS, "ended", user=user, status={"phase": "Running"})).allowed is allowed
+
+
+# --- the core ResourceQuota of the namespace --------------------------------------------------------------------------
+
+CORE_HARD = {"limits.cpu": "4", "limits.memory": "5Gi"}
+
+
+def core_quota(scene: Scene, cpu: str, *, memory: str = "1Gi") -> None:
+    used = {"limits.cpu": cpu, "limits.memory": memory}
+    body = {"metadata": {"name": "default-q", "namespace": TEAM}, "spec": {"hard": CORE_HARD}}
+    scene.server.put(CORE_QUOTAS, made(CORE_QUOTAS, {**body, "status": {"hard": CORE_HARD, "used": used}}))
+
+
+def pod(scene: Scene, name: str, *, cpu: str = "1", migration_uid: str = "", deleted: bool = False) -> None:
+    limits = {"name": "compute", "resources": {"limits": {"cpu": cpu, "memory": "1Gi"}}}
+    meta: Json = {"name": name, "namespace": TEAM, "labels": {}}
+    meta |= {"labels": {"kubevirt.io/migrationJobUID": migration_uid}} if migration_uid else {}
+    meta |= {"deletionTimestamp": "2026-05-01T12:00:00Z"} if deleted else {}
+    scene.server.put(PODS, made(PODS, {"metadata": meta, "spec": {"containers": [limits]}}))
+
+
+TWO_FIT = {"cpu": "2", "memory": "2560Mi"}
+
+
+@simulated
+async def test_a_migration_whose_pod_the_core_quota_would_refuse_is_refused_with_both_numbers_and_books_nothing(
+    scene: Scene,
+) -> None:
+    scene.limits(maintenance=TWO_FIT)
+    runs(scene, "db")
+    async with scene.served():
+        core_quota(scene, "3001m")
+        pod(scene, "all", cpu="3001m")
+        refused = await scene.submit(MIGRATIONS, migration(), user=KUBEVIRT)
+        assert (refused.code, refused.reason) == (403, "Forbidden")
+        assert "the maintenance share has 2 cores of cpu and 2.5Gi of memory free" in refused.message
+        assert "ResourceQuota default-q: limits.cpu: asked 1 core, used 3.01 cores, limit 4 cores" in refused.message
+        core_quota(scene, "3")
+        assert (await scene.submit(MIGRATIONS, migration(), user=KUBEVIRT)).allowed
+
+
+@simulated
+async def test_a_share_that_is_full_is_told_before_the_core_quota(scene: Scene) -> None:
+    scene.limits(maintenance={"cpu": "0", "memory": "0"})
+    runs(scene, "db")
+    async with scene.served():
+        core_quota(scene, "4")
+        refused = await scene.submit(MIGRATIONS, migration())
+    assert refused.message.startswith("maintenance resource is insufficient: cpu: asked 1 core")
+
+
+@pytest.mark.parametrize(
+    ("settings", "limited"),
+    [
+        pytest.param(Settings(migration="scale-quota"), True, id="where the quota is raised for migrations"),
+        pytest.param(Settings(), False, id="without a share KubeVirt waits for the quota"),
+    ],
+)
+@simulated
+async def test_where_the_core_quota_is_left_alone(scene: Scene, settings: Settings, limited: bool) -> None:
+    scene.settings = settings
+    if limited:
+        scene.limits(maintenance=TWO_FIT)
+    runs(scene, "db")
+    async with scene.served():
+        core_quota(scene, "4")
+        assert (await scene.submit(MIGRATIONS, migration())).allowed
+
+
+@simulated
+async def test_a_migration_whose_pod_is_not_there_yet_takes_room_of_the_core_quota(scene: Scene) -> None:
+    scene.limits(maintenance=TWO_FIT)
+    runs(scene, "db", "web")
+    async with scene.served():
+        core_quota(scene, "3")
+        pod(scene, "all", cpu="3")
+        assert (await scene.submit(MIGRATIONS, migration())).allowed
+        refused = await scene.submit(MIGRATIONS, migration("second", of="web"))
+        assert refused.code == 403
+        assert "used 3 cores, 1 core waited for by other migrations, limit 4 cores" in refused.message
+        pod(scene, "target", migration_uid=scene.body(MIGRATIONS, "move")["metadata"]["uid"])
+        assert (await scene.submit(MIGRATIONS, migration("second", of="web"))).allowed, "the quota counts the pod by then"
+
+
+@simulated
+async def test_room_of_a_pod_that_is_being_deleted_is_room(scene: Scene) -> None:
+    scene.limits(maintenance=TWO_FIT)
+    runs(scene, "db")
+    async with scene.served():
+        core_quota(scene, "4")
+        for name in ("a", "b", "c", "goes"):
+            pod(scene, name)
+        assert (await scene.submit(MIGRATIONS, migration())).code == 403
+        pod(scene, "goes", deleted=True)
+        assert (await scene.submit(MIGRATIONS, migration())).allowed
+
+
+@pytest.mark.parametrize(
+    ("used", "fits"),
+    [
+        pytest.param("894m", True, id="a guest of 1 CPU asks for 106m, with its console's log"),
+        pytest.param("896m", False, id="two thousandths less are not enough"),
+    ],
+)
+@simulated
+async def test_what_the_pod_asks_for_counts_as_kubevirt_renders_it(scene: Scene, used: str, fits: bool) -> None:
+    scene.settings = Settings()
+    scene.limits(maintenance={"cpu": "2", "memory": "4Gi"})
+    scene.store(WHOLE_INSTANCES, instance("db", annotations={STAMP: "{}"}, given={"memory": {"guest": "1Gi"}}))
+    hard = {"requests.cpu": "1"}
+    meta = {"name": "asks", "namespace": TEAM}
+    body = {"metadata": meta, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.cpu": used}}}
+    asks = {"name": "c", "resources": {"requests": {"cpu": used}}}
+    scene.server.put(PODS, made(PODS, {"metadata": {**meta, "labels": {}}, "spec": {"containers": [asks]}}))
+    async with scene.served():
+        scene.server.put(CORE_QUOTAS, made(CORE_QUOTAS, body))
+        await scene.seen()
+        decided = await scene.submit(MIGRATIONS, migration())
+    assert decided.allowed is fits, decided.message
+    assert fits or "ResourceQuota asks: requests.cpu: asked 0.11 cores" in decided.message
