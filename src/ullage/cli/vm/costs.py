@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from ullage.cli.check.documents import Document
 from ullage.cli.common.text import plain
 from ullage.errors import BadInput
+from ullage.kube.kinds import Kind, Object, without_nulls
+from ullage.kube.objects import Json
+from ullage.vms.api.machines import VirtualMachine
+from ullage.vms.instance_types.reader import Missing, with_instance_type
 from ullage.vms.launcher.containers import Part
 from ullage.vms.launcher.versions import MI
 from ullage.vms.pricing import Cost, Pricing
+
+T = TypeVar("T", bound=Object)
 
 KINDS = ("VirtualMachine", "VirtualMachineInstance")
 
@@ -18,7 +27,8 @@ KINDS = ("VirtualMachine", "VirtualMachineInstance")
 def costs(documents: Sequence[Document], pricing: Pricing) -> list[tuple[Document, Cost]]:
     """Of the VMs among the objects of a file. Raises BadInput where there are none, or where one says what cannot be."""
     machines = [one for one in documents if one.group == "kubevirt.io" and one.kind in KINDS]
-    found = [(one, pricing.cost_of(_part(_template(one), "spec"), _annotations(_template(one)))) for one in machines]
+    templates = [(one, _template(_expanded(one, documents))) for one in machines]
+    found = [(one, pricing.cost_of(_part(template, "spec"), _annotations(template))) for one, template in templates]
     if not found:
         raise BadInput(
             "-f", ", ".join(one.shown for one in documents), f"there is no {' or '.join(KINDS)} of kubevirt.io in it"
@@ -26,9 +36,41 @@ def costs(documents: Sequence[Document], pricing: Pricing) -> list[tuple[Documen
     return found
 
 
-def _template(document: Document) -> Mapping[str, Any]:
+class _Files:
+    """Finds instance types and preferences among the objects of the files."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+
+    async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+        for one in self._documents:
+            if (one.group, one.kind, one.name) == (kind.group, kind.kind, name) and one.namespace in ("", namespace):
+                try:
+                    return msgspec.convert(without_nulls(one.body), kind.type)
+                except msgspec.ValidationError as error:
+                    raise BadInput("-f", one.shown, str(error)) from error
+        return None
+
+
+def _expanded(document: Document, documents: Sequence[Document]) -> Json:
+    """The body of a VM, with what its instance type and its preference give it. Raises BadInput where the files lack them."""
+    spec = _part(document.body, "spec")
+    if document.kind != "VirtualMachine" or not ("instancetype" in spec or "preference" in spec):
+        return document.body
+    try:
+        machine = msgspec.convert(without_nulls({"spec": spec}), VirtualMachine)
+    except msgspec.ValidationError as error:
+        raise BadInput("-f", document.shown, str(error)) from error
+    reading = with_instance_type(_Files(documents), machine, document.body, namespace=document.namespace)
+    try:
+        return asyncio.run(reading)
+    except Missing as error:
+        raise BadInput(error.where, error.given, "no file has it. Next: name its file with -f, too") from error
+
+
+def _template(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a pod is made of: the instance itself, or what a machine makes it of."""
-    return _part(_part(document.body, "spec"), "template") if document.kind == "VirtualMachine" else document.body
+    return _part(_part(body, "spec"), "template") if body.get("kind") == "VirtualMachine" else body
 
 
 def _annotations(template: Mapping[str, Any]) -> dict[str, str]:

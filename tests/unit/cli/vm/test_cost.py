@@ -113,3 +113,43 @@ def test_a_file_without_a_vm(tmp_path: Path) -> None:
     assert (
         str(done.exception) == "-f configmap/other: there is no VirtualMachine or VirtualMachineInstance of kubevirt.io in it"
     )
+
+
+TYPED = """
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: typed, namespace: shop}
+spec:
+  instancetype: {name: u1.2xlarge}
+  preference: {name: plain, kind: VirtualMachinePreference}
+  template: {spec: {domain: {devices: {}}}}
+"""
+TYPES = """
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata: {name: u1.2xlarge}
+spec: {cpu: {guest: 8}, memory: {guest: 32Gi}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachinePreference
+metadata: {name: plain, namespace: shop}
+spec: {devices: {preferredAutoattachGraphicsDevice: false}}
+"""
+
+
+def test_a_vm_with_an_instance_type_costs_what_the_type_says(tmp_path: Path) -> None:
+    (vm := tmp_path / "vm.yaml").write_text(TYPED)
+    (types := tmp_path / "types.yaml").write_text(TYPES)
+    told = printed(vm, "-f", str(types), "--kubevirt", "v1.6.0")
+    assert told[0].startswith("virtualmachine.kubevirt.io/typed costs 8.015 cores and 33")
+    assert told[1] == "  guest                          32768Mi  8 cores"
+    assert not any("screen" in line for line in told), "the preference takes it away"
+
+
+def test_a_vm_whose_instance_type_is_in_no_file_has_no_cost_that_could_be_told(tmp_path: Path) -> None:
+    (vm := tmp_path / "vm.yaml").write_text(TYPED)
+    done = CliRunner().invoke(app, ["cost", "-f", str(vm)])
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception) == (
+        "spec.instancetype VirtualMachineClusterInstancetype u1.2xlarge: no file has it. Next: name its file with -f, too"
+    )

@@ -16,6 +16,7 @@ from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.stamps import STAMP
 from ullage.ledger.codec import book_of
 from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.instance_types import CLUSTER_INSTANCE_TYPES
 from ullage.vms.api.restores import RESTORES
 
 Json = dict[str, Any]
@@ -260,3 +261,30 @@ async def test_one_that_goes_while_its_vm_is_booked_gives_it_nothing(scene: Scen
         429,
         "what held room for this VM is gone, and it has to fit by itself; try again",
     )
+
+
+@pytest.mark.parametrize(
+    ("kept", "code", "said"),
+    [
+        pytest.param("u1.2xlarge", 403, "cpu: asked 8 cores", id="one that is larger than the share"),
+        pytest.param(
+            "gone", 422, "what the VM of the backup would cost cannot be told: spec.instancetype", id="one that is gone"
+        ),
+    ],
+)
+@simulated
+async def test_a_restore_of_a_vm_with_an_instance_type_holds_what_the_type_says(
+    scene: Scene, kept: str, code: int, said: str
+) -> None:
+    scene.settings = MANAGE
+    scene.limits(vms=ONE_FITS)
+    scene.store(
+        CLUSTER_INSTANCE_TYPES, {"metadata": {"name": "u1.2xlarge"}, "spec": {"cpu": {"guest": 8}, "memory": {"guest": "32Gi"}}}
+    )
+    source = machine(strategy="Always", template={"devices": {}})
+    source["spec"]["instancetype"] = {"name": kept}
+    scene.store(BACKUPS, backup(source))
+    async with scene.served():
+        refused = await scene.submit(RESTORES, restore())
+    assert refused.code == code
+    assert said in refused.message

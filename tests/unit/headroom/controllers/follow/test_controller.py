@@ -17,6 +17,7 @@ from tests.unit.snapshots.memory_api import Fuse
 from ullage.headroom.accounts import MAINTENANCE, stamp_for
 from ullage.kube.errors import TooManyRequests
 from ullage.ledger.charging.stamps import COST, FREE, STAMP
+from ullage.vms.api.instance_types import CLUSTER_INSTANCE_TYPES
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
@@ -52,6 +53,17 @@ async def test_what_was_there_before_is_stamped(scene: ComputeScene) -> None:
         await scene.quiet()
     assert scene.marks(INSTANCES, "db")[COST] == scene.marks(MACHINES, "idle")[COST] == ONE_COST
     assert scene.stamp(MIGRATIONS, "old") is None
+
+
+@simulated
+async def test_a_machine_from_before_is_stamped_with_what_its_instance_type_says(scene: ComputeScene) -> None:
+    typed = machine("typed", printable="Stopped", template={"devices": {}})
+    typed["spec"]["instancetype"] = {"name": "u1"}
+    kind = {"metadata": {"name": "u1"}, "spec": {"cpu": {"guest": 3}, "memory": {"guest": "924Mi"}}}
+    scene.put(CLUSTER_INSTANCE_TYPES, kind)
+    scene.put(MACHINES, typed)
+    async with scene.running():
+        await scene.until(lambda: '"cpu":"3"' in (scene.stamp(MACHINES, "typed") or ""))
 
 
 @simulated
