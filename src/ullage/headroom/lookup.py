@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ullage.headroom.pods import instance_owner
+from ullage.kube.builtin.watched_pods import PODS, WatchedPod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.slices import Wiring
@@ -13,6 +16,7 @@ from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigratio
 
 BY_INSTANCE: Final = "instance of a migration"
 BY_NAMESPACE: Final = "namespace of a migration"
+BY_OWNER: Final = "instance of a pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,19 @@ def compute_lookup(wiring: Wiring) -> ComputeLookup:
     lookup.migrations.index(BY_INSTANCE, lambda one: (str(instance_key(one)),))
     lookup.migrations.index(BY_NAMESPACE, lambda one: (one.metadata.namespace,))
     return lookup
+
+
+def launcher_pods(wiring: Wiring) -> Cache[WatchedPod]:
+    """All pods, those of an instance by its key. Through `wiring.shared`, as above."""
+    pods = wiring.cache(PODS)
+    pods.index(BY_OWNER, lambda one: map(str, owners_of(one)))
+    return pods
+
+
+def owners_of(pod: WatchedPod) -> Iterable[Key]:
+    """The instance that controls a pod, if one does."""
+    owner = instance_owner(pod.metadata)
+    return () if owner is None else (Key(pod.metadata.namespace, owner.name),)
 
 
 def instance_key(migration: VirtualMachineInstanceMigration) -> Key:

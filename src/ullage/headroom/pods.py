@@ -7,18 +7,20 @@ takes what it may use at most, so that it does not eat what is kept for migratio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ullage.headroom.accounts import RESOURCES, VMS, stamp_for
 from ullage.headroom.counting import FINISHED
-from ullage.kube.builtin.watched_pods import WatchedPod, WatchedPodSpec
+from ullage.kube.builtin.watched_pods import PodContainer, WatchedPod, WatchedPodSpec
 from ullage.kube.kinds import Meta, OwnerReference
 from ullage.kube.objects import controller_of
 from ullage.ledger.amounts import NOTHING, Amounts, Takings
 from ullage.ledger.charging.stamps import FREE, STAMP
 from ullage.pods.resources import STAYS, InitContainer, Side, larger, parsed, total
 from ullage.pods.resources import Amounts as Resources
-from ullage.vms.api.machines import GROUP, INSTANCES
+from ullage.vms.api.machines import GROUP, INSTANCES, VirtualMachineInstance
+from ullage.vms.launcher.compute import COMPUTE
 
 MARK: Final = str(FREE)
 
@@ -33,6 +35,30 @@ def pod_amounts(spec: WatchedPodSpec) -> Amounts:
     """Never less than a ResourceQuota would count, of what is asked for or of what it may use."""
     found = larger(_side(spec, "requests"), _side(spec, "limits"))
     return Amounts((name, found[name]) for name in RESOURCES if name in found)
+
+
+def running_in(instance: VirtualMachineInstance, pods: Iterable[WatchedPod]) -> list[WatchedPod]:
+    """The pods that an instance runs in: on its node, named by KubeVirt in its status, and marked as paid for. `pods` are those
+    that it controls. A pod that it moves to is not among them before it runs there."""
+    status = instance.status
+    return [
+        one
+        for one in pods
+        if one.status.phase not in FINISHED
+        and is_free(one.metadata)
+        and (owner := instance_owner(one.metadata)) is not None
+        and owner.uid == instance.metadata.uid
+        and status.node_name
+        and status.active_pods.get(one.metadata.uid) == status.node_name
+    ]
+
+
+def launcher_takes(spec: WatchedPodSpec, cost: Amounts) -> Amounts:
+    """What the pod of an instance takes. Where the container of the guest has no limit, it may use what the instance costs."""
+    found = pod_amounts(spec)
+    guest = next((one for one in spec.containers if one.name == COMPUTE), PodContainer())
+    unlimited = (name for name in RESOURCES if name not in guest.resources.limits and name in cost)
+    return found | Amounts((name, cost[name]) for name in unlimited)
 
 
 def _side(spec: WatchedPodSpec, side: Side) -> Resources:

@@ -12,12 +12,11 @@ from ullage.headroom.controllers.launchers import controller as launchers
 from ullage.headroom.controllers.limits import controller as limits
 from ullage.headroom.controllers.scale_quota import controller as scale_quota
 from ullage.headroom.controllers.scale_quota.rules import MADE_BY_RANCHER
-from ullage.headroom.lookup import compute_lookup
+from ullage.headroom.lookup import compute_lookup, launcher_pods
 from ullage.headroom.metrics import ShareMetrics
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook import hooks
 from ullage.kube.builtin.core import CORE_QUOTAS, NAMESPACES
-from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS
@@ -49,10 +48,10 @@ def share_controllers(wiring: Wiring) -> list[Controller[Any]]:
 
 def machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[Any]]:
     lookup, clock, metrics = wiring.shared(compute_lookup), wiring.clock, wiring.metrics
-    prices = Prices(settings.pricing, wiring.shared(price_sources))
+    prices, pods = Prices(settings.pricing, wiring.shared(price_sources)), wiring.shared(launcher_pods)
     made = [
-        follow.Follower(wiring.client, lookup, prices=prices, clock=clock).controller(metrics=metrics),
-        launchers.LauncherMarks(wiring.client, wiring.cache(PODS), lookup, clock=clock).controller(metrics=metrics),
+        follow.Follower(wiring.client, lookup, pods=pods, prices=prices, clock=clock).controller(metrics=metrics),
+        launchers.LauncherMarks(wiring.client, pods, lookup, clock=clock).controller(metrics=metrics),
     ]
     if settings.migration == "scale-quota":
         quotas = wiring.cache(CORE_QUOTAS, labels=MADE_BY_RANCHER)

@@ -12,8 +12,9 @@ from tests.unit.kube.virtual_time import VirtualClock
 from tests.unit.snapshots.memory_api import Crash, MemoryApi
 from ullage.headroom.controllers.follow.controller import Follower
 from ullage.headroom.controllers.scale_quota.controller import QuotaScaler
-from ullage.headroom.lookup import compute_lookup
+from ullage.headroom.lookup import compute_lookup, launcher_pods
 from ullage.kube.builtin.core import CORE_QUOTAS
+from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
@@ -51,6 +52,7 @@ class ComputeScene:
     def __init__(self) -> None:
         self.api = Api()
         self.clock = VirtualClock()
+        self.choice = PricingChoice(version="seed")
 
     # --- what others do ---
 
@@ -77,6 +79,10 @@ class ComputeScene:
     def stamp(self, kind: Kind[Any], name: str = "db") -> str | None:
         return self.marks(kind, name).get(STAMP)
 
+    def conditions(self, name: str = "db") -> dict[str, str]:
+        """The messages of an instance's conditions, by type."""
+        return {one["type"]: one.get("message", "") for one in self._body(INSTANCES, name)["status"].get("conditions", ())}
+
     def _body(self, kind: Kind[Any], name: str) -> Json:
         found = self.api.body(kind, name, TEAM)
         assert found is not None, f"{kind.plural} {name}"
@@ -91,7 +97,9 @@ class ComputeScene:
             tasks = []
             for _ in range(count):
                 wiring = Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
-                made = wiring.made(Part(make=self._controllers, watches=(MACHINES, INSTANCES, MIGRATIONS, *prices.WATCHES)))
+                made = wiring.made(
+                    Part(make=self._controllers, watches=(MACHINES, INSTANCES, MIGRATIONS, PODS, *prices.WATCHES))
+                )
                 tasks += [group.create_task(cache.run()) for cache in wiring.caches]
                 tasks += [group.create_task(one.run()) for one in made]
             try:
@@ -102,9 +110,8 @@ class ComputeScene:
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
         lookup = wiring.shared(compute_lookup)
-        follower = Follower(
-            wiring.client, lookup, prices=Prices(PricingChoice(version="seed"), wiring.shared(price_sources)), clock=self.clock
-        )
+        pods, charged = wiring.shared(launcher_pods), Prices(self.choice, wiring.shared(price_sources))
+        follower = Follower(wiring.client, lookup, pods=pods, prices=charged, clock=self.clock)
         scaler = QuotaScaler(wiring.client, wiring.cache(CORE_QUOTAS), lookup, clock=self.clock)
         return [follower.controller(), scaler.controller()]
 

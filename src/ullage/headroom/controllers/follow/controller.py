@@ -12,20 +12,27 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from ullage.clock import Clock
 from ullage.errors import BadInput
 from ullage.headroom.charges import machine_owner
-from ullage.headroom.controllers.follow.rules import Change, Facts, plan
+from ullage.headroom.controllers.follow.rules import FOLLOWS, Change, Facts, plan, told
 from ullage.headroom.cost import instance_cost, machine_cost, read_cost
 from ullage.headroom.counting import counts, is_finished
-from ullage.headroom.lookup import ComputeLookup, instance_key
+from ullage.headroom.lookup import BY_OWNER, ComputeLookup, instance_key, owners_of
+from ullage.headroom.pods import running_in
+from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import Finder, Patcher
 from ullage.kube.controller.controller import Controller, Requeue, Source
 from ullage.kube.controller.rewrites import Rewrites
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.metrics import Metrics
+from ullage.kube.objects import Conditions
 from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.raising import restamp
@@ -46,9 +53,10 @@ from ullage.vms.prices import Prices
 logger = logging.getLogger(__name__)
 
 NAME: Final = "headroom-follow"
-WATCHES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS, *vm_prices.WATCHES)
+WATCHES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS, PODS, *vm_prices.WATCHES)
 WRITES: Final = (
     *(Write(kind, ("get", "patch")) for kind in (MACHINES, INSTANCES)),
+    Write(INSTANCES, ("patch",), ("status",)),
     Write(MIGRATIONS, ("patch",)),
     *(Write(kind, ("get",)) for kind in READ),
 )
@@ -62,9 +70,10 @@ class Writer(Finder, Patcher, Protocol):
 class Follower:
     """Keys are the names of machines, of instances without one, and of instances that migrations name."""
 
-    def __init__(self, client: Writer, lookup: ComputeLookup, *, prices: Prices, clock: Clock) -> None:
+    def __init__(self, client: Writer, lookup: ComputeLookup, *, pods: Cache[WatchedPod], prices: Prices, clock: Clock) -> None:
         self._client = client
         self._lookup = lookup
+        self._pods = pods
         self._prices = prices
         self._clock = clock
         self._rewrites: Rewrites[str] = Rewrites()
@@ -77,6 +86,7 @@ class Follower:
             Source(lookup.machines, _own, when=_machine_matters),
             Source(lookup.instances, _own, when=_instance_matters),
             Source(lookup.migrations, lambda one: (instance_key(one),), when=_migration_matters),
+            Source(self._pods, owners_of, when=_pod_matters),
         ]
         return Controller(
             NAME,
@@ -91,6 +101,7 @@ class Follower:
     def _forget(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is None:
             self._rewrites.forget(old.metadata.uid)
+            self._rewrites.forget(f"{old.metadata.uid}/conditions")
 
     async def reconcile(self, key: Key) -> Requeue | None:
         facts = await self._facts(key)
@@ -101,7 +112,11 @@ class Follower:
             waits = [await self._write(one) for one in changes]
             if soonest := min(filter(None, waits), default=0.0):
                 return Requeue(soonest)  # nothing falls before all that rises is booked
-        return None
+        if wanted.raises or wanted.lowers or facts.instance is None:
+            return None  # what was written brings us back
+        conditions = told(facts, now=self._clock.now())
+        wait = await self._tell(facts.instance, conditions) if conditions is not None else 0.0
+        return Requeue(wait) if wait else None
 
     # --- gathering ---
 
@@ -128,6 +143,7 @@ class Follower:
             instance_cost=of_instance,
             owner=owner.uid if owner is not None else "",
             migrations=tuple(lookup.migrations_of(key)),
+            pods=self._running(key, live) if live is not None else (),
         )
 
     async def _cost(self, kind: Kind[Any], meta: Meta) -> Amounts | None:
@@ -153,6 +169,12 @@ class Follower:
             logger.warning("what it costs cannot be read", extra=shown)
             return Amounts()
 
+    def _running(self, key: Key, live: VirtualMachineInstance) -> tuple[WatchedPod, ...]:
+        """The pods that charges follow. The formula of the design knows no pods, and whoever chose it is charged by it."""
+        if self._prices.of(key.namespace).settings is None:
+            return ()
+        return tuple(running_in(live, self._pods.by(BY_OWNER, str(key))))
+
     # --- writing ---
 
     async def _write(self, change: Change) -> float:
@@ -162,6 +184,22 @@ class Follower:
             return wait
         with contextlib.suppress(NotFound):  # it went meanwhile, and the caches will say so
             await restamp(self._client, change.kind, change.meta, change.stamp, also=change.also)
+        self._rewrites.wrote(uid, what, self._clock.monotonic())
+        return 0.0
+
+    async def _tell(self, instance: VirtualMachineInstance, conditions: Conditions) -> float:
+        """Writes conditions as Go reads them: an empty field is absent. Gives the seconds until it is worth another try."""
+        uid = f"{instance.metadata.uid}/conditions"
+        shown = [{key: one for key, one in msgspec.to_builtins(each).items() if one} for each in conditions]
+        what = tuple(one.message for one in conditions if one.type == FOLLOWS)
+        if wait := self._rewrites.wait(uid, what, self._clock.monotonic()):
+            return wait
+        change = {"status": {"conditions": shown}}
+        with contextlib.suppress(NotFound):
+            try:
+                await patch_seen(self._client, INSTANCES, instance, change, subresource="status")
+            except NotFound:  # KubeVirt's own definition has no such subresource: the status is written with the rest
+                await patch_seen(self._client, INSTANCES, instance, change)
         self._rewrites.wrote(uid, what, self._clock.monotonic())
         return 0.0
 
@@ -182,7 +220,15 @@ def _machine_matters(old: VirtualMachine | None, new: VirtualMachine | None) -> 
 def _instance_matters(old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> bool:
     if old is None or new is None or is_finished(old) != is_finished(new) or _restamped(old, new):
         return True
+    before, after = old.status, new.status
+    if (before.node_name, before.active_pods) != (after.node_name, after.active_pods):
+        return True
     return old.metadata.uid != new.metadata.uid or old.metadata.owner_references != new.metadata.owner_references
+
+
+def _pod_matters(old: WatchedPod | None, new: WatchedPod | None) -> bool:
+    """What it takes is fixed when it is made, but for a resize; marks of it may come later."""
+    return new is not None and (old is None or _restamped(old, new) or old.spec != new.spec)
 
 
 def _migration_matters(old: VirtualMachineInstanceMigration | None, new: VirtualMachineInstanceMigration | None) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from typing import Any, Final
 
 from ullage.clock import Clock
 from ullage.headroom.controllers.launchers.rules import unmarked
 from ullage.headroom.counting import is_finished
-from ullage.headroom.lookup import ComputeLookup
-from ullage.headroom.pods import MARK, instance_owner, is_free
+from ullage.headroom.lookup import BY_OWNER, ComputeLookup, owners_of
+from ullage.headroom.pods import MARK, is_free
 from ullage.kube.builtin.watched_pods import PODS, WatchedPod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
@@ -29,7 +28,6 @@ from ullage.vms.api.migrations import MIGRATIONS
 NAME: Final = "headroom-launchers"
 WATCHES: Final[tuple[Kind[Any], ...]] = (PODS, INSTANCES, MIGRATIONS)
 WRITES: Final = (Write(PODS, ("patch",)),)
-BY_INSTANCE: Final = "instance of a pod"
 
 
 class LauncherMarks:
@@ -41,12 +39,11 @@ class LauncherMarks:
         self._lookup = lookup
         self._clock = clock
         self._rewrites: Rewrites[str] = Rewrites()
-        pods.index(BY_INSTANCE, lambda one: map(str, _instances(one)))
         pods.handle(self._forget)
 
     def controller(self, *, metrics: Metrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [
-            Source(self._pods, _instances, when=_pod_matters),
+            Source(self._pods, owners_of, when=_pod_matters),
             Source(self._lookup.instances, lambda one: (key_of(one),), when=_instance_matters),
         ]
         return Controller(NAME, sources, self.reconcile, clock=self._clock, metrics=metrics)
@@ -60,7 +57,7 @@ class LauncherMarks:
         if instance is None or is_finished(instance):
             return None
         moves = sum(not is_finished(one) for one in self._lookup.migrations_of(key))
-        waits = [await self._mark(pod) for pod in unmarked(instance, self._pods.by(BY_INSTANCE, str(key)), migrations=moves)]
+        waits = [await self._mark(pod) for pod in unmarked(instance, self._pods.by(BY_OWNER, str(key)), migrations=moves)]
         soonest = min(filter(None, waits), default=0.0)
         return Requeue(soonest) if soonest else None
 
@@ -73,11 +70,6 @@ class LauncherMarks:
             await patch_seen(self._client, PODS, pod, {"metadata": {"annotations": {STAMP: MARK}}})
         self._rewrites.wrote(uid, MARK, self._clock.monotonic())
         return 0.0
-
-
-def _instances(pod: WatchedPod) -> Iterable[Key]:
-    owner = instance_owner(pod.metadata)
-    return () if owner is None else (Key(pod.metadata.namespace, owner.name),)
 
 
 def _pod_matters(old: WatchedPod | None, new: WatchedPod | None) -> bool:

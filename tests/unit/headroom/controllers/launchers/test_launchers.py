@@ -14,7 +14,7 @@ from tests.unit.headroom.controllers.machine_scene import Api
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from ullage.headroom.controllers.launchers.controller import WATCHES, LauncherMarks
 from ullage.headroom.controllers.launchers.rules import unmarked
-from ullage.headroom.lookup import compute_lookup
+from ullage.headroom.lookup import compute_lookup, launcher_pods
 from ullage.kube.builtin.watched_pods import PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Wiring
@@ -84,7 +84,7 @@ async def running(api: Api) -> AsyncIterator[None]:
 
     def controllers(wiring: Wiring) -> list[Controller[Any]]:
         lookup = wiring.shared(compute_lookup)
-        return [LauncherMarks(wiring.client, wiring.cache(PODS), lookup, clock=clock).controller()]
+        return [LauncherMarks(wiring.client, wiring.shared(launcher_pods), lookup, clock=clock).controller()]
 
     wiring = Wiring(api, clock=clock)  # type: ignore[arg-type]
     started = wiring.made(Part(make=controllers, watches=(MACHINES, *WATCHES)))
