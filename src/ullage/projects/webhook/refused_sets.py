@@ -1,4 +1,4 @@
-"""Asks for refused Machines again when their project has room: machine-controller by itself would wait for up to 17 minutes.
+"""Asks for refused Machines again when their project has room: machine-controller by itself would wait for minutes.
 
 Machine-controller asks for missing Machines when their MachineSet changes. So the sets whose Machines this process refused get
 an annotation when the ledger of their project has room for one of them: one set of each MachineDeployment, and no more of them

@@ -31,6 +31,7 @@ from ullage.standalone.world import calls
 from ullage.standalone.world.controllers.machine_set import rules
 
 AFTER_REFUSAL: Final = Backoff(first=0.005, cap=1000.0)  # controller-runtime's, which machine-controller has
+RESYNC: Final = 300.0  # seconds; machine-controller looks at every set again so often
 BY_SET: Final = "set"
 FAILED: Final = Reason("ReconcileError", action="Reconcile", type="Warning")  # the only Event of a MachineSet
 
@@ -80,7 +81,7 @@ class MachineSetController:
             return None
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._recorder.record(MACHINE_SETS, found, FAILED, note=rules.failure(refusals))
-        return Requeue(self._backoff.delay(failures))
+        return Requeue(min(self._backoff.delay(failures), RESYNC))
 
     async def _still_unseen(self, key: Key) -> set[str]:
         """Those that were made and that the cache does not have. One that went before the cache had it is not waited for."""
