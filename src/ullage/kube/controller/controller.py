@@ -4,7 +4,7 @@ Level-triggered: `reconcile(key)` is told which object may need it, never what h
 
     returns None          at rest until something changes
     returns Requeue       again after that time at the latest
-    Retryable             again after a backoff that grows with each failure in a row
+    Retryable             again after a backoff that grows with each failure in a row; logged, a Conflict only for debugging
     Terminal              counted and logged; at rest until something changes, or for `after_terminal` seconds
     anything else         a bug: logged with its traceback, then like Retryable
 """
@@ -24,6 +24,7 @@ from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.controller.queue import Closed, Queue
+from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.metrics import Metrics, QueueGauges
 
@@ -202,7 +203,8 @@ class Controller(Generic[K]):
             return "terminal"
         delay = self.queue.failed(key, at_least=_retry_after(error))
         if _all(error, Retryable):
-            level = logging.WARNING if self.queue.failures(key) > REPEATED else logging.INFO
+            usual = logging.DEBUG if _all(error, Conflict) else logging.INFO
+            level = logging.WARNING if self.queue.failures(key) > REPEATED else usual
             logger.log(level, "reconcile will be tried again", extra={**where, "error": _said(error), "delay": delay})
             return "retry"
         logger.error("reconcile failed", extra={**where, "delay": delay}, exc_info=error)

@@ -18,6 +18,8 @@ HOSTPATH_FINALIZER: Final = "ullage.io/hostpath"  # the finalizer of a volume wh
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+ASKED_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"  # on a claim: who is to make its volume
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"  # of a class whose volumes are made by hand
 RESTORED_FROM: Final = "ullage.io/restored-from"  # a volume that the snapshots slice made, and takes away
 SNAPSHOT: Final = "snapshot.alpha.kubernetes.io/snapshot"  # a claim that asks for a snapshot's data in the old way
 

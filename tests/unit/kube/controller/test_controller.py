@@ -106,6 +106,28 @@ async def test_what_a_run_does_decides_what_comes_next(script: list[object], run
     assert 'ullage_queue_depth{controller="things"} 0.0' in text
 
 
+CONFLICT = Conflict("newer", code=409)
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "levels"),
+    [
+        pytest.param(CONFLICT, 3, ["DEBUG"] * 3, id="a conflict is for debugging"),
+        pytest.param(CONFLICT, 5, ["DEBUG"] * 3 + ["WARNING"] * 2, id="one that does not end is a warning"),
+        pytest.param(Retryable("busy"), 3, ["INFO"] * 3, id="anything else is told"),
+        pytest.param(ExceptionGroup("both", [CONFLICT, Retryable("busy")]), 1, ["INFO"], id="also beside a conflict"),
+    ],
+)
+async def test_how_loud_a_retry_is(error: Exception, times: int, levels: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="ullage.kube.controller.controller")
+    cache = filled(added(thing("a", 1)), initial_end(5))
+    reconcile = Reconciler(*[error] * times, runs=times + 1)
+    controller = Controller("things", [own(cache)], reconcile, backoff=QUICK)
+    async with running(controller, cache):
+        await asyncio.wait_for(reconcile.finished.wait(), 10)
+    assert [one.levelname for one in caplog.records if "tried again" in one.message] == levels
+
+
 async def test_a_terminal_error_ends_when_something_changes() -> None:
     api = ScriptedReader([Watch([added(thing("a", 1)), initial_end(5)], HANG)])
     cache = Cache(api, THINGS)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
+from ullage.clock import Clock, SystemClock
 from ullage.errors import Impossible, UllageError
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.builtin.storage import STORAGE_CLASSES
@@ -18,6 +19,7 @@ from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import NO_SECRETS, Restoration, Restored, Secrets
 from ullage.snapshots.controllers.claim.restore.controller import Restorer
+from ullage.snapshots.controllers.claim.restore.eligibility import PROVISIONERS
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 
@@ -72,6 +74,7 @@ class World:
     api: MemoryApi = field(default_factory=MemoryApi)
     told: Told = field(default_factory=Told)
     elsewhere: frozenset[str] = frozenset()
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         self.storage = Storage(self)
@@ -110,6 +113,7 @@ class World:
         self.api.put(STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER} | fields)
 
     def claim(self, **spec: Any) -> None:
+        """One that waits for its volume."""
         source = {"apiGroup": GA.snapshots.group, "kind": "VolumeSnapshot", "name": "snap"}
         given: Json = {
             "storageClassName": "fast",
@@ -118,7 +122,8 @@ class World:
             "resources": {"requests": {"storage": "2Gi"}},
             "dataSourceRef": source,
         }
-        meta = {"name": "copy", "namespace": "team", "finalizers": ["kubernetes.io/pvc-protection"]}
+        asked = {PROVISIONERS[0]: DRIVER}  # the binder has seen it
+        meta = {"name": "copy", "namespace": "team", "finalizers": ["kubernetes.io/pvc-protection"], "annotations": asked}
         self.api.put(CLAIMS, {"metadata": meta, "spec": given | spec, "status": {"phase": "Pending"}})
 
     def everything(self) -> World:
@@ -198,7 +203,10 @@ class Process:
     def __post_init__(self) -> None:
         api, told, backends = self.world.api, self.world.told, self.world.backends
         elsewhere = self.world.elsewhere
-        self.restorer = Restorer(api, self.volumes, self.lookups, backends=backends, recorder=told, elsewhere=elsewhere)
+        clock = self.world.clock
+        self.restorer = Restorer(
+            api, self.volumes, self.lookups, backends=backends, recorder=told, elsewhere=elsewhere, clock=clock
+        )
         self.reclaimer = Reclaimer(api, self.volumes, backends=backends, recorder=told)
 
     async def current(self) -> None:

@@ -4,6 +4,9 @@ Every write is a step from which a later process goes on:
 
     finalizer on the claim → the storage system makes the volume → PersistentVolume → finalizer off
 
+The cluster's binder writes on a new claim first: it asks the provisioner of the class for a volume. A write of ours before that
+makes the binder's fail.
+
 A claim that goes in the middle is held by the finalizer until the volume is gone too. Once the PersistentVolume stands, its
 own deletion is the affair of `controllers/volume/reclaim`.
 """
@@ -18,7 +21,7 @@ from ullage.clock import Clock, SystemClock
 from ullage.errors import Impossible, NotNow, Retryable, Terminal
 from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.builtin.storage import CSI_NODES
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.controller.controller import Controller, Requeue
@@ -35,7 +38,16 @@ from ullage.snapshots.binding import was_shared
 from ullage.snapshots.controllers.claim.restore import triggers
 from ullage.snapshots.controllers.claim.restore.eligibility import Blocker, RestoreFacts, review
 from ullage.snapshots.controllers.claim.restore.persistent_volume import NEW_VOLUMES, new_volume
-from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
+from ullage.snapshots.controllers.claim.restore.rules import (
+    AwaitBinder,
+    Leave,
+    Make,
+    Release,
+    Report,
+    RestoreRequest,
+    Undo,
+    decide,
+)
 from ullage.snapshots.controllers.claim.restore.topology import topology_of
 from ullage.snapshots.data_source import RESTORED_FROM_UID, RESTORING, DataSource, data_source_of, has_begun, volume_name
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
@@ -80,6 +92,7 @@ class Restorer:
         self._lookups = {lookup.dialect.snapshots.group: lookup for lookup in lookups}
         self._backends = backends
         self._recorder = recorder
+        self._unasked: dict[Key, tuple[str, float]] = {}  # claims that the binder has not asked for: uid, and since when
 
     def controller(self, *, workers: int = 4, metrics: KubeMetrics | None = None) -> Controller[Key]:
         return Controller(
@@ -95,9 +108,15 @@ class Restorer:
 
     async def reconcile(self, key: Key) -> Requeue | None:
         facts = await self._gather(key)
+        plan = decide(facts) if facts is not None else Leave()
+        if not isinstance(plan, AwaitBinder):
+            self._unasked.pop(key, None)
         if facts is None:
             return None
-        match decide(facts):
+        match plan:
+            case AwaitBinder(seconds):
+                self._unasked.setdefault(key, (facts.claim.metadata.uid, self._clock.monotonic()))
+                return Requeue(seconds)
             case Report(blocker):
                 self._record_event(facts.claim, blocker)
             case Make(request):
@@ -133,11 +152,20 @@ class Restorer:
             drivers=self._drivers(source.group),
             storage_class=self._volumes.classes.get(Key("", claim.spec.storage_class_name or "")),
             made=volume is not None and is_for(volume, claim),
+            waited=self._waited(claim),
         )
         lookup = self._lookups.get(source.group)
         snapshot = lookup.snapshot(source.namespace, source.name) if lookup else None
         record = lookup.record(snapshot.state.record) if lookup and snapshot else None
         return replace(facts, snapshot=snapshot, record=record)
+
+    def _waited(self, claim: PersistentVolumeClaim) -> float:
+        key = key_of(claim)
+        uid, since = self._unasked.get(key, ("", 0.0))
+        if uid == claim.metadata.uid:
+            return self._clock.monotonic() - since
+        self._unasked.pop(key, None)  # another claim of the name
+        return 0.0
 
     def _drivers(self, group: str) -> frozenset[str]:
         """Those that claims are filled for here. Another provisioner fills claims from GA snapshots, but knows no others."""

@@ -19,6 +19,8 @@ from ullage.snapshots.data_source import DataSource, has_begun, waits_for
 from ullage.snapshots.model import LOST, Record, Snapshot
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+# Where the cluster's binder writes which provisioner is to make a claim's volume, in the old name and the new one.
+PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
 MODE_CHANGE: Final = "snapshot.storage.kubernetes.io/allow-volume-mode-change"
 
 # --- what is seen ----------------------------------------------------------------------------------------------------
@@ -33,6 +35,7 @@ class RestoreFacts:
     snapshot: Snapshot | None = None
     record: Record | None = None  # the one that the snapshot says it is bound to
     made: bool = False  # the claim has its PersistentVolume, from us
+    waited: float = 0.0  # seconds for which the claim has waited for the cluster's binder
 
     @property
     def shown(self) -> str:

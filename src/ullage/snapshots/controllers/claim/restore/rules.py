@@ -9,12 +9,14 @@ can be changed by whoever may only edit claims.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ullage.errors import BadInput
 from ullage.kube.objects import is_deleting
 from ullage.snapshots import class_parameters
 from ullage.snapshots.backends.base import Restoration
 from ullage.snapshots.controllers.claim.restore.eligibility import (
+    PROVISIONERS,
     SELECTED_NODE,
     Blocker,
     RestoreFacts,
@@ -24,6 +26,8 @@ from ullage.snapshots.controllers.claim.restore.eligibility import (
 from ullage.snapshots.controllers.claim.restore.topology import allowed_topologies
 from ullage.snapshots.data_source import RESTORING, has_begun, volume_name
 from ullage.snapshots.model import Ref
+
+BINDER_SECONDS: Final = 2.0  # a cluster's binder writes within milliseconds; after this there is none that writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitBinder:
+    """Look again after so many seconds, or when the claim changes: the binder is about to write on the claim. A write of ours
+    in between makes the binder's fail, which tells the user so with the Event ProvisioningFailed."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Make:
     """Put the finalizer on unless it is, have the volume made, write its PersistentVolume, take the finalizer off."""
 
@@ -67,7 +79,7 @@ class Release:
     """Take the finalizer off: the PersistentVolume tells of the volume now."""
 
 
-RestorePlan = Leave | Report | Make | Undo | Release
+RestorePlan = Leave | Report | AwaitBinder | Make | Undo | Release
 
 
 def decide(facts: RestoreFacts) -> RestorePlan:
@@ -84,7 +96,17 @@ def decide(facts: RestoreFacts) -> RestorePlan:
     except BadInput as error:
         name = facts.claim.spec.storage_class_name
         return Report(Blocker("BadStorageClass", f"StorageClass {name}: {error}"))
-    return Undo(request) if unwanted else Make(request)
+    if unwanted:
+        return Undo(request)
+    left = 0.0 if begun or _is_asked_for(facts) else BINDER_SECONDS - facts.waited
+    return AwaitBinder(left) if left > 0 else Make(request)
+
+
+def _is_asked_for(facts: RestoreFacts) -> bool:
+    """Whether the cluster's binder has asked the claim's provisioner for its volume: it writes nothing more until that is
+    there."""
+    notes = facts.claim.metadata.annotations
+    return facts.storage_class is not None and facts.storage_class.provisioner in (notes.get(name) for name in PROVISIONERS)
 
 
 def _is_anothers(facts: RestoreFacts) -> bool:

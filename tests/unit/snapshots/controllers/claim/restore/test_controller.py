@@ -21,12 +21,24 @@ from ullage.kube.errors import Forbidden, Unavailable
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.backends.base import InProgress, Restoration, Restored
 from ullage.snapshots.controllers.claim.restore.controller import PROGRESS_SECONDS
+from ullage.snapshots.controllers.claim.restore.eligibility import PROVISIONERS
+from ullage.snapshots.controllers.claim.restore.rules import BINDER_SECONDS
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
 from ullage.snapshots.data_source import RESTORING
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import SHARED_BY
 from ullage.snapshots.settings import Settings
 from ullage.snapshots.volume_queue import VolumeQueues
+
+
+class Frozen(SystemClock):
+    """Time stands still until a test moves it."""
+
+    seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
 
 COPY = Key("team", "copy")
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -53,6 +65,21 @@ async def test_a_claim_gets_a_volume_with_the_data_of_its_snapshot() -> None:
     claim = world.api.body(CLAIMS, "copy", "team")
     assert claim is not None
     assert claim["spec"]["volumeName"] == NAME
+
+
+async def test_nothing_is_written_before_the_binder_has_asked_or_its_time_is_over() -> None:
+    clock = Frozen()
+    world = World(clock=clock).everything()
+    world.api.edit(CLAIMS, "copy", "team", merge={"metadata": {"annotations": {PROVISIONERS[0]: None}}})
+    async with world.process() as process:
+        await process.current()
+        assert await process.restorer.reconcile(COPY) == Requeue(BINDER_SECONDS)
+        clock.seconds += 0.5
+        assert await process.restorer.reconcile(COPY) == Requeue(BINDER_SECONDS - 0.5)
+        assert world.api.fuse.log == []
+        clock.seconds += BINDER_SECONDS
+        assert await process.restorer.reconcile(COPY) is None
+    assert world.api.fuse.log == STEPS
 
 
 async def test_a_copy_that_takes_long_shows_its_bytes_on_the_claim_and_is_asked_for_again() -> None:

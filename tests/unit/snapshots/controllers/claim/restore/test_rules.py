@@ -14,8 +14,24 @@ from tests.unit.snapshots.objects import restoring_claim as claim
 from ullage.kube.builtin.storage import TopologyRequirement, TopologyTerm
 from ullage.kube.kinds import Meta
 from ullage.snapshots.backends.base import Restoration
-from ullage.snapshots.controllers.claim.restore.eligibility import MODE_CHANGE, SELECTED_NODE, Blocker, RestoreFacts
-from ullage.snapshots.controllers.claim.restore.rules import Leave, Make, Release, Report, RestoreRequest, Undo, decide
+from ullage.snapshots.controllers.claim.restore.eligibility import (
+    MODE_CHANGE,
+    PROVISIONERS,
+    SELECTED_NODE,
+    Blocker,
+    RestoreFacts,
+)
+from ullage.snapshots.controllers.claim.restore.rules import (
+    BINDER_SECONDS,
+    AwaitBinder,
+    Leave,
+    Make,
+    Release,
+    Report,
+    RestoreRequest,
+    Undo,
+    decide,
+)
 from ullage.snapshots.data_source import RESTORING, DataSource
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot, State
 
@@ -36,6 +52,7 @@ def facts(**fields: Any) -> RestoreFacts:
         "storage_class": objects.storage_class(),
         "snapshot": SNAPSHOT,
         "record": RECORD,
+        "waited": BINDER_SECONDS,
     }
     return RestoreFacts(**(given | fields))
 
@@ -282,6 +299,45 @@ def test_what_the_storage_system_is_asked_for() -> None:
             references={"nodeStageSecretRef": {"name": "stage", "namespace": "team"}},
         )
     )
+
+
+# --- the binder writes first -------------------------------------------------------------------------------------------
+
+
+def asked(provisioner: str, *, name: str = PROVISIONERS[0]) -> Any:
+    return claim(annotations={name: provisioner})
+
+
+@pytest.mark.parametrize(
+    ("seen", "plan"),
+    [
+        pytest.param(facts(waited=0.0), AwaitBinder(BINDER_SECONDS), id="the binder has not written on the claim"),
+        pytest.param(facts(waited=BINDER_SECONDS - 0.5), AwaitBinder(0.5), id="nor after a while"),
+        pytest.param(facts(waited=BINDER_SECONDS), Make(REQUEST), id="there is none that writes"),
+        pytest.param(facts(waited=0.0, claim=asked(objects.DRIVER)), Make(REQUEST), id="it has asked the driver"),
+        pytest.param(
+            facts(waited=0.0, claim=asked(objects.DRIVER, name=PROVISIONERS[1])), Make(REQUEST), id="under the old name"
+        ),
+        pytest.param(
+            facts(waited=0.0, claim=asked("another.example.com")), AwaitBinder(BINDER_SECONDS), id="it has asked another one"
+        ),
+        pytest.param(facts(waited=0.0, claim=claim(finalizers=(RESTORING,))), Make(REQUEST), id="it was begun before"),
+        pytest.param(
+            facts(waited=0.0, claim=claim(finalizers=(RESTORING,), deletion_timestamp=objects.DELETED)),
+            Undo(REQUEST),
+            id="it was begun and goes",
+        ),
+        pytest.param(
+            facts(waited=0.0, snapshot=None, record=None),
+            Report(Blocker("SnapshotNotFound", "VolumeSnapshot team/snap (snapshot.storage.k8s.io) does not exist")),
+            id="what is wrong is told at once",
+        ),
+    ],
+)
+def test_nothing_is_written_on_a_claim_before_the_clusters_binder_has_asked_for_its_volume(
+    seen: RestoreFacts, plan: object
+) -> None:
+    assert decide(seen) == plan
 
 
 # --- what becomes of a claim that was begun --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.objects import Json
 from ullage.kube.slices import Wiring
 from ullage.standalone.world.controllers.claim.bind.rules import (
+    AskFor,
     Bind,
     MarkLost,
     SetClass,
@@ -21,7 +22,7 @@ from ullage.standalone.world.controllers.claim.bind.rules import (
 )
 from ullage.standalone.world.lookup import StorageLookup, instance_claims
 from ullage.standalone.world.matching import ClaimFacts
-from ullage.standalone.world.model import BIND_COMPLETED, BOUND_BY_CONTROLLER, claim_reference
+from ullage.standalone.world.model import ASKED_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, claim_reference
 
 
 class ClaimBinder:
@@ -42,6 +43,8 @@ class ClaimBinder:
                 await self._bind(claim, volume)
             case SetClass(name):
                 await self._patch(claim, {"spec": {"storageClassName": name}})
+            case AskFor(provisioner):
+                await self._patch(claim, {"metadata": {"annotations": {ASKED_PROVISIONER: provisioner}}})
             case MarkLost(reason, note):
                 if claim.status.phase != "Lost":
                     await self._write_status(claim, ClaimStatus(phase="Lost"))

@@ -12,10 +12,8 @@ from typing import Final
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.kube.events.reason import Reason
 from ullage.kube.objects import is_deleting
-from ullage.standalone.world.matching import ClaimFacts, best_match, mismatch, other_class
-from ullage.standalone.world.model import (
-    BIND_COMPLETED,
-)
+from ullage.standalone.world.matching import ClaimFacts, best_match, delayed, mismatch, other_class
+from ullage.standalone.world.model import ASKED_PROVISIONER, BIND_COMPLETED, NO_PROVISIONER, wants_data
 
 CLAIM_LOST: Final = Reason("ClaimLost", action="Bind", type="Warning")
 CLAIM_MISBOUND: Final = Reason("ClaimMisbound", action="Bind", type="Warning")
@@ -38,6 +36,13 @@ class SetClass:
 
 
 @dataclass(frozen=True, slots=True)
+class AskFor:
+    """Write on the claim which provisioner is to make its volume: provisioners of a cluster wait for that."""
+
+    provisioner: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Pending. A reason is given where waiting alone may not help."""
 
@@ -53,7 +58,7 @@ class MarkLost:
     note: str
 
 
-ClaimPlan = Bind | SetClass | Wait | MarkLost
+ClaimPlan = Bind | SetClass | AskFor | Wait | MarkLost
 
 
 def plan_claim(claim: PersistentVolumeClaim, facts: ClaimFacts) -> ClaimPlan:
@@ -66,7 +71,18 @@ def plan_claim(claim: PersistentVolumeClaim, facts: ClaimFacts) -> ClaimPlan:
     if claim.class_name is None and facts.default_class:
         return SetClass(facts.default_class)
     found = best_match(claim, facts)
-    return Bind(found) if found else Wait()
+    if found is not None:
+        return Bind(found)
+    return AskFor(asked) if (asked := _unasked(claim, facts)) else Wait()
+
+
+def _unasked(claim: PersistentVolumeClaim, facts: ClaimFacts) -> str:
+    """The provisioner that is still to be asked for the claim's volume. The world's own makes volumes unasked."""
+    found = facts.storage_class
+    if found is None or not wants_data(claim) or delayed(found, consumed=facts.consumed):
+        return ""
+    asked = claim.metadata.annotations.get(ASKED_PROVISIONER)
+    return "" if found.provisioner in (asked, NO_PROVISIONER) else found.provisioner
 
 
 def _plan_bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimPlan:

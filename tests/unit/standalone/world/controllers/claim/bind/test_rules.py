@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.standalone.world.builders import OTHER_UID, UID, claim, storage_class, volume
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
-from ullage.standalone.world.controllers.claim.bind.rules import Bind, ClaimPlan, MarkLost, SetClass, Wait, plan_claim
+from ullage.standalone.world.controllers.claim.bind.rules import AskFor, Bind, ClaimPlan, MarkLost, SetClass, Wait, plan_claim
 from ullage.standalone.world.matching import ClaimFacts
 
 SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
@@ -19,6 +19,8 @@ def told(plan: ClaimPlan) -> str:
             return f"bind {found.metadata.name}"
         case SetClass(name):
             return f"class {name}"
+        case AskFor(provisioner):
+            return f"ask for {provisioner}"
         case MarkLost(reason):
             return f"lost {reason.name}"
         case Wait(reason, note):
@@ -70,6 +72,42 @@ def told(plan: ClaimPlan) -> str:
 )
 def test_a_claim_that_names_no_volume(wanted: PersistentVolumeClaim, candidates: list[PersistentVolume], plan: str) -> None:
     assert told(plan_claim(wanted, ClaimFacts(candidates=candidates))) == plan
+
+
+ASKED = {"volume.kubernetes.io/storage-provisioner": storage_class().provisioner}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "facts", "plan"),
+    [
+        pytest.param(
+            claim(data_source=SNAPSHOT),
+            ClaimFacts(storage_class=storage_class()),
+            f"ask for {storage_class().provisioner}",
+            id="once",
+        ),
+        pytest.param(
+            claim(data_source=SNAPSHOT, annotations=ASKED), ClaimFacts(storage_class=storage_class()), "wait", id="not twice"
+        ),
+        pytest.param(claim(data_source=SNAPSHOT), ClaimFacts(storage_class=LATE), "wait", id="not before the first pod"),
+        pytest.param(
+            claim(data_source=SNAPSHOT),
+            ClaimFacts(storage_class=LATE, consumed=True),
+            f"ask for {LATE.provisioner}",
+            id="with the first pod",
+        ),
+        pytest.param(claim(data_source=SNAPSHOT), ClaimFacts(), "wait", id="not without a class"),
+        pytest.param(
+            claim(data_source=SNAPSHOT),
+            ClaimFacts(storage_class=storage_class(provisioner="kubernetes.io/no-provisioner")),
+            "wait",
+            id="not where volumes are made by hand",
+        ),
+        pytest.param(claim(), ClaimFacts(storage_class=storage_class()), "wait", id="the world's own is not asked"),
+    ],
+)
+def test_the_provisioner_of_a_claim_with_data_is_asked(wanted: PersistentVolumeClaim, facts: ClaimFacts, plan: str) -> None:
+    assert told(plan_claim(wanted, facts)) == plan
 
 
 @pytest.mark.parametrize(
