@@ -129,7 +129,7 @@ def _memory(guest: Guest, overhead: int, settings: ClusterSettings, rules: Names
     if guest.page_size:
         pages = request if guest.memory is None else min(request, guest.memory)
         huge = {f"hugepages-{guest.page_size}": Quantity.of(pages, Format.BINARY_SI)}
-        within = max(request, limit) if guest.memory is None else guest.memory
+        within = request if guest.memory is None else guest.memory
         request, limit = max(0, request - within), max(0, limit - within)
     free = part(guest.domain, "resources").get("overcommitGuestOverhead") is True and not guest.page_size
     request += 0 if free else overhead

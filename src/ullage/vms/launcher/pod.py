@@ -96,8 +96,8 @@ def _beside(guest: Guest, settings: ClusterSettings, annotations: Mapping[str, s
     if part(part(part(guest.domain, "firmware"), "kernelBoot"), "container").get("image"):
         disks.append("volumekernel-boot-volume")
     if disks:
-        requests = DISK_BINARY.limits if guest.is_guaranteed else DISK_BINARY.requests
-        yield Container("container-disk-binary", DISK_BINARY.limits, requests, starts_first=True)
+        usual = SUPPORT["container-disk"] if guest.is_guaranteed else DISK_BINARY
+        yield _container("container-disk-binary", "container-disk", usual, guest, settings, starts_first=True)
     for name in disks:
         yield _support(name, "container-disk", guest, settings)
         yield _support(f"{name}-init", "container-disk", guest, settings, starts_first=True)
@@ -110,9 +110,16 @@ def _beside(guest: Guest, settings: ClusterSettings, annotations: Mapping[str, s
 
 
 def _support(name: str, kind: str, guest: Guest, settings: ClusterSettings, *, starts_first: bool = False) -> Container:
-    usual, chosen = SUPPORT[kind], settings.support.get(kind, Support())
+    usual = SUPPORT[kind]
     if kind == "sidecar" and guest.is_guaranteed:
         usual = Support(GUARANTEED_SIDECAR, GUARANTEED_SIDECAR)
+    return _container(name, kind, usual, guest, settings, starts_first=starts_first)
+
+
+def _container(
+    name: str, kind: str, usual: Support, guest: Guest, settings: ClusterSettings, *, starts_first: bool
+) -> Container:
+    chosen = settings.support.get(kind, Support())
     limits, requests = {**usual.limits, **chosen.limits}, {**usual.requests, **chosen.requests}
     return Container(name, limits, {**requests, **limits} if guest.is_guaranteed else requests, starts_first)
 
