@@ -20,6 +20,7 @@ from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import NotFound
+from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.policies.groups.api.classes import GROUP_CLASSES
@@ -51,7 +52,13 @@ from ullage.standalone.world.kubelet.server import Kubelet
 from ullage.standalone.world.kubelet.shell import Freezes
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.standalone.world.migrations import MigrationLookup
-from ullage.vms.api.instance_types import TYPE_KINDS
+from ullage.vms.api.instance_types import (
+    CLUSTER_INSTANCE_TYPES,
+    CLUSTER_PREFERENCES,
+    INSTANCE_TYPES,
+    PREFERENCES,
+    TYPE_KINDS,
+)
 from ullage.vms.api.kubevirts import KUBEVIRTS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
@@ -83,14 +90,20 @@ ENGINE_WRITES: Final = (
 
 
 # What KubeVirt's own roles give to whoever may edit or view a namespace. Not the status: nobody but KubeVirt writes that.
+_GRANTED: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS, INSTANCE_TYPES, PREFERENCES)
 GRANTS: Final = (
     Grant(
         name="edit",
         roles=("edit", "admin"),
-        kinds=(MACHINES, INSTANCES, MIGRATIONS),
+        kinds=_GRANTED,
         verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
     ),
-    Grant(name="view", roles=("view",), kinds=(MACHINES, INSTANCES, MIGRATIONS), verbs=("get", "list", "watch")),
+    Grant(
+        name="view",
+        roles=("view",),
+        kinds=(*_GRANTED, CLUSTER_INSTANCE_TYPES, CLUSTER_PREFERENCES),
+        verbs=("get", "list", "watch"),
+    ),
 )
 
 
