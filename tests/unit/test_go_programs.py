@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tools.peers.go_programs import CLibrary, GoPrograms, NoPrograms
+from tools.peers.go_programs import CLibrary, Edit, GoPrograms, NoPrograms
 
 LIBRARY = CLibrary("no-such-library.h", "libno-dev")
 
@@ -66,3 +67,44 @@ def test_what_go_is_asked_for(command: tuple[str, ...], asked: str, tmp_path: Pa
     words = (tmp_path / "asked").read_text()
     assert words.startswith(asked)
     assert words.endswith("/it x/y\n")
+
+
+def copied(tmp_path: Path, *edits: Edit) -> GoPrograms:
+    """A module `m` in a cache that is read-only, as Go's is, and a Go that builds nothing but tells what it finds."""
+    cached, module = tmp_path / "cached", tmp_path / "module"
+    (cached / "dropped").mkdir(parents=True)
+    (cached / "dropped" / "one.go").write_text("package dropped\n")
+    (cached / "kept.go").write_text("a b a\n")
+    module.mkdir()
+    for name in ("go.mod", "go.sum"):
+        (module / name).touch()
+    for place in (cached / "dropped" / "one.go", cached / "kept.go", cached / "dropped", cached):
+        place.chmod(0o555)
+    told = f'case "$1" in mod) echo \'{{"Dir": "{cached}"}}\' ;; *) cat *.go >{tmp_path}/built; ls >>{tmp_path}/built ;; esac'
+    (tmp_path / "go").write_text(f"#!/bin/sh\n{told}\n")
+    (tmp_path / "go").chmod(0o755)
+    return GoPrograms(what="it", module=module, cache="it", packages={"it": "./it"}, time="no time", copied="m", edits=edits)
+
+
+def with_tools(tmp_path: Path) -> dict[str, str]:
+    return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def test_a_module_is_built_in_an_edited_copy_and_stays_as_it_was(tmp_path: Path) -> None:
+    made = copied(tmp_path, Edit("dropped"), Edit("kept.go", (("a", "c"),)))
+    made.place(with_tools(tmp_path))
+    assert (tmp_path / "built").read_text().split() == ["c", "b", "c", "kept.go"]
+    assert (tmp_path / "cached" / "kept.go").read_text() == "a b a\n"
+    assert (tmp_path / "cached" / "dropped" / "one.go").is_file()
+
+
+def test_an_edit_that_changes_nothing_is_told_and_nothing_is_built(tmp_path: Path) -> None:
+    made = copied(tmp_path, Edit("kept.go", (("no such text", ""),)))
+    with pytest.raises(NoPrograms, match=r"^kept.go of the pinned version has nothing that matches 'no such text'$"):
+        made.place(with_tools(tmp_path))
+    assert not (tmp_path / "built").exists()
+
+
+def test_other_edits_are_another_build(tmp_path: Path) -> None:
+    made = copied(tmp_path, Edit("dropped"))
+    assert made.key() != replace(made, edits=()).key()

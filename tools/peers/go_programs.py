@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +43,26 @@ class CLibrary:
         return "" if found.returncode == 0 else f"there is no {self.header} (Debian: {self.package})"
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change to a copy of a module: the path goes, or each regular expression there is replaced by a text."""
+
+    path: str
+    replacements: tuple[tuple[str, str], ...] = ()
+
+    def apply(self, copy: Path) -> None:
+        place = copy / self.path
+        if not self.replacements:
+            shutil.rmtree(place)
+            return
+        text = place.read_text()
+        for pattern, replacement in self.replacements:
+            text, count = re.subn(pattern, replacement, text)
+            if count == 0:
+                raise NoPrograms(f"{self.path} of the pinned version has nothing that matches {pattern!r}")
+        place.write_text(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoPrograms:
     """What one module pins: programs by name, each with the package that it is built from."""
@@ -54,6 +76,8 @@ class GoPrograms:
     defines: tuple[str, ...] = ()  # `name=value` of variables to set
     hint: str = ""  # what else can be done where there is no Go
     library: CLibrary | None = None  # without one no C compiler is needed
+    copied: str = ""  # the pinned module that is built in a copy of its own, with its own go.mod
+    edits: tuple[Edit, ...] = ()  # to that copy
 
     def place(self, environ: Mapping[str, str]) -> Path:
         """The directory in the cache with all programs, filled where it is empty."""
@@ -69,6 +93,8 @@ class GoPrograms:
         digest = hashlib.sha256("\0".join(self._flags()).encode())
         for name in ("go.mod", "go.sum"):
             digest.update((self.module / name).read_bytes())
+        if self.copied:
+            digest.update(repr((self.copied, self.edits, sorted(self.packages))).encode())
         return digest.hexdigest()[:16]
 
     def _flags(self) -> tuple[str, ...]:
@@ -82,16 +108,43 @@ class GoPrograms:
         if self.library is not None and (problem := self.library.problem(environ)):
             raise NoPrograms(f"{self.what} cannot be built: {problem}")
         settings = {**environ, "CGO_ENABLED": "0" if self.library is None else "1", "GOWORK": "off"}
-        with tempfile.TemporaryDirectory(prefix=f"{place.name}-", dir=place.parent) as unfinished:
+        prefix = f"{place.name}-"
+        with (
+            self._sources(go, settings) as sources,
+            tempfile.TemporaryDirectory(prefix=prefix, dir=place.parent) as unfinished,
+        ):
             for name, package in self.packages.items():
                 say(f"building {name} (once; all of it takes {self.time} on 2 cores)")
                 command = [go, *self.command, *self._flags(), "-o", f"{unfinished}/{name}", package]
-                done = subprocess.run(command, cwd=self.module, env=settings, check=False)
+                done = subprocess.run(command, cwd=sources, env=settings, check=False)
                 if done.returncode != 0:
-                    raise NoPrograms(f"{' '.join(command)} in {self.module} failed with exit code {done.returncode}")
+                    raise NoPrograms(f"{' '.join(command)} in {sources} failed with exit code {done.returncode}")
             Path(unfinished).chmod(0o755)
             Path(unfinished).rename(place)
             Path(unfinished).mkdir()  # for TemporaryDirectory to remove
+
+    @contextlib.contextmanager
+    def _sources(self, go: str, settings: Mapping[str, str]) -> Iterator[Path]:
+        """The directory to build in: the module, or the edited copy of the one that it pins."""
+        if not self.copied:
+            yield self.module
+            return
+        with tempfile.TemporaryDirectory(prefix="ullage-peer-") as folder:
+            copy = Path(folder) / "module"
+            shutil.copytree(self._downloaded(go, settings), copy, copy_function=shutil.copyfile)
+            for place in (copy, *copy.rglob("*")):
+                place.chmod(0o755 if place.is_dir() else 0o644)  # the module cache is read-only
+            for edit in self.edits:
+                edit.apply(copy)
+            yield copy
+
+    def _downloaded(self, go: str, settings: Mapping[str, str]) -> Path:
+        """The directory of the pinned module in Go's cache, checked against go.sum."""
+        command = [go, "mod", "download", "-json", self.copied]
+        done = subprocess.run(command, cwd=self.module, env=settings, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise NoPrograms(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stderr or done.stdout}")
+        return Path(json.loads(done.stdout)["Dir"])
 
 
 def cache(environ: Mapping[str, str]) -> Path:

@@ -1,0 +1,1 @@
+"""machine-controller for tests, built from pinned source."""
