@@ -39,7 +39,7 @@ class TrialClient(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialResult:
     """`refusal`: why the object would not be admitted. `unknown`: why that could not be found out. Both empty: it would be."""
 
     refusal: str = ""
@@ -53,24 +53,24 @@ class Trials:
         self._passed: dict[bytes, float] = {}  # by object, until when that is believed
         self._under_way = Counter[str]()  # by namespace
 
-    async def of(self, review: Review) -> Outcome:
+    async def of(self, review: Review) -> TrialResult:
         """What would become of a new object, apart from our limits."""
         body = _as_sent(review)
         digest = blake2b(msgspec.json.encode((review.namespace, body), order="sorted"), digest_size=16).digest()
         if self._passed.get(digest, 0.0) > self._clock.monotonic():
-            return Outcome()
+            return TrialResult()
         if self._under_way[review.namespace] >= MOST_OF_NAMESPACE or self._under_way.total() >= MOST_AT_ONCE:
-            return Outcome(unknown="others are tried just now")
+            return TrialResult(unknown="others are tried just now")
         self._under_way[review.namespace] += 1
         try:
             outcome = await self._asked(review, body)
         finally:
             self._under_way -= Counter((review.namespace,))
-        if outcome == Outcome():
+        if outcome == TrialResult():
             self._remember(digest)
         return outcome
 
-    async def _asked(self, review: Review, body: Json) -> Outcome:
+    async def _asked(self, review: Review, body: Json) -> TrialResult:
         resource = review.resource
         kind = Kind(resource.group, resource.version, review.kind.kind, resource.resource, Object)
         seconds = min(SECONDS, (review.deadline - self._clock.monotonic()) / 2)
@@ -78,16 +78,16 @@ class Trials:
             async with asyncio.timeout(seconds):
                 await self._client.try_create(kind, body, review.namespace)
         except TimeoutError:
-            return Outcome(unknown=f"the API server gave no answer to a dry run within {seconds:.1f} s")
+            return TrialResult(unknown=f"the API server gave no answer to a dry run within {seconds:.1f} s")
         except Forbidden as error:
             if error.lacks_right:
-                return Outcome(unknown=f"the webhook may not try it ({error}); run `ullage install`")
-            return Outcome(refusal=str(error))
+                return TrialResult(unknown=f"the webhook may not try it ({error}); run `ullage install`")
+            return TrialResult(refusal=str(error))
         except Retryable as error:
-            return Outcome(unknown=str(error))
+            return TrialResult(unknown=str(error))
         except UllageError as error:
-            return Outcome(refusal=str(error))
-        return Outcome()
+            return TrialResult(refusal=str(error))
+        return TrialResult()
 
     def _remember(self, digest: bytes) -> None:
         now = self._clock.monotonic()
