@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ class HeadroomScene(EngineScene):
 
     def uncordon(self, name: str) -> None:
         self.node(name, unschedulable=None, taints=None)
+
+    def bring_core_quota(self, namespace: str, hard: Mapping[str, str]) -> None:
+        """What Rancher makes of the annotation. The world does so by itself."""
 
     def settings(self, **migrations: Any) -> None:
         """How KubeVirt migrates; None takes a setting out."""
@@ -80,6 +83,7 @@ class Tenant:
         reserve = json.dumps({"limit": {"limitsCPUPercent": percent, "limitsMemoryPercent": percent}})
         marks = {"field.cattle.io/resourceQuota": quota, "harvesterhci.io/maintenanceQuota": reserve}
         self.api.merge(self.path, {"metadata": {"annotations": marks}})
+        scene.bring_core_quota(self.path, {"limits.cpu": cpu, "limits.memory": memory})
         eventually("its shares are in force", self._is_in_force)
         eventually("the quota of the cluster itself is there", lambda: self.core_quota().get("status", {}).get("hard"))
 
