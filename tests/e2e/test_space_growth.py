@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,3 +182,35 @@ def test_where_there_is_none_it_is_refused_with_the_numbers_and_nothing_is_cut(
     assert ", limit 3Mi, over by 1" in case.error
     eventually("it costs nothing", lambda: amount(case.found) == 0)
     assert case.handles == []
+
+
+# --- written between the measurement and the cut -----------------------------------------------------------------------
+
+ROUNDS = 10
+LIMIT = 10 * MIB
+
+
+def test_a_fast_writer_gets_no_snapshot_that_takes_more_than_the_limit(tmp_path: Path) -> None:
+    """A volume of 8Mi gets 20Mi more in one go, some moments after its snapshot was admitted: before the measurement, between
+    that and the cut, or after it. Whatever becomes ready is paid for in full, and within the limit."""
+    chance, outcomes = random.Random(25), []
+    with engine_scene(tmp_path) as scene:
+        for _ in range(ROUNDS):
+            case = Case("an engine's volume", scene, scene.base.namespace(), LIMIT, GA)
+            case.prepare()
+            eventually("the limit is there", lambda case=case: case.limited)  # type: ignore[misc]
+            case.fill(8 * MIB)
+            case.admit()
+            time.sleep(chance.random() * 0.4)
+            for offset in range(8 * MIB, 28 * MIB, 4 * MIB):
+                scene.write(case.volume, offset, os.urandom(4 * MIB))
+            eventually("it is ready, or has failed", lambda case=case: case.ready or case.error)  # type: ignore[misc]
+            if case.ready:
+                taken = sum(entry.size for name, entry in scene.chain(case.volume).items() if name != "volume-head")
+                assert taken <= amount(case.found) <= LIMIT, f"{taken} bytes are taken, {amount(case.found)} are paid for"
+                outcomes.append("ready")
+            else:
+                assert case.error.startswith("SnapshotSpaceExceeded: "), case.error
+                outcomes.append("after the cut" if scene.entries(case.volume) - {"volume-head"} else "before the cut")
+    print(f"outcomes: {Counter(outcomes)}")
+    assert set(outcomes) != {"ready"}, "nothing was written before a cut"
