@@ -174,6 +174,9 @@ def test_a_review_that_no_api_server_sent_holds_nothing_of_a_victims_limit(stage
 
         assert victim.reserved() == 0
         assert victim.admitted(3) == {201: 2, 403: 1}
+        print(
+            f"{answers[404]} forged reviews were answered 404 and reserved 0 of a victim's limit; 2 of 2 of his own creates fit"
+        )
 
 
 def test_a_path_that_was_printed_while_the_webhook_was_away_is_another_when_it_is_back(stage: Scene) -> None:
