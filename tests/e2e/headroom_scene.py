@@ -27,12 +27,13 @@ COST = 1222 * MI
 CREATED, FORBIDDEN = 201, 403
 MERGE = {"Content-Type": "application/merge-patch+json"}
 OVER = ("Succeeded", "Failed")
+FORMULA = ["--kubevirt", "seed"]  # that of the design: a VM of 1 CPU costs 1 CPU
 
 
 class HeadroomScene(EngineScene):
     def command(self, name: str) -> list[str]:
         own = ["--nodes", str(len(NODES)), "--migration-time", "1s"]
-        charged = ["--kubevirt", "seed"] if name in ("webhook", "controller", "world") else []
+        charged = FORMULA if name in ("webhook", "controller", "world") else []
         return [*super().command(name), *charged, *(own if name == "world" else ())]
 
     def node(self, name: str, **spec: Any) -> None:

@@ -25,6 +25,7 @@ from ullage.vms.api.machines import INSTANCES, MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer
+from .headroom_scene import FORMULA
 from .snapshot_scene import Json, Scene, eventually, scene
 
 pytestmark = pytest.mark.skipif(IS_BORROWED, reason="the cluster's own webhooks and quotas would answer too")
@@ -56,7 +57,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def served(stage: Scene) -> Iterator[Scene]:
-    with stage.running(stage.webhook(), stage.controller()):
+    with stage.running([*stage.webhook(), *FORMULA], stage.controller(*FORMULA)):
         until_stamped(stage)
         yield stage
 
@@ -178,7 +179,7 @@ def team(served: Scene) -> Team:
 
 def test_while_the_webhook_is_away_machines_are_stopped_and_deleted_and_not_started(stage: Scene) -> None:
     team = Team(stage)
-    with stage.running(stage.webhook()):
+    with stage.running([*stage.webhook(), *FORMULA]):
         until_stamped(stage)
         team.started("runs")
         team.stopped("rests")

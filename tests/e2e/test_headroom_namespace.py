@@ -21,6 +21,7 @@ from ullage.vms.api.machines import MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer, Api
+from .headroom_scene import FORMULA
 from .snapshot_scene import Process, Scene, eventually, scene
 from .test_space_commands import Here
 
@@ -45,7 +46,7 @@ class Stage:
         self.webhook = self._start()
 
     def _start(self) -> Process:
-        return Process(*self.scene.webhook(), log=self.scene.directory / "webhook.log")
+        return Process(*self.scene.webhook(), *FORMULA, log=self.scene.directory / "webhook.log")
 
     @contextlib.contextmanager
     def silenced(self) -> Iterator[None]:
@@ -58,7 +59,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with scene(tmp_path_factory.mktemp("headroom")) as made, made.running(made.controller()):
+    with scene(tmp_path_factory.mktemp("headroom")) as made, made.running(made.controller(*FORMULA)):
         found = Stage(made)
         yield found
         found.webhook.end()

@@ -266,4 +266,4 @@ def test_the_walks_find_a_broken_promise_where_a_rule_is_left_out(
     weaken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weaken(monkeypatch)
-    assert any(in_virtual_time(lived(seed)).excess > 0 for seed in range(200))
+    assert any(in_virtual_time(lived(seed)).excess > 0 for seed in range(400))

@@ -191,8 +191,8 @@ def test_a_view_of_a_server_has_its_position_and_asks_it_about_single_objects() 
         server.drop(CUPS, Key("team", "b"))
         assert await view.live(cup_key("b")) == Live()
         before = view.complete_at()
-        await asyncio.sleep(10)
-        assert (clock.now() - view.complete_at()).total_seconds() == pytest.approx(10, abs=0.1)
+        await asyncio.sleep(5)
+        assert (clock.now() - view.complete_at()).total_seconds() == pytest.approx(5, abs=0.1)
         assert (view.complete_at() - before).total_seconds() == pytest.approx(0, abs=0.1), "silence is no news"
         reading.cancel()
 
