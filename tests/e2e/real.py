@@ -47,11 +47,20 @@ EVERY_CONTROLLER = ("*", "-node-lifecycle-controller", "-taint-eviction-controll
 
 class RealControlPlane:
     """etcd, kube-apiserver and kube-controller-manager on loopback. For benchmarks, `durable` lets etcd wait for the disk;
-    `options` are further ones for kube-apiserver; `whole` is a control plane with every controller and admission plugin."""
+    `options` are further ones for kube-apiserver, `controllers` of kube-controller-manager; `whole` is a control plane with
+    every controller and admission plugin."""
 
-    def __init__(self, programs: Path, *, durable: bool = False, options: Sequence[str] = (), whole: bool = False) -> None:
+    def __init__(
+        self,
+        programs: Path,
+        *,
+        durable: bool = False,
+        options: Sequence[str] = (),
+        controllers: Sequence[str] = (),
+        whole: bool = False,
+    ) -> None:
         self.programs = programs
-        self.controllers = EVERY_CONTROLLER if whole else CONTROLLERS
+        self.controllers = EVERY_CONTROLLER if whole else (*CONTROLLERS, *controllers)
         self.disabled_plugins = () if whole else DISABLED_PLUGINS
         self.durable = durable
         self.options = tuple(options)

@@ -287,12 +287,17 @@ def csi_volume(driver: RunningDriver, name: str, *, size: int = 1 << 20, block: 
 @contextlib.contextmanager
 def scene(folder: Path) -> Iterator[Scene]:
     """A control plane of its own: what runs here works on everything there is."""
+    with own_plane(folder) as plane, scene_on(plane) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def scene_on(plane: ControlPlane) -> Iterator[Scene]:
     directory = Path(tempfile.mkdtemp(prefix="ullage-"))
     try:
-        with own_plane(folder) as plane:
-            made = Scene(plane, directory)
-            asyncio.run(_install(made))
-            yield made
+        made = Scene(plane, directory)
+        asyncio.run(_install(made))
+        yield made
     finally:
         shutil.rmtree(directory)
 

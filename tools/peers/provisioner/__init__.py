@@ -1,0 +1,1 @@
+"""external-provisioner for tests, built from pinned source."""
