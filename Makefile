@@ -86,6 +86,11 @@ LIVE_PEERS := kubevirt provisioner
 test-peers: install-dev ## run KubeVirt, machine-controller and external-provisioner, which Go builds once, beside Ullage; ARGS as above
 	@$(BIN)/python -m pytest -p no:randomly -m peers tests/peers $(ARGS)
 
+.PHONY: neighbours
+neighbours: install-dev ## run all tests beside programs of other projects, and write docs/neighbours.md from their reports
+	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -p no:randomly --junitxml=.pytest_cache/neighbours.xml $$($(BIN)/python -m tools.peers.page --tests) $(ARGS); true
+	@$(BIN)/python -m tools.peers.page .pytest_cache/neighbours.xml
+
 build_each = @failed=0; for peer in $(1); do $(BIN)/python -m tools.peers.$$peer.build >/dev/null || failed=1; done; exit $$failed
 
 .PHONY: peers

@@ -32,6 +32,7 @@ from ullage.vms.api.restores import RESTORES
 from .apart import IS_BORROWED
 from .api import Answer
 from .engine_scene import EngineScene, install_engines
+from .headroom_scene import FORMULA
 from .snapshot_scene import Json, Scene, eventually, scene
 from .test_headroom_machines import KUBEVIRT, MERGE, NO_ROOM, PERSON, Team, acting, until_stamped
 
@@ -121,7 +122,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def webhook(stage: Scene) -> Iterator[Scene]:
-    with stage.running([*stage.webhook(), *VMS]):
+    with stage.running([*stage.webhook(), *VMS, *FORMULA]):
         until_stamped(stage)
         yield stage
 
@@ -133,7 +134,7 @@ def served(webhook: Scene) -> Iterator[Scene]:
 
 
 def controller(stage: Scene) -> list[str]:
-    return [*stage.controller(), *VMS]
+    return [*stage.controller(), *VMS, *FORMULA]
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def team(served: Scene) -> Mover:
 
 def test_while_the_webhook_is_away_only_pods_of_namespaces_with_a_share_wait_for_it(stage: Scene) -> None:
     free, shared = Mover(stage), Mover(stage)
-    with stage.running([*stage.webhook(), *VMS], controller(stage)):
+    with stage.running([*stage.webhook(), *VMS, *FORMULA], controller(stage)):
         until_stamped(stage)
         shared.limited(2)
         shared.started("db")
