@@ -75,6 +75,7 @@ MACHINES: Final = Kind(
     "machines",
     Machine,
     whole=False,
+    status=False,
     kept_annotations=MACHINE_ANNOTATIONS,
     short_names=("ma",),
     columns=(

@@ -42,6 +42,10 @@ def test_whatever_belongs_to_others_is_never_written_as_a_whole() -> None:
     assert [kind.plural for kind in KINDS if kind.whole] == ["resourcequotas"]
 
 
+def test_machines_have_no_status_subresource_as_those_of_kkp_have_none() -> None:
+    assert [kind.plural for kind in KINDS if not kind.status] == ["kubermaticsettings", "machines"]
+
+
 # --- quotas ----------------------------------------------------------------------------------------------------------
 
 

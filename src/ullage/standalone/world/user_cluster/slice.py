@@ -35,7 +35,7 @@ def user_cluster(moments: Moments | None = None) -> Slice:
             writes=(
                 Write(MACHINES, ("create", "patch", "delete")),
                 Write(MACHINE_SETS, ("create", "patch", "delete")),
-                *(Write(kind, ("patch",), ("status",)) for kind in KINDS),
+                *(Write(kind, ("patch",), ("status",)) for kind in (MACHINE_SETS, MACHINE_DEPLOYMENTS)),
             ),
             events=True,
         ),

@@ -34,7 +34,7 @@ class MachineController:
                     await let_go(self._client, MACHINES, machine, FINALIZER)
                 case "join":
                     joined = {"status": {"nodeRef": {"kind": "Node", "name": machine.metadata.name}}}
-                    await patch_seen(self._client, MACHINES, machine, joined, subresource="status")
+                    await patch_seen(self._client, MACHINES, machine, joined)
         except NotFound:  # it went meanwhile
             return None
         return Requeue(plan.after) if plan.after is not None else None
