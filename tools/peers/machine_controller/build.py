@@ -3,7 +3,8 @@
 `python -m tools.peers.machine_controller.build` prints the directory that holds them.
 
 It is built in a copy of its module with two edits. The provider anexia goes, since a library of it cannot be had from module
-mirrors. The instances of the provider `fake` get a provider ID and run, so that a Node can be found for each.
+mirrors. The instances of the provider `fake` get a provider ID and run. They still have no address, without which
+machine-controller looks for no Node: `tests/peers/machine_controller.py` writes into each Machine which Node it is.
 """
 
 from __future__ import annotations
