@@ -80,7 +80,7 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 
 # Packages of tools/peers that have Go build programs which tests start. Those of `make test-peers` are the largest.
 PEERS := kube longhorn snapshotter csi conformance
-LIVE_PEERS := kubevirt provisioner
+LIVE_PEERS := kubevirt provisioner machine_controller
 
 .PHONY: test-peers
 test-peers: install-dev ## run KubeVirt, machine-controller and external-provisioner, which Go builds once, beside Ullage; ARGS as above
