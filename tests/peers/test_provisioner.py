@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
 from tests.e2e.built import built
 from tests.e2e.leash import Leash
@@ -19,6 +20,7 @@ from tools.peers.provisioner.build import provisioner
 from .binder import CLASS, driver_of, scene_with_binder
 
 CONTENT = b"first\0edition"
+SNAPSHOT_LIMITS = "/apis/ullage.io/v1alpha1/namespaces/{}/snapshotlimits"
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]  # the first time includes the build
 
@@ -141,3 +143,43 @@ def test_a_snapshot_of_the_old_api_is_restored_by_ullage_beside_it(team: Team) -
     copy = team.restore(PROTOTYPE, "copy")
     assert (team.files(copy) / "page").read_bytes() == CONTENT
     assert team.volume(copy)["metadata"]["annotations"][RESTORED_BY_US] == f"{team.namespace}/snap"
+
+
+def test_a_snapshot_that_is_deleted_waits_for_a_claim_that_waits_for_it(team: Team) -> None:
+    others = team.driver.snapshots()
+    snapshot = team.take(GA)
+    team.driver.set(Fault("CreateVolume", "RESOURCE_EXHAUSTED", message="the pool is full"))
+    copy = team.restore(GA, "copy")
+    eventually("the driver refuses", lambda: "ProvisioningFailed" in team.scene.events(copy))
+    team.scene.api.delete(snapshot)
+    told = f"/api/v1/namespaces/{team.namespace}/volumesnapshots/snap"  # as `events` takes paths
+    waits = f"SnapshotInUse: claim {team.namespace}/copy is to be filled from it"
+    eventually("it tells what it waits for", lambda: waits in team.scene.events(told))
+    team.driver.set()
+    # external-provisioner fills no claim from a snapshot that goes, also where it had begun to.
+    eventually("it is told on the claim, too", lambda: "is currently being deleted" in team.scene.events(copy))
+    assert len(team.driver.snapshots()) == len(others) + 1
+    team.scene.api.delete(copy)
+    eventually("the snapshot is gone", lambda: team.gone(snapshot))
+    assert team.driver.snapshots() == others
+
+
+def test_a_limit_refuses_snapshots_and_no_restores(team: Team) -> None:
+    team.take(GA)
+    body = {
+        "apiVersion": "ullage.io/v1alpha1",
+        "kind": "SnapshotLimit",
+        "metadata": {"name": "limit"},
+        "spec": {"snapshots": 1},
+    }
+    team.scene.api.create(SNAPSHOT_LIMITS.format(team.namespace), body)
+
+    def is_refused() -> bool:
+        """Until the namespace is counted, which takes a moment after its first limit, the answer is to try again."""
+        answer = team.scene.api.call("POST", GA.snapshots(team.namespace), GA.of_claim("more", "data"))
+        assert answer.code in {403, 429}, answer.raw
+        return bool(answer.code == 403)
+
+    eventually("one more is refused", is_refused)
+    copy = team.restore(GA, "copy")
+    assert (team.files(copy) / "page").read_bytes() == CONTENT
