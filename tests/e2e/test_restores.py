@@ -118,14 +118,12 @@ def directories(stage: Scene, _: ExitStack) -> Stage:
 
 
 def csi_claims(stage: Scene, stack: ExitStack) -> Stage:
-    directory = stage.directory / "csi"
+    namespace = stage.namespace()
+    directory = stage.directory / namespace  # one for each driver: it holds its volumes
     directory.mkdir()
     driver = RunningDriver(directory)
     driver.start()
     stack.callback(driver.kill)
-    stage.storage_class("csi", NAME)
-    stage.snapshot_class("csi", NAME)
-    namespace = stage.namespace()
     source = {"csi": {"driver": NAME, "volumeHandle": csi_volume(driver, namespace)}}
     claim = stage.bound_claim(namespace, "data", source=source, storage_class="csi")
 
@@ -148,6 +146,8 @@ def csi_claims_of_an_administrator(stage: Scene, stack: ExitStack) -> Stage:
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with scene(tmp_path_factory.mktemp("restores")) as made, made.running(made.world(), made.webhook()):
+        made.storage_class("csi", NAME)
+        made.snapshot_class("csi", NAME)
         yield made
 
 

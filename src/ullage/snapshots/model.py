@@ -297,3 +297,8 @@ class Dialect(Protocol, Generic[S, R]):
 
     def record_class(self, obj: R, record: Record) -> Change:
         """What to write so that a record has the class, the policy and the Secret of this one."""
+
+
+def is_held(snapshot: Meta, dialect: Dialect[Any, Any]) -> bool:
+    """Whether somebody's finalizer holds a snapshot: one that neither its API nor Ullage puts there."""
+    return not {*dialect.finalizers, GUARD}.issuperset(snapshot.finalizers)

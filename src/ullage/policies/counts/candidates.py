@@ -25,7 +25,7 @@ from ullage.policies.counts.accounts import claim_cell, claim_of, is_count
 from ullage.policies.counts.charges import DIALECTS
 from ullage.policies.counts.choice import Candidate
 from ullage.snapshots.data_source import DataSource, has_begun, snapshot_keys, waits_for
-from ullage.snapshots.model import PASSING, PROTECTED, READ_BY, Dialect, Record, Snapshot
+from ullage.snapshots.model import PASSING, PROTECTED, READ_BY, Dialect, Record, Snapshot, is_held
 from ullage.times import read_time
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (
@@ -134,7 +134,7 @@ class Candidates:
             return choice.OWNED
         if READ_BY in meta.annotations or self._fills(DataSource(dialect.snapshots.group, meta.namespace, meta.name), snapshot):
             return choice.IN_USE
-        if set(meta.finalizers) - set(dialect.finalizers):
+        if is_held(meta, dialect):
             return choice.HELD
         if snapshot.imported_record:
             return choice.IMPORTED

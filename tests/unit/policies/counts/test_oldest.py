@@ -18,7 +18,7 @@ from ullage.policies.counts.accounts import NAMESPACE_CELL, claim_cell
 from ullage.policies.counts.webhook.trial import MOST_OF_NAMESPACE
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
-from ullage.snapshots.model import READ_BY, Dialect
+from ullage.snapshots.model import GUARD, READ_BY, Dialect
 from ullage.times import timestamp
 
 BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
@@ -216,6 +216,15 @@ async def test_an_older_one_that_is_kept_is_passed_over(scene: CountScene) -> No
     async with scene.served(leader=True):
         assert (await scene.insist("new")).allowed
     assert scene.server.deleted == ["older"]
+
+
+@counted
+async def test_our_guard_holds_nothing(scene: CountScene) -> None:
+    full(scene, "a", "b")
+    scene.change(GA.snapshots, "a", metadata={"finalizers": [*GA.finalizers, GUARD]})
+    async with scene.served(leader=True):
+        assert (await scene.insist("new")).allowed
+    assert scene.server.deleted == ["a"]
 
 
 @counted

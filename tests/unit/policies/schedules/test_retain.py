@@ -30,7 +30,7 @@ from ullage.policies.schedules.model import (
 from ullage.policies.schedules.pace import Pace
 from ullage.policies.schedules.retention import Limits
 from ullage.snapshots.data_source import RESTORING
-from ullage.snapshots.model import COPYING, PROTECTED, READ_BY, Problem, Snapshot, State
+from ullage.snapshots.model import COPYING, GUARD, PROTECTED, READ_BY, Problem, Snapshot, State
 from ullage.times import read_time, timestamp
 
 DAY = timedelta(days=1)
@@ -426,7 +426,7 @@ async def test_one_that_somebody_holds_stays(scene: Scene) -> None:
     scene.schedule(**HOURLY)
     await scene.live("2026-01-01 01:30")
     for found in scene.snapshots():
-        held = ["example.com/held"] if scene.claim_of(found) == "a" else list(DIALECTS[scene.dialect].finalizers)
+        held = ["example.com/held"] if scene.claim_of(found) == "a" else [*DIALECTS[scene.dialect].finalizers, GUARD]
         scene.api.edit(scene.kind, found["metadata"]["name"], NAMESPACE, merge={"metadata": {"finalizers": held}})
     scene.edit(retention={"count": 1})
     await scene.live("2026-01-01 02:30")

@@ -29,7 +29,7 @@ from ullage.policies.schedules.model import SEEN, Scheduled
 from ullage.policies.schedules.pace import Pace
 from ullage.policies.schedules.retention import read_limits
 from ullage.snapshots.data_source import DataSource
-from ullage.snapshots.model import READ_BY
+from ullage.snapshots.model import READ_BY, is_held
 from ullage.times import timestamp
 
 BATCH: Final = 50  # deletions in one look at a schedule
@@ -107,7 +107,7 @@ class ScheduleRetainer:
         """Whether a claim is being filled from it, or is to be; or somebody else holds it or reads it, for whatever they do."""
         meta, volumes, api = one.snapshot.meta, self._lookup.volumes, DIALECTS[one.dialect]
         source = DataSource(api.snapshots.group, meta.namespace, meta.name)
-        held = bool(set(meta.finalizers) - set(api.finalizers)) or READ_BY in meta.annotations
+        held = is_held(meta, api) or READ_BY in meta.annotations
         return held or bool(volumes.restoring(source) or volumes.waiting(source, meta))
 
     async def _delete(self, snapshots: Iterable[Scheduled]) -> list[Scheduled]:
