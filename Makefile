@@ -79,7 +79,7 @@ test-kube: install-dev ## run tests/e2e on a real kube-apiserver and etcd, which
 	@E2E_CONTROL_PLANE=kube $(BIN)/python -m pytest -n 3 -p no:randomly -m slow $(SLOW_ON_KUBE)
 
 # Packages of tools/peers that have Go build programs which tests start. Those of `make test-peers` are the largest.
-PEERS := kube longhorn snapshotter csi conformance
+PEERS := kube longhorn snapshotter csi
 LIVE_PEERS := kubevirt provisioner machine_controller
 
 .PHONY: test-peers
@@ -98,8 +98,8 @@ peers: install-dev ## build what Go builds for tests, once, into the user's cach
 	$(call build_each,$(PEERS))
 
 .PHONY: live-peers
-live-peers: install-dev ## build what `make test-peers` starts, once, into the user's cache
-	$(call build_each,$(LIVE_PEERS))
+live-peers: install-dev ## build what `make test-conformance` and `make test-peers` start, once, into the user's cache
+	$(call build_each,conformance $(LIVE_PEERS))
 
 .PHONY: test-conformance
 test-conformance: install-dev ## run Kubernetes' own conformance tests, which Go builds once, on the embedded server; ARGS="--focus Watchers"
