@@ -70,7 +70,7 @@ def webhook(
             metavar="N",
             min=1,
             max=10_000,
-            help="How many VolumeSnapshots of a namespace may wait for claims that are not there.",
+            help="How many VolumeSnapshots of a namespace may wait for claims that are not there or have no volume.",
         ),
     ] = drivers.WAITING_SNAPSHOTS,
     log_format: options.LogFormat = "text",

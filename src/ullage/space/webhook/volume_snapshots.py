@@ -46,7 +46,7 @@ class VolumeSnapshots:
         if self._is_member is not None and await self._is_member(review, asked):
             return PAID_ELSEWHERE
         facts = await self._lookup.of_claim(review.namespace, asked.claim)
-        waits = facts.claim is None
+        waits = facts.volume is None  # also a claim that is not bound: it may never be
         return self._payment.marks(estimates.new_snapshot(facts), review.namespace, asked.claim, waits=waits)
 
     async def happened(self, review: Review) -> bool:

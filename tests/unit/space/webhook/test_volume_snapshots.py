@@ -29,6 +29,7 @@ from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import SHARED_BY, Dialect
+from ullage.space.webhook.waiting import PART
 
 BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
 AnyDialect = Dialect[Any, Any]
@@ -39,16 +40,27 @@ FREE, HUGE = "{}", '{"snapshots/namespace":{"storage":"1Ei"}}'
 
 
 @BOTH
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param("nothing", id="claims that are not there"),
+        pytest.param("pending", id="a claim that is never bound"),
+        pytest.param("thief", id="a claim that names the volume of another"),
+    ],
+)
 @simulated
-async def test_snapshots_of_claims_that_are_not_there_take_places_of_one_account_that_has_a_limit(
-    scene: Scene, dialect: AnyDialect
+async def test_snapshots_that_have_no_volume_take_places_of_one_account_that_has_a_limit(
+    scene: Scene, dialect: AnyDialect, claim: str
 ) -> None:
     scene.claim("disk", head=1)
+    scene.claim("theirs", namespace="other", volume="pv-theirs", head=1)
+    scene.claim("pending", bound=False, capacity="1", volume="")
+    scene.claim("thief", bound=False, capacity="1", volume="pv-theirs")
     async with scene.served():
         seconds = 0
         made = 0
         while made < MOST_WAITING:
-            decided = await scene.submit(dialect.snapshots, snapshot_of(dialect, f"w-{made}", f"nothing-{made}"))
+            decided = await scene.submit(dialect.snapshots, snapshot_of(dialect, f"w-{made}", claim))
             if decided.allowed:
                 made += 1
                 continue
@@ -56,7 +68,7 @@ async def test_snapshots_of_claims_that_are_not_there_take_places_of_one_account
             seconds += 1
             assert seconds < 60
             await asyncio.sleep(1)
-        refused = await scene.submit(dialect.snapshots, snapshot_of(dialect, "one-more", "nothing"))
+        refused = await scene.submit(dialect.snapshots, snapshot_of(dialect, "one-more", claim))
         assert refused.code == 403
         assert "snapshots-waiting/namespace snapshots: asked 1, " in refused.message
         assert f"limit {MOST_WAITING}, over by 1" in refused.message
@@ -66,7 +78,20 @@ async def test_snapshots_of_claims_that_are_not_there_take_places_of_one_account
         assert scene.marks(dialect.snapshots, "w-0")["waits-for-source"] == "true", refused.message
         arrived = {"waits_for_source": "false", "takes": '{"snapshots/namespace":{"storage":"1"}}'}
         assert (await scene.annotate(dialect.snapshots, "w-0", user=OURS, **arrived)).allowed
-        assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "one-more", "nothing"))).allowed
+        assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "one-more", claim))).allowed
+
+
+@simulated
+async def test_the_limit_on_those_that_wait_comes_though_no_cache_has_heard_of_them(scene: Scene) -> None:
+    async with scene.served():
+        scene.server.watch_lag = lambda: 3600.0
+        for number in range(MOST_WAITING // PART):
+            assert (await scene.submit(GA.snapshots, snapshot_of(GA, f"w-{number}", "nothing"))).allowed
+        assert scene.server.get(LEDGERS, Key(NAMESPACE, f"ns-{TEAM}")) is None
+        await scene.submit(GA.snapshots, snapshot_of(GA, "next", "nothing"))
+    ledger = scene.server.get(LEDGERS, Key(NAMESPACE, f"ns-{TEAM}"))
+    assert ledger is not None
+    assert ledger.spec.limits == {"snapshots-waiting/namespace": {"snapshots": str(MOST_WAITING)}}
 
 
 @simulated

@@ -21,7 +21,7 @@ from ullage.kube.metrics import Metrics
 from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.raising import restamp
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, ESTIMATED_BY
-from ullage.ledger.charging.waiting import ARRIVED, waits
+from ullage.ledger.charging.waiting import ARRIVED
 from ullage.space.controllers.follow.facts import Facts, Payers
 from ullage.space.controllers.follow.lookup import Lookup
 from ullage.space.controllers.follow.model import Change, Cut
@@ -110,7 +110,7 @@ class Follower:
             meta = done.get(change.bearer.uid, change.bearer.meta)
             told = {CHARGED_NAMESPACE: change.namespace, ESTIMATED_BY: change.by}
             also = {mark: value for mark, value in told.items() if value}
-            if waits(meta) and change.stamp.takes:  # another controller has cut it
+            if change.arrived:
                 also |= ARRIVED
             async with self._writing:
                 with contextlib.suppress(NotFound):  # it went meanwhile, and the caches will say so

@@ -112,3 +112,4 @@ class Change:
     stamp: Stamp
     namespace: str = ""  # to be charged, where the object has to say so
     by: str = ""  # how the amount was found; empty: as it says already
+    arrived: bool = False  # its cut is there: it gives back its place among those that wait for their sources

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ullage.ledger.charging.methods import is_better, weakest
 from ullage.ledger.charging.stamps import FREE, Stamp
+from ullage.ledger.charging.waiting import waits
 from ullage.space.accounts import bytes_of, stamp_for
 from ullage.space.controllers.follow.model import (
     NOT_KNOWN,
@@ -81,7 +82,14 @@ def wanted(cut: Cut) -> Iterator[Change]:
         if any(side is payer for payer in payers):
             yield from _paying(cut, side)
         elif side.bearer.stamp != FREE and (side.bearer.namespace or not isinstance(side, RecordSide | EngineSide)):
-            yield Change(bearer=side.bearer, stamp=FREE)
+            yield Change(bearer=side.bearer, stamp=FREE, arrived=_arrives(side))
+        elif _arrives(side):
+            yield Change(bearer=side.bearer, stamp=FREE, arrived=True)
+
+
+def _arrives(side: Side) -> bool:
+    """Whether another controller has cut a snapshot that is still marked as one that waits for its source."""
+    return isinstance(side, SnapshotSide) and side.cut and waits(side.bearer.meta)
 
 
 def _sides(cut: Cut) -> Iterator[Side]:
@@ -101,10 +109,10 @@ def _paying(cut: Cut, side: Side) -> Iterator[Change]:
     amount = _amount(cut, side)
     if amount is None:
         return
-    stamp = FREE if bearer.going and not amount.bytes else stamp_for(amount.bytes, vms)
-    if stamp != bearer.stamp or namespace != bearer.namespace or is_better(amount.by, bearer.method):
+    stamp, arrives = FREE if bearer.going and not amount.bytes else stamp_for(amount.bytes, vms), _arrives(side)
+    if stamp != bearer.stamp or namespace != bearer.namespace or arrives or is_better(amount.by, bearer.method):
         own = isinstance(side, SnapshotSide)
-        yield Change(bearer=bearer, stamp=stamp, namespace="" if own else namespace, by=amount.by)
+        yield Change(bearer=bearer, stamp=stamp, namespace="" if own else namespace, by=amount.by, arrived=arrives)
 
 
 def _amount(cut: Cut, side: Side) -> Estimate | None:

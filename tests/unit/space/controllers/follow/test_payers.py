@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from ullage.engines.api import SNAPSHOTS
 from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, Stamp
+from ullage.ledger.charging.waiting import WAITING
 from ullage.snapshots.api.ga.translation import GA
 from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow.model import BackupSide, Bearer, Cut, EngineSide, Pair, RecordSide, SnapshotSide
@@ -130,6 +132,43 @@ def stamps(cut: Cut) -> dict[str, str]:
 
 
 TEN = str(stamp_for(10))
+
+
+def waiting(side: SnapshotSide) -> SnapshotSide:
+    meta = msgspec.structs.replace(side.bearer.meta, annotations={**side.bearer.meta.annotations, **WAITING})
+    return replace(side, bearer=replace(side.bearer, meta=meta))
+
+
+@pytest.mark.parametrize(
+    ("cut", "arrived"),
+    [
+        pytest.param(
+            Cut(pairs=(pair(waiting(snapshot(stamp=stamp_for(10))), record()),), size=10),
+            {"vs": TEN},
+            id="one that another controller has cut, and that takes what it was admitted with",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(waiting(snapshot(stamp=stamp_for(0))), record()),), size=0),
+            {"vs": str(stamp_for(0))},
+            id="one of an empty volume",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(waiting(snapshot(stamp=stamp_for(0), uid="import")), record(), imported=True),), engine=engine()),
+            {"import": "{}"},
+            id="an import that an engine's Snapshot pays for",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(waiting(snapshot(stamp=FREE, uid="import")), record(), imported=True),), engine=engine()),
+            {"import": "{}"},
+            id="an import that paid nothing before",
+        ),
+        pytest.param(
+            Cut(pairs=(pair(waiting(snapshot(stamp=stamp_for(4), cut=False)), record()),), size=10), {}, id="not before the cut"
+        ),
+    ],
+)
+def test_what_is_cut_gives_its_waiting_place_back(cut: Cut, arrived: dict[str, str]) -> None:
+    assert {change.bearer.uid: str(change.stamp) for change in wanted(cut) if change.arrived} == arrived
 
 
 @pytest.mark.parametrize(
