@@ -26,6 +26,7 @@ pytestmark = [
 
 SEEDS = ("ams", "fra", "nyc")
 PROJECT = "parts"
+EXISTS, AGAIN = 409, 429
 
 
 class Schedule:
@@ -123,3 +124,25 @@ def test_seeds_that_are_cut_off_while_the_master_dies_and_the_quota_changes_stay
     eventually("all room is usable on one seed", filled, seconds=200)
     assert schedule.there() == {"ams": 0, "fra": 12, "nyc": 0}
     schedule.check()
+
+
+def test_on_a_seed_that_was_cut_off_before_its_first_grant_no_machine_comes(kkp: Platform) -> None:
+    """The copy of the quota has come to the seed, whose master cannot tell it its part. A dry run of the copy does nothing."""
+    ams, project = kkp.seeds["ams"], "first"
+    kkp.project(project)
+    user = ams.add(f"{project}-ams", project)
+    spec = {"subject": {"name": project, "kind": "project"}, "quota": {"cpu": "3"}}
+    copy = {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": f"project-{project}"}, "spec": spec}
+    ams.line.cut()
+    try:
+        assert ams.api.call("POST", f"{QUOTAS.path()}?dryRun=All", copy).code == CREATED
+        assert user.ask("before").code == CREATED
+        assert ams.api.call("POST", QUOTAS.path(), copy).code == CREATED
+        answers = [user.ask(f"m-{number}") for number in range(3)]
+        assert {answer.code for answer in answers} <= {FORBIDDEN, AGAIN}, [answer.raw for answer in answers]
+        assert ams.limits(project) == {"cpu": "0"}
+    finally:
+        ams.line.mend()
+    kkp.set_quota(project, cpu="3")
+    eventually("it is told its part", lambda: user.ask("after").code in (CREATED, EXISTS), seconds=60, every=0.5)
+    assert user.names() == {"before", "after"}

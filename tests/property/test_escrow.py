@@ -100,6 +100,10 @@ class EscrowMachine(RuleBasedStateMachine):
         self.world.delete(data.draw(st.sampled_from(names)))
 
     @rule(seed=SEEDS)
+    def copy_comes(self, seed: int) -> None:
+        self.world.seeds[self.seed(seed)].copy_comes(self.world.quota)
+
+    @rule(seed=SEEDS)
     def cut_off_or_heal(self, seed: int) -> None:
         found = self.world.seeds[self.seed(seed)]
         found.cut_off = not found.cut_off

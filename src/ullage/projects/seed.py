@@ -35,7 +35,7 @@ from ullage.projects.settings import Settings
 from ullage.projects.sizes import store
 from ullage.projects.subjects import quota_lookup
 from ullage.projects.webhook import clusters as cluster_hooks
-from ullage.projects.webhook import machine_hooks
+from ullage.projects.webhook import machine_hooks, quota_copies
 
 _PARTS: Final = (stamp, record, server, usage, local_usage, surge, cluster_limit, refresh)
 WATCHES: Final[tuple[Kind[Any], ...]] = tuple(
@@ -45,7 +45,7 @@ WRITES: Final[tuple[Write, ...]] = (*(write for part in _PARTS for write in part
 HOOK_WATCHES: Final[tuple[Kind[Any], ...]] = tuple(
     dict.fromkeys((*machine_hooks.WATCHES, *cluster_hooks.WATCHES, *store.WATCHES))
 )
-HOOK_WRITES: Final[tuple[Write, ...]] = (*machine_hooks.WRITES, *store.WRITES)
+HOOK_WRITES: Final[tuple[Write, ...]] = (*machine_hooks.WRITES, *quota_copies.WRITES, *store.WRITES)
 
 
 def shared() -> Part[Any]:
@@ -129,4 +129,5 @@ def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
 
 def make_hooks(wiring: Wiring, settings: Settings) -> Iterable[Hook]:
     sizes = wiring.shared(store.SizesWith(settings.seed_namespace))
-    return (*machine_hooks.make_hooks(wiring, settings, sizes=sizes), *cluster_hooks.make_hooks(wiring))
+    in_user_clusters = machine_hooks.make_hooks(wiring, settings, sizes=sizes)
+    return (*in_user_clusters, *cluster_hooks.make_hooks(wiring), quota_copies.make_hook(wiring))

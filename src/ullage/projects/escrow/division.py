@@ -32,7 +32,7 @@ class Holder:
     held: bool = False
     first: bool = False  # in line for all resources (`first_in_line`)
     leaving: bool = False  # keeps what it uses, and gets no more
-    had: int | None = None  # the limit that its ledger has, where it is not of the record; None: it has none
+    had: int | None = None  # the limit that its ledger was told under another record; None: it was told none
     has_target: bool = False  # its ledger has the limit that it is told, whether or not it is known to keep to it
 
     @property

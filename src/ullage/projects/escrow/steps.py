@@ -203,7 +203,7 @@ def _divided(
 
 def _holder(share: Share, resource: str, whole: Quantity, seen: SeedLedger | None, *, now: datetime, leaving: bool) -> Holder:
     part, demand = share.parts.get(resource), seen.demand.get(resource) if seen else None
-    had = seen.limits.get(Cell(ACCOUNT, resource)) if seen and part is None else None
+    had = seen.limits.get(Cell(ACCOUNT, resource)) if seen and seen.change and part is None else None
     return Holder(
         granted=part.granted.nanos if part and part.granted is not None else None,
         target=part.target.nanos if part else None,

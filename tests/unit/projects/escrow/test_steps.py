@@ -79,6 +79,13 @@ HELD = {"a": share(40), "b": share(60)}
         pytest.param({}, {"a": NO_LEDGER}, 100, {"a": "100 of None @1"}, id="a single seed gets all"),
         pytest.param(
             {},
+            {"a": seed(0, change=0, why="nothing was counted"), "b": NO_LEDGER},
+            100,
+            {"a": "50 of None @1", "b": "50 of None @1"},
+            id="a ledger that the hook for the copy made is told as much as none",
+        ),
+        pytest.param(
+            {},
             {"a": NO_LEDGER, "b": NO_LEDGER, "c": NO_LEDGER},
             100,
             {"a": "34 of None @1", "b": "33 of None @1", "c": "33 of None @1"},

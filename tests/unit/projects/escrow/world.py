@@ -16,7 +16,7 @@ from ullage.projects.escrow.seeds import NO_LEDGER, SeedLedger
 from ullage.projects.escrow.steps import Carry, Quota, Record, Step, next_steps
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import ACCOUNT
-from ullage.quantity import Format, Quantity
+from ullage.quantity import ZERO, Format, Quantity
 
 BEGIN = datetime(2026, 11, 16, 12, tzinfo=UTC)
 WITHOUT_END = 10**9
@@ -80,12 +80,18 @@ class Seed:
             name: one for name, one in self.demand.items() if (limit := self.limit(name)) is not None and limit < one.limit
         }
 
+    def copy_comes(self, quota: Quota) -> None:
+        """The hook for the quota's copy makes the ledger where there is none, with grants of 0 and no change."""
+        if not self.change and not self.limits:
+            self.grants = {Cell(ACCOUNT, resource): whole for resource, whole in quota.items()}
+            self.limits = dict.fromkeys(self.grants, ZERO)
+
     def count(self) -> None:
         """Whoever counts writes the status."""
         self.noticed, self.counted = self.change, self.taken
 
     def shown(self) -> SeedLedger:
-        if not self.change:
+        if not self.change and not self.limits:
             return NO_LEDGER
         taken = self.taken if self.noticed == self.change else self.counted
         within = all(limit >= taken[cell.resource] for cell, limit in self.limits.items())
