@@ -31,6 +31,24 @@ FORMULA = ["--kubevirt", "seed"]  # that of the design: a VM of 1 CPU costs 1 CP
 
 
 class HeadroomScene(EngineScene):
+    """`processes` are those that stories kill."""
+
+    nodes: tuple[str, ...] = NODES
+    processes: tuple[str, ...] = ("webhook", "controller", "world")
+
+    def tenant(self, *, percent: int = 50, typed: bool = False) -> Tenant:
+        """Two of the document's VMs fill either half of it. `typed`: also where they get their size from instance types."""
+        return Tenant(self, percent=percent)
+
+    @contextlib.contextmanager
+    def nothing_stops(self) -> Iterator[None]:
+        """What is told to stop goes on stopping."""
+        self.end("world")
+        try:
+            yield
+        finally:
+            self.start("world")
+
     def command(self, name: str) -> list[str]:
         own = ["--nodes", str(len(NODES)), "--migration-time", "1s"]
         charged = FORMULA if name in ("webhook", "controller", "world") else []
@@ -72,6 +90,9 @@ def is_ready(scene: HeadroomScene, name: str) -> bool:
 
 class Tenant:
     """A namespace with a quota, of which so many percent are kept for migrations."""
+
+    # What a refusal says where a quarter is kept and one migration has it.
+    no_reserve: tuple[str, ...] = ("cpu: asked 1 core, used ", "share 1 core", "memory: asked 1.2", "share 1.25Gi")
 
     def __init__(self, scene: HeadroomScene, *, cpu: str = "4", memory: str = "5Gi", percent: int = 50) -> None:
         self.scene, self.api = scene, scene.api
@@ -134,6 +155,10 @@ class Tenant:
     def stop(self, name: str) -> None:
         answer = self.set_strategy(name, "Halted")
         assert answer.code == 200, answer.raw
+
+    def restart(self, name: str) -> None:
+        requests = [{"action": "Stop", "uid": self.uid(name)}, {"action": "Start"}]
+        self.api.merge(f"{self.machines}/{name}/status", {"status": {"stateChangeRequests": requests}})
 
     def word(self, name: str) -> str:
         return str(self.api.get(f"{self.machines}/{name}").obj.get("status", {}).get("printableStatus", ""))

@@ -3,6 +3,7 @@ webhook, the controller and the world are killed and started again.
 
 At every look nothing is past a share. What is refused although it fits is admitted once whatever holds the room is
 forgotten, and in the end nothing is held. A minute of it; `ULLAGE_LIFE_SECONDS=3600` has an hour of it.
+`tests/peers/test_kubevirt_life.py` has the same life beside the real KubeVirt.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ullage.vms.api.machines import VirtualMachine
 from .apart import IS_BORROWED
 from .api import Answer
 from .engine_scene import eventually
-from .headroom_scene import CREATED, FORBIDDEN, LEDGERS, NODES, OVER, HeadroomScene, Json, Tenant, headroom_scene, watched
+from .headroom_scene import CREATED, FORBIDDEN, LEDGERS, OVER, HeadroomScene, Json, Tenant, headroom_scene, watched
 
 SECONDS = float(os.environ.get("ULLAGE_LIFE_SECONDS", "60"))
 pytestmark = [
@@ -43,6 +44,7 @@ FIT = MOVE = 2  # VMs, and migrations at a time, in a quota of 4 CPUs of which o
 NO_ROOM, NO_RESERVE = "VM available resources are insufficient", "maintenance resource is insufficient"
 NO_QUOTA = "does not fit into the namespace's own quota"
 FORGOTTEN = 90.0  # seconds until a request that was lost with a process holds nothing: 45 s, and the start of a new process
+TYPES = "/apis/instancetype.kubevirt.io/v1beta1/virtualmachineclusterinstancetypes"
 TYPE: Json = {
     "apiVersion": "instancetype.kubevirt.io/v1beta1",
     "kind": "VirtualMachineClusterInstancetype",
@@ -54,8 +56,7 @@ TYPE: Json = {
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadroomScene]:
     with headroom_scene(tmp_path_factory.mktemp("life")) as made:
-        answer = made.api.call("POST", "/apis/instancetype.kubevirt.io/v1beta1/virtualmachineclusterinstancetypes", TYPE)
-        assert answer.code == CREATED, answer.raw
+        made.api.create(TYPES, TYPE)
         yield made
 
 
@@ -144,7 +145,7 @@ class Life:
 
 def test_nothing_is_past_a_share_nothing_is_held_and_nothing_is_refused_that_fits(scene: HeadroomScene) -> None:
     random = Random(SEED)
-    lives = [Life(Tenant(scene), Random(random.random())) for _ in range(TENANTS)]
+    lives = [Life(scene.tenant(typed=True), Random(random.random())) for _ in range(TENANTS)]
     over, until = Event(), time.monotonic() + SECONDS
     with ExitStack() as watching, ThreadPoolExecutor(TENANTS) as pool:
         for life in lives:
@@ -156,7 +157,7 @@ def test_nothing_is_past_a_share_nothing_is_held_and_nothing_is_refused_that_fit
         finally:
             over.set()
         ended(running)
-        for node in NODES:
+        for node in scene.nodes:
             scene.uncordon(node)
         for life in lives:
             comes_to_rest(life)
@@ -169,9 +170,9 @@ def test_nothing_is_past_a_share_nothing_is_held_and_nothing_is_refused_that_fit
 
 def disturb(scene: HeadroomScene, random: Random) -> None:
     """Empties a node, or ends a process with -9 and starts the next."""
-    match random.choice(("drain", "webhook", "controller", "world")):
+    match random.choice(("drain", *scene.processes)):
         case "drain":
-            node = random.choice(NODES)
+            node = random.choice(scene.nodes)
             scene.drain(node)
             time.sleep(random.random() * 4)
             scene.uncordon(node)

@@ -2,6 +2,7 @@
 
 A namespace of 4 CPUs and 5Gi, half of it kept for migrations, and VMs of 1 CPU and 1222Mi: two fit into either half. In
 scenario 4 a quarter is kept: of a half, two migrations would fit as two VMs do.
+`tests/peers/test_kubevirt_scenarios.py` has the same scenarios beside the real KubeVirt.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ from .headroom_scene import (
     CREATED,
     FORBIDDEN,
     MI,
-    NODES,
     HeadroomScene,
     Json,
-    Tenant,
     headroom_scene,
     never_stops,
     watched,
@@ -48,28 +47,28 @@ def is_refused(answer: Answer, text: str) -> None:
 
 
 def test_the_shares_of_the_scenarios(scene: HeadroomScene) -> None:
-    found = Tenant(scene).annotations()
+    found = scene.tenant().annotations()
     half = {"limit": {"limitsCpu": 2000, "limitsMemory": 2560 * MI}}
     assert json.loads(found["harvesterhci.io/vmAvailable"]) == half
     assert json.loads(found["harvesterhci.io/maintenanceAvailable"]) == half
 
 
 def test_scenario_1_a_vm_is_migrated_although_the_vms_have_all_of_their_share(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene)
+    tenant = scene.tenant()
     tenant.run("vm1", "vm2")
     uid, left = tenant.uid("vm1"), tenant.node_of("vm1")
     with watched(never_stops(tenant, ["vm1", "vm2"])):
         tenant.moved(tenant.migrate("vm1"))
     assert tenant.word("vm1") == "Running"
     assert tenant.uid("vm1") == uid
-    assert tenant.node_of("vm1") in set(NODES) - {left}
+    assert tenant.node_of("vm1") in set(scene.nodes) - {left}
     state = tenant.instance("vm1")["status"]["migrationState"]
     assert (state["sourceNode"], state["targetNode"], state["completed"]) == (left, tenant.node_of("vm1"), True)
     assert tenant.refused_pods() == []
 
 
 def test_scenario_2_a_vm_is_migrated_while_another_is_stopped_started_and_restarted(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene)
+    tenant = scene.tenant()
     tenant.run("vm1", "vm2")
     uid = tenant.uid("vm2")
     tenant.stop("vm1")
@@ -79,20 +78,15 @@ def test_scenario_2_a_vm_is_migrated_while_another_is_stopped_started_and_restar
         assert tenant.set_strategy("vm1", "Always").code == 200
         tenant.moved(tenant.migrate("vm2", "while-it-starts"))
         tenant.until("Running", "vm1")
-        restart(tenant, "vm1")
+        tenant.restart("vm1")
         tenant.moved(tenant.migrate("vm2", "while-it-restarts"))
     assert (tenant.word("vm2"), tenant.uid("vm2")) == ("Running", uid)
     tenant.until("Running", "vm1")
     assert tenant.refused_pods() == []
 
 
-def restart(tenant: Tenant, name: str) -> None:
-    requests = [{"action": "Stop", "uid": tenant.uid(name)}, {"action": "Start"}]
-    tenant.api.merge(f"{tenant.machines}/{name}/status", {"status": {"stateChangeRequests": requests}})
-
-
 def test_scenario_3_what_does_not_run_for_a_while_keeps_its_place(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene)
+    tenant = scene.tenant()
     tenant.run("vm1", "vm2")
     is_refused(tenant.ask_machine("vm3"), NO_ROOM)
     assert tenant.api.get(f"{tenant.machines}/vm3").code == 404
@@ -105,11 +99,9 @@ def test_scenario_3_what_does_not_run_for_a_while_keeps_its_place(scene: Headroo
     tenant.until("Stopped", "vm1")
     assert tenant.set_strategy("vm1", "Always").code == 200
     tenant.until("Running", "vm1")
-    scene.end("world")  # who would stop it: so it goes on stopping for as long as is needed here
-    tenant.stop("vm1")
-    refused = tenant.ask_machine("vm3")
-    scene.start("world")
-    is_refused(refused, NO_ROOM)
+    with scene.nothing_stops():
+        tenant.stop("vm1")
+        is_refused(tenant.ask_machine("vm3"), NO_ROOM)
 
     tenant.until("Stopped", "vm1")
     eventually("there is room now", lambda: tenant.ask_machine("vm3").code in (CREATED, 409))
@@ -118,14 +110,14 @@ def test_scenario_3_what_does_not_run_for_a_while_keeps_its_place(scene: Headroo
 
 
 def test_scenario_4_a_second_migration_waits_until_the_reserve_is_free(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene, percent=25)
+    tenant = scene.tenant(percent=25)
     tenant.run("vm1", "vm2")
     tenant.takes("vm1", "never")
     first = tenant.migrate("vm1")
     eventually("it is being copied", lambda: tenant.phase(first) == "Running")
     refused = tenant.ask_migration("vm2")
     is_refused(refused, NO_RESERVE)
-    for said in ("cpu: asked 1 core, used ", "share 1 core", "memory: asked 1.2", "share 1.25Gi", "Next: kubectl get vmim"):
+    for said in (*tenant.no_reserve, "Next: kubectl get vmim"):
         assert said in refused.message
 
     tenant.api.delete(f"{tenant.migrations}/{first}")
@@ -137,7 +129,7 @@ def test_scenario_4_a_second_migration_waits_until_the_reserve_is_free(scene: He
 
 
 def test_scenario_4_of_a_half_two_migrations_fit_as_two_vms_do(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene, percent=50)
+    tenant = scene.tenant(percent=50)
     tenant.run("vm1", "vm2")
     both = [tenant.migrate("vm1"), tenant.migrate("vm2")]
     for one in both:
@@ -146,7 +138,7 @@ def test_scenario_4_of_a_half_two_migrations_fit_as_two_vms_do(scene: HeadroomSc
 
 
 def test_scenario_5_a_backup_is_restored_as_a_new_vm_where_there_is_room(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene)
+    tenant = scene.tenant()
     scene.claim(tenant.namespace, "disk")
     answer = tenant.ask_machine("vm1", "Always", "disk")
     assert answer.code == CREATED, answer.raw
@@ -180,22 +172,22 @@ def harvester_body(kind: str, name: str, **spec: object) -> Json:
 
 
 def test_scenario_6_no_vm_stops_while_everything_is_restarted_and_every_node_drained(scene: HeadroomScene) -> None:
-    tenant = Tenant(scene)
+    tenant = scene.tenant()
     tenant.run("vm1", "vm2")
     with watched(never_stops(tenant, ["vm1", "vm2"])):
         for name in ("vm1", "vm2"):
             tenant.takes(name, "4s")
         both = [tenant.migrate("vm1"), tenant.migrate("vm2")]
         eventually("they are being copied", lambda: all(tenant.phase(one) == "Running" for one in both))
-        for process in ("webhook", "controller", "world"):
+        for process in scene.processes:
             scene.kill(process)
         for one in both:
             tenant.moved(one)
         for name in ("vm1", "vm2"):
             tenant.takes(name, "1s")
-        for node in NODES:
+        for node, process in zip(scene.nodes, reversed(scene.processes), strict=True):
             scene.drain(node)
-            scene.kill("world" if node == NODES[0] else "controller" if node == NODES[1] else "webhook")
+            scene.kill(process)
             eventually(f"{node} is empty", lambda node=node: node not in map(tenant.node_of, ("vm1", "vm2")))  # type: ignore[misc]
             eventually("its migrations are over", lambda: not tenant.unfinished())
             scene.uncordon(node)
