@@ -181,6 +181,7 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
             metrics=metrics,
             clock=wiring.clock,
             hooked=hooked,
+            lookups=lookups,
         )
         for lookup in lookups
     ]

@@ -43,7 +43,7 @@ def make_controllers(wiring: Wiring, *, backups: bool) -> list[Controller[Any]]:
     for kind, evaluator in charged_kinds(backups=backups).items():
         counts.follow(wiring.cache(kind), evaluator.ledger_of)
     lookup = make_lookup(wiring, backups=backups)
-    follower = Follower(wiring.client, lookup, payers_by(lookup, registry_of(wiring).is_limited))
+    follower = Follower(wiring.client, lookup, payers_by(lookup, registry_of(wiring).is_limited), clock=wiring.clock)
     return [*quota_controllers(wiring), follower.controller(metrics=wiring.metrics)]
 
 

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from tests.unit.snapshots import memory_api
 from tests.unit.snapshots.charged_api import MIB, ChargedApi, amount_of, stamp
-from tests.unit.snapshots.memory_api import Json
-from tests.unit.snapshots.test_lifecycle import Cluster, both
+from tests.unit.snapshots.memory_api import DELETED, Json
+from tests.unit.snapshots.test_lifecycle import DRIVER, Cluster, both
+from ullage.clock import SystemClock
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin import core
 from ullage.kube.errors import Conflict, Forbidden, TooManyRequests
 from ullage.ledger.charging.stamps import FREE, STAMP
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import SIZE, Dialect
+from ullage.times import timestamp
 
 
 def charged(
@@ -412,3 +415,56 @@ async def test_that_a_record_was_measured_is_forgotten_when_it_goes_before_it_is
         cluster.delete()
         await cluster.api.until(cluster.gone)
         await forgotten(cluster)
+
+
+# --- what pays goes ---------------------------------------------------------------------------------------------------
+
+
+async def paid(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A snapshot that is ready and pays, deleted a moment ago. No process lowers what it pays."""
+    monkeypatch.setattr(memory_api, "DELETED", timestamp(SystemClock().now()))
+    cluster = charged()
+    cluster.driver.head = MIB
+    await cluster.live(cluster.done)
+    assert takes(cluster) == MIB
+    return cluster
+
+
+async def test_a_snapshot_goes_with_its_data_in_three_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = await paid(monkeypatch)
+    before = len(cluster.api.fuse.log)
+    cluster.delete()
+    await cluster.live(cluster.gone)
+    snapshots, records = GA.snapshots.name, GA.records.name
+    writes = [one.split()[:2] for one in cluster.api.fuse.log[before:]]
+    assert writes == [["delete", records], ["unmake", "shot-1"], ["patch", records], ["patch", snapshots]]
+
+
+async def test_a_snapshot_whose_data_another_record_has_waits_until_that_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = await paid(monkeypatch)
+    ref = {"namespace": "other", "name": "mine", "uid": "uid-mine"}
+    handle = next(iter(cluster.driver.names))
+    spec = {"volumeSnapshotRef": ref, "deletionPolicy": "Delete", "driver": DRIVER, "source": {"snapshotHandle": handle}}
+    cluster.api.put(GA.records, {"metadata": {"name": "mine"}, "spec": spec})
+    cluster.delete()
+    async with cluster.running():
+        await cluster.api.until(lambda: len(cluster.api.bodies(GA.records)) == 1)
+        await asyncio.sleep(0.3)
+        assert not cluster.gone()
+        cluster.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"annotations": {STAMP: str(FREE)}}})
+        await cluster.api.until(cluster.gone)
+    assert list(cluster.driver.names) == [handle]
+
+
+async def test_a_snapshot_whose_record_went_before_this_process_began_waits_until_nothing_is_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = await paid(monkeypatch)
+    name = record(cluster)["metadata"]["name"]
+    cluster.delete()
+    cluster.api.edit(GA.records, name, merge={"metadata": {"finalizers": None, "deletionTimestamp": DELETED}})
+    async with cluster.running():
+        await asyncio.sleep(0.3)
+        assert not cluster.gone()
+        cluster.api.edit(GA.snapshots, "snap", "team", merge={"metadata": {"annotations": {STAMP: str(FREE)}}})
+        await cluster.api.until(cluster.gone)

@@ -229,6 +229,7 @@ class Cluster:
                 metrics=metrics,
                 others=OtherSnapshotter(self.for_others),
                 request_seconds=self.request_seconds,
+                lookups=lookups,
             )
             for lookup in lookups
         ]

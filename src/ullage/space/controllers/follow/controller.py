@@ -1,7 +1,7 @@
 """Keeps what objects are stamped to take true after their cut: gathers, has the rules decide, and writes in a safe order.
 
 Whatever rises is written, and thereby booked, before anything falls. A write that fails ends the run: the next one begins with
-what is there then.
+what is there then. A snapshot that is about to go is not written: its charge goes with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Controller, Requeue
@@ -32,15 +33,18 @@ from ullage.vms.api.backups import VirtualMachineBackup
 
 NAME: Final = "follow"
 AT_ONCE: Final = 16  # writes that are on their way: a disk that is plugged elsewhere changes all its snapshots
+LEAVES_WITHIN: Final = 1.0  # seconds: a snapshot whose record is gone goes by itself, and its charge with it
 
 
 class Follower:
-    def __init__(self, client: Client, lookup: Lookup, payers: Payers) -> None:
+    def __init__(self, client: Client, lookup: Lookup, payers: Payers, *, clock: Clock | None = None) -> None:
         self._client = client
+        self._clock = clock or SystemClock()
         self._lookup = lookup
         self._facts = Facts(client, lookup, payers)
         self._targets = Targets(lookup, self._facts)
         self._writing = asyncio.Semaphore(AT_ONCE)
+        self._leaving: dict[Target, tuple[str, float]] = {}  # uid, and since when its record is gone, on the monotonic clock
 
     def controller(self, *, workers: int = 8, metrics: Metrics | None = None) -> Controller[Target]:
         return Controller(NAME, self._targets.sources(), self.reconcile, workers=workers, metrics=metrics)
@@ -53,11 +57,29 @@ class Follower:
         elsewhere = [change for cut in others for change in wanted(cut)]
         changes += self._of_backups(backups, [*own, *others])
         # What else moves about there is not known here: there, nothing is lowered from here.
-        foreign = {one.bearer.uid for one in elsewhere} - {one.bearer.uid for one in changes}
+        kept = {one.bearer.uid for one in elsewhere} - {one.bearer.uid for one in changes}
+        leaving, seconds = self._leaves(target, own)
         plan = ordered({one.bearer.uid: one for one in (*elsewhere, *changes)}.values())
         written = await self._write(plan.raises, {})
-        await self._write([one for one in plan.lowers if one.bearer.uid not in foreign], written)
-        return None
+        await self._write([one for one in plan.lowers if one.bearer.uid not in kept | leaving], written)
+        return Requeue(seconds) if seconds else None
+
+    def _leaves(self, target: Target, cuts: Iterable[Cut]) -> tuple[set[str], float]:
+        """Returns the snapshot that needs no write, since it is about to go with its charge, and the seconds that it has for
+        that. One whose finalizers stay for longer is lowered: nothing is left of its data."""
+        pairs = (pair for cut in cuts if cut.engine is None and target.what != VOLUME for pair in cut.pairs)
+        gone = (pair.snapshot for pair in pairs if pair.snapshot is not None and pair.record is None)
+        uid = next((snapshot.bearer.uid for snapshot in gone if snapshot.bearer.going), "")
+        if not uid:
+            self._leaving.pop(target, None)
+            return set(), 0.0
+        now = self._clock.monotonic()
+        was, since = self._leaving.get(target, ("", now))
+        if was != uid:
+            since = now
+        self._leaving[target] = (uid, since)
+        left = since + LEAVES_WITHIN - now
+        return ({uid}, left) if left > 0 else (set(), 0.0)
 
     # --- gathering ---
 

@@ -21,7 +21,7 @@ from ullage.snapshots.model import Dialect
 from ullage.snapshots.slice import DIALECTS
 from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow.accounts import payers_by
-from ullage.space.controllers.follow.controller import AT_ONCE, Follower
+from ullage.space.controllers.follow.controller import AT_ONCE, LEAVES_WITHIN, Follower
 from ullage.space.controllers.follow.lookup import make_lookup, watches
 from ullage.vms.api.machines import MACHINES
 
@@ -140,6 +140,23 @@ async def test_a_snapshot_that_goes_pays_until_its_record_is_gone() -> None:
         await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)))
         api.edit(GA.records, record, merge={"metadata": {"finalizers": None, "deletionTimestamp": DELETED}})
         await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == "{}")
+
+
+async def test_a_snapshot_that_goes_soon_after_its_record_costs_no_write() -> None:
+    """Its charge goes with it."""
+    api = MemoryApi()
+    record = taken(api, size="1024", going=True)
+    async with following(api) as controller:
+        await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)))
+        before = len(api.fuse.log)
+        api.edit(GA.records, record, merge={"metadata": {"finalizers": None, "deletionTimestamp": DELETED}})
+        await asyncio.sleep(LEAVES_WITHIN / 4)
+        assert stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)), "its finalizers are there"
+        api.edit(GA.snapshots, "snap", TEAM, merge={"metadata": {"finalizers": None}})
+        await asyncio.sleep(LEAVES_WITHIN)
+        await controller.queue.drained()
+    assert api.body(GA.snapshots, "snap", TEAM) is None
+    assert api.fuse.log[before:] == []
 
 
 @both

@@ -7,7 +7,7 @@ version that was looked at, so a decision that something overtook is made anew.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.ledger.charging.release import seconds_held
 from ullage.snapshots.controllers.snapshot.bind.begun import Begun
+from ullage.snapshots.controllers.snapshot.bind.freed import Freed
 from ullage.snapshots.controllers.snapshot.bind.orphans import REQUEST_SECONDS, Orphans
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
@@ -77,9 +78,10 @@ class Binder:
         others: OtherSnapshotter | None = None,
         hooked: Callable[[Snapshot], bool] = lambda snapshot: False,
         request_seconds: float = REQUEST_SECONDS,
+        lookups: Collection[SnapshotLookup] = (),
     ) -> None:
         """`hooked`: whether commands are to be run in pods before this snapshot is cut. `request_seconds`: for how long a
-        request may still change something."""
+        request may still change something. `lookups` are those of all APIs, whose records may share data."""
         self._client = client
         self._lookup = lookup
         self._dialect = lookup.dialect
@@ -91,6 +93,7 @@ class Binder:
         self._clock = clock or SystemClock()
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
         self._begun = Begun()
+        self._freed = Freed(lookup, lookups or (lookup,))
         self._rewrites: Rewrites[str] = Rewrites()
         self._others = others or OtherSnapshotter()
         self._hooked = hooked
@@ -153,6 +156,7 @@ class Binder:
             self._rewrites.forget(before.meta.uid)
             self._others.forget(before.meta.uid)
             self._begun.forget(before.meta.uid)
+            self._freed.forget(before.meta.uid)
 
     # --- reconcile ---
 
@@ -340,8 +344,9 @@ class Binder:
             self._recorder.record(kind, obj, Reason(reason, type="Warning"), note=state.problem.message)
 
     async def _release(self, obj: Any) -> float:
-        """Not while it pays for data that somebody else is about to be booked for."""
-        if held := seconds_held(obj.metadata, self._clock.now()):
+        """Takes the finalizers off. Not while the snapshot pays for data that another object is about to be booked for."""
+        held = seconds_held(obj.metadata, self._clock.now())
+        if held and obj.metadata.uid not in self._freed:
             return held
         await self._take_off(obj, (*self._dialect.finalizers, GUARD), annotations={DRIVER: None})
         return 0.0
