@@ -15,6 +15,7 @@ import msgspec
 
 from tests.unit.snapshots.api.objects import patched
 from ullage.kube.client.client import Listing, WatchEvent
+from ullage.kube.client.codec import object_path
 from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.events.reason import Reason
 from ullage.kube.kinds import Kind, Meta, Object
@@ -99,6 +100,7 @@ class MemoryApi:
     # --- what controllers call ---
 
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        object_path(kind, name, namespace)  # what can be no name is no question for the client either
         body = self.body(kind, name, namespace)
         return None if body is None else _decoded(kind, body)
 

@@ -27,6 +27,7 @@ from ullage.kube.errors import Cause
 from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
+from ullage.names import is_subdomain
 
 _ENTRY: Final = "entry"
 
@@ -93,8 +94,8 @@ class SnapshotHooks:
         return (found | ({there.spec.volume} if there is not None else set())) - {but}
 
     async def _volume_of(self, snapshot: Snapshot, review: Review) -> Volume | None:
-        """The cache is believed where it says what the object says; otherwise the API is asked."""
-        if not snapshot.spec.volume:
+        """The cache is believed where it says what the object says; otherwise the API is asked, for what can be a name."""
+        if not is_subdomain(snapshot.spec.volume):
             return None
         owner = volume_reference(snapshot.metadata)
         known = self._lookup.volumes.get(Key(review.namespace, snapshot.spec.volume))

@@ -194,6 +194,7 @@ REFUSED: list[tuple[str, Json, str, str]] = [
     ),
     ("no volume", asked(volume=""), "spec.volume", "is required: the name of the volume to take a snapshot of"),
     ("a volume that is not there", asked(volume="vlo"), "spec.volume", f"volume 'vlo' does not exist in namespace {NS}"),
+    ("what can be no volume", asked(volume="../vol"), "spec.volume", f"volume '../vol' does not exist in namespace {NS}"),
     (
         "a volume that goes",
         asked(volume="going"),
