@@ -19,7 +19,7 @@ from ullage.kube.backoff import Backoff
 from ullage.kube.builtin import core, storage
 from ullage.kube.client.client import WatchEvent
 from ullage.kube.controller.controller import Controller
-from ullage.kube.errors import Conflict
+from ullage.kube.errors import AlreadyExists, Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.parameters import ANNOTATION
@@ -292,6 +292,47 @@ async def test_a_snapshot_that_is_ready_soon_is_told_of_in_one_write_and_one_eve
     # One protects it and one says that it is ready; in the prototype's API its record is in the spec, which is one more.
     assert len(patches) == {"ga": 2, "prototype": 3}[dialect.name]
     assert cluster.told.reasons == ["SnapshotReady"]
+
+
+class LateApi(MemoryApi):
+    """Answers a moment later, and tells watches later still: what is written at the same moment meets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+
+    async def create(self, kind: Any, obj: Any) -> Any:
+        await asyncio.sleep(0.002)
+        return await super().create(kind, obj)
+
+    async def patch(self, *args: Any, **rest: Any) -> Any:
+        await asyncio.sleep(0.002)
+        return await super().patch(*args, **rest)
+
+    async def watch(self, *args: Any, **rest: Any) -> AsyncGenerator[WatchEvent[Any], None]:
+        async for event in super().watch(*args, **rest):
+            await asyncio.sleep(0.001)
+            yield event
+
+    def _effect(self, what: str, write: Callable[[], Json]) -> Json:
+        try:
+            return super()._effect(what, write)
+        except (AlreadyExists, Conflict):
+            self.refused.append(what)
+            raise
+
+
+@both
+async def test_snapshots_of_a_claim_at_the_same_moment_repeat_no_write(dialect: Dialect[Any, Any]) -> None:
+    cluster = Cluster(dialect, api=LateApi())
+    names = [f"snap-{number}" for number in range(12)]
+    for name in names:
+        cluster.ask(name)
+    await cluster.live(lambda: all(map(cluster.ready, names)) and cluster.free())
+    assert isinstance(cluster.api, LateApi)
+    assert cluster.api.refused == []
+    holds = [one for one in cluster.api.fuse.log if one == f"patch {core.CLAIMS.name} db"]
+    assert len(holds) == 2, "it is held once, and let go once"
 
 
 @both

@@ -1,7 +1,7 @@
 """Keeps what objects are stamped to take true after their cut: gathers, has the rules decide, and writes in a safe order.
 
 Whatever rises is written, and thereby booked, before anything falls. A write that fails ends the run: the next one begins with
-what is there then. A snapshot that is about to go is not written: its charge goes with it.
+what is there then. A snapshot that is about to go, or to be written by another controller, is lowered a moment later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, ESTIMATED_BY
 from ullage.ledger.charging.waiting import ARRIVED
 from ullage.space.controllers.follow.facts import Facts, Payers
 from ullage.space.controllers.follow.lookup import Lookup
-from ullage.space.controllers.follow.model import Change, Cut
+from ullage.space.controllers.follow.model import Change, Cut, SnapshotSide
 from ullage.space.controllers.follow.order import ordered
 from ullage.space.controllers.follow.payers import ByBackup, payer_of, wanted, wanted_of_backup
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target, Targets
@@ -33,7 +33,7 @@ from ullage.vms.api.backups import VirtualMachineBackup
 
 NAME: Final = "follow"
 AT_ONCE: Final = 16  # writes that are on their way: a disk that is plugged elsewhere changes all its snapshots
-LEAVES_WITHIN: Final = 1.0  # seconds: a snapshot whose record is gone goes by itself, and its charge with it
+SOON: Final = 1.0  # seconds in which other controllers have written a snapshot that they are about to write
 
 
 class Follower:
@@ -44,7 +44,7 @@ class Follower:
         self._facts = Facts(client, lookup, payers)
         self._targets = Targets(lookup, self._facts)
         self._writing = asyncio.Semaphore(AT_ONCE)
-        self._leaving: dict[Target, tuple[str, float]] = {}  # uid, and since when its record is gone, on the monotonic clock
+        self._since: dict[Target, dict[str, float]] = {}  # when each that is left alone was first seen so, by uid
 
     def controller(self, *, workers: int = 8, metrics: Metrics | None = None) -> Controller[Target]:
         return Controller(NAME, self._targets.sources(), self.reconcile, workers=workers, metrics=metrics)
@@ -58,28 +58,24 @@ class Follower:
         changes += self._of_backups(backups, [*own, *others])
         # What else moves about there is not known here: there, nothing is lowered from here.
         kept = {one.bearer.uid for one in elsewhere} - {one.bearer.uid for one in changes}
-        leaving, seconds = self._leaves(target, own)
+        alone, seconds = self._left_alone(target, own)
         plan = ordered({one.bearer.uid: one for one in (*elsewhere, *changes)}.values())
         written = await self._write(plan.raises, {})
-        await self._write([one for one in plan.lowers if one.bearer.uid not in kept | leaving], written)
+        await self._write([one for one in plan.lowers if one.bearer.uid not in kept | alone], written)
         return Requeue(seconds) if seconds else None
 
-    def _leaves(self, target: Target, cuts: Iterable[Cut]) -> tuple[set[str], float]:
-        """Returns the snapshot that needs no write, since it is about to go with its charge, and the seconds that it has for
-        that. One whose finalizers stay for longer is lowered: nothing is left of its data."""
-        pairs = (pair for cut in cuts if cut.engine is None and target.what != VOLUME for pair in cut.pairs)
-        gone = (pair.snapshot for pair in pairs if pair.snapshot is not None and pair.record is None)
-        uid = next((snapshot.bearer.uid for snapshot in gone if snapshot.bearer.going), "")
-        if not uid:
-            self._leaving.pop(target, None)
-            return set(), 0.0
-        now = self._clock.monotonic()
-        was, since = self._leaving.get(target, ("", now))
-        if was != uid:
-            since = now
-        self._leaving[target] = (uid, since)
-        left = since + LEAVES_WITHIN - now
-        return ({uid}, left) if left > 0 else (set(), 0.0)
+    def _left_alone(self, target: Target, cuts: Iterable[Cut]) -> tuple[set[str], float]:
+        """Returns the snapshots that are not lowered now, and the seconds until they are, unless something changes before.
+
+        One whose record is gone is about to go, and its charge with it. One that is cut and does not say so is about to be
+        written: two writes at the same moment meet, and one of them is refused."""
+        uids = {one.bearer.uid for cut in cuts if target.what != VOLUME for one in _about_to_change(cut)}
+        now, before = self._clock.monotonic(), self._since.pop(target, {})
+        if not uids:
+            return uids, 0.0
+        since = self._since[target] = {uid: before.get(uid, now) for uid in uids}
+        left = {uid: seconds for uid, begun in since.items() if (seconds := begun + SOON - now) > 0}
+        return set(left), min(left.values(), default=0.0)
 
     # --- gathering ---
 
@@ -143,3 +139,12 @@ class Follower:
             for change in changes:
                 group.create_task(write(change))
         return done
+
+
+def _about_to_change(cut: Cut) -> Iterator[SnapshotSide]:
+    """The snapshots of a cut that other controllers are about to let go, or to write the status of."""
+    for pair in cut.pairs if cut.engine is None else ():
+        if (snapshot := pair.snapshot) is not None:
+            going = snapshot.bearer.going
+            if pair.record is None if going else snapshot.cut and not snapshot.told:
+                yield snapshot

@@ -214,6 +214,7 @@ class Facts:
         return SnapshotSide(
             bearer=bearer,
             cut=record is not None and record.is_cut,
+            told=snapshot.state.ready,
             claim=snapshot.claim,
             backup=await self._paid_by(snapshot, bearer),
             estimate=self._capacity(snapshot),

@@ -48,6 +48,7 @@ class SnapshotSide:
 
     bearer: Bearer
     cut: bool  # by its own status: only then it is written past the limit
+    told: bool = True  # its own status says that it is ready, which anybody may have written
     claim: str = ""
     backup: str = ""  # the uid of the backup that it is a member of, which is there
     estimate: Estimate = NOT_KNOWN  # what it would be stamped with today, for one that nobody has stamped

@@ -21,7 +21,7 @@ from ullage.snapshots.model import Dialect
 from ullage.snapshots.slice import DIALECTS
 from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow.accounts import payers_by
-from ullage.space.controllers.follow.controller import AT_ONCE, LEAVES_WITHIN, Follower
+from ullage.space.controllers.follow.controller import AT_ONCE, SOON, Follower
 from ullage.space.controllers.follow.lookup import make_lookup, watches
 from ullage.vms.api.machines import MACHINES
 
@@ -150,13 +150,32 @@ async def test_a_snapshot_that_goes_soon_after_its_record_costs_no_write() -> No
         await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)))
         before = len(api.fuse.log)
         api.edit(GA.records, record, merge={"metadata": {"finalizers": None, "deletionTimestamp": DELETED}})
-        await asyncio.sleep(LEAVES_WITHIN / 4)
+        await asyncio.sleep(SOON / 4)
         assert stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)), "its finalizers are there"
         api.edit(GA.snapshots, "snap", TEAM, merge={"metadata": {"finalizers": None}})
-        await asyncio.sleep(LEAVES_WITHIN)
+        await asyncio.sleep(SOON)
         await controller.queue.drained()
     assert api.body(GA.snapshots, "snap", TEAM) is None
     assert api.fuse.log[before:] == []
+
+
+async def test_a_snapshot_is_lowered_after_its_status_is_written() -> None:
+    """Two writes at the same moment meet, and one of them is refused."""
+    api = MemoryApi()
+    taken(api, size="1024")
+    async with following(api) as controller:
+        await asyncio.sleep(SOON / 4)
+        await controller.queue.drained()
+        assert stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(4096))
+        api.edit(GA.snapshots, "snap", TEAM, merge={"status": {"readyToUse": True}})
+        await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)), seconds=SOON / 2)
+
+
+async def test_a_snapshot_that_takes_more_is_raised_at_once() -> None:
+    api = MemoryApi()
+    taken(api, size="8192")
+    async with following(api):
+        await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(8192)), seconds=SOON / 2)
 
 
 @both

@@ -6,16 +6,19 @@ version that was looked at, so a decision that something overtook is made anew.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core
-from ullage.kube.cache.indexer import Key
+from ullage.kube.cache.cache import Cache
+from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
@@ -59,6 +62,7 @@ FOR_GROUP: Final = Problem("WaitingForGroup", "waits until all volumes of the ba
 FOR_HOOKS: Final = Problem("WaitingForHooks", "waits for commands that are run in pods before it is cut")
 EVENT_AFTER: Final = 5.0  # seconds of waiting that are worth an event
 RETRY_SECONDS: Final = 0.2  # where something was made that the cache does not show yet
+SHOWN_SECONDS: Final = 1.0  # a cache is waited for no longer until it shows what was written
 
 
 class Binder:
@@ -94,6 +98,7 @@ class Binder:
         self._stopped: dict[str, str] = {}  # by uid: the problem that was last told in an event
         self._begun = Begun()
         self._freed = Freed(lookup, lookups or (lookup,))
+        self._holding: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()  # by claim
         self._rewrites: Rewrites[str] = Rewrites()
         self._others = others or OtherSnapshotter()
         self._hooked = hooked
@@ -237,7 +242,7 @@ class Binder:
 
     async def _act(self, obj: Any, facts: SnapshotFacts, plan: SnapshotPlan) -> float:
         """Gives the seconds after which it is to be looked at again; 0 for none."""
-        guard = guarded(facts, plan)
+        seen, guard = obj, guarded(facts, plan)
         if plan.protect:
             obj = await self._protect(obj, facts.snapshot, plan, guard=bool(guard))
         if plan.hold_claim and facts.context.claim is not None:
@@ -253,6 +258,8 @@ class Binder:
         again = 0.0
         if plan.state is not None:
             obj, again = await self._write_state(obj, facts.snapshot, plan)
+        if obj is not seen:
+            await _shown(self._lookup.snapshots, obj)
         if plan.release:
             return await self._release(obj) or again
         if guard is False:
@@ -279,17 +286,28 @@ class Binder:
         return await self._patch(obj, merge) if merge else obj
 
     async def _hold_claim(self, claim: core.PersistentVolumeClaim, *, driver: str) -> None:
-        meta = claim.metadata
-        if self._dialect.claim_finalizer not in meta.finalizers:
-            finalizers = [*meta.finalizers, self._dialect.claim_finalizer]
+        """Puts the finalizer on the claim. Several snapshots of a claim at the same moment write it once."""
+        if self._holds(claim):
+            return
+        key = key_of(claim)
+        lock = self._holding.setdefault(key, asyncio.Lock())
+        async with lock:
+            seen = self._volumes.claims.get(key)
+            if seen is not None and seen.metadata.uid == claim.metadata.uid and self._holds(seen):
+                return
+            finalizers = [*claim.metadata.finalizers, self._dialect.claim_finalizer]
             merge = {"metadata": {"finalizers": finalizers, "annotations": {DRIVER: driver}}}
-            await patch_seen(self._client, core.CLAIMS, claim, merge)
+            await _shown(self._volumes.claims, await patch_seen(self._client, core.CLAIMS, claim, merge))
+
+    def _holds(self, claim: core.PersistentVolumeClaim) -> bool:
+        return self._dialect.claim_finalizer in claim.metadata.finalizers
 
     async def _create_record(self, record: Record) -> None:
         kind = self._dialect.records
-        await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
+        made = await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
         self._others.was_not_there(record.ref.uid)
         self._begun.note(record.ref.uid, self._clock.monotonic())
+        await _shown(self._lookup.records, made)
 
     async def _bind_record(self, record: Record, plan: SnapshotPlan) -> None:
         found = self._lookup.records.get(Key("", record.meta.name))
@@ -359,3 +377,11 @@ class Binder:
 
     async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
         return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)
+
+
+async def _shown(cache: Cache[Any], written: Any) -> None:
+    """Waits until a cache shows what was written: the next look would write it once more, and be refused. A cache that does not
+    show it in a moment is not waited for: after a restored backup it never may."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SHOWN_SECONDS):
+            await cache.reached(int(written.metadata.resource_version))
