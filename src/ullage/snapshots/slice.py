@@ -39,6 +39,7 @@ from ullage.snapshots.controllers.record.hold.controller import WRITES as HOLD_W
 from ullage.snapshots.controllers.record.hold.controller import Holder
 from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
 from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers.volume.last_size.controller import LastSizes
 from ullage.snapshots.controllers.volume.measure.controller import WRITES as MEASURE_WRITES
 from ullage.snapshots.controllers.volume.measure.controller import VolumeMeasurer
 from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
@@ -185,10 +186,13 @@ def make_controllers(wiring: Wiring, options: Options) -> list[Controller[Any]]:
         )
         for lookup in lookups
     ]
-    releaser = ClaimReleaser(wiring.client, lookups, volumes, settings=options.settings)
+    settings, client, clock = options.settings, wiring.client, wiring.clock
+    releaser = ClaimReleaser(client, lookups, volumes, settings=settings)
+    sizes = LastSizes(client, volumes, lookups, settings=settings, recorder=recorder, clock=clock)
     return [
         *(binder.controller(metrics=wiring.metrics) for binder in binders),
         releaser.controller(metrics=wiring.metrics),
+        sizes.controller(metrics=wiring.metrics),
         *_holding(wiring, options, lookups),
         *_booking(wiring, options, lookups),
         *_calling_drivers(wiring, options, lookups, volumes=volumes, queues=queues, recorder=recorder),

@@ -18,6 +18,8 @@ from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, MEASURED, METH
 from ullage.times import read_time, timestamp
 
 USED: Final = "ullage.io/used"
+# On a StorageClass: its snapshots are estimated by the last one of their volume, and may pass a limit.
+ESTIMATE_BY: Final = "ullage.io/estimate-by"
 
 _LARGEST: Final = 2**63 - 1  # as large as an amount in the API can be
 _LONGEST: Final = 256  # characters: what is longer was not written here

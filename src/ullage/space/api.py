@@ -85,6 +85,9 @@ class UsageForPeople(Value):
     """What is used, in percent of the limit."""
     fullest_vm: str = msgspec.field(default="", name="fullestVM")
     """The virtual machine that is closest to its limit, and how full that is: `db 80%`."""
+    may_pass_by: str = ""
+    """By how much a limit may be passed, since snapshots were estimated by the last one of their volume, as their StorageClass
+    asks for. Rounded up. Absent: by nothing."""
 
 
 class KnownVM(Value):
@@ -109,7 +112,8 @@ class ResourceQuotaStatus(Value):
     """How many virtual machines with snapshots, or with a limit, are not among `vmTotalSnapshotSizeUsage`."""
     estimates: Annotated[Mapping[str, int], _WHOLE, _mark(maxProperties=16)] = {}
     """How the sizes of these snapshots are known, with the number of snapshots for each way: `engine-head` and `engine-size`,
-    `measured`, `allocated-blocks`; `capacity` and `restore-size`, which are upper bounds; `unknown`, where nothing tells."""
+    `measured`, `allocated-blocks`; `capacity` and `restore-size`, which are upper bounds; `last-snapshot`, which may be less
+    than they take; `unknown`, where nothing tells."""
     known_vms: Annotated[Mapping[str, KnownVM], _WHOLE, _mark(maxProperties=MOST_LIMITED)] = msgspec.field(
         default={}, name="knownVMs"
     )

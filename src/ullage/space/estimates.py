@@ -1,7 +1,8 @@
 """What a snapshot would take, as far as the API tells: no storage system is asked. Pure.
 
 The engine's head is what the next snapshot of its volume has. Of other volumes the controller publishes what it measured last;
-of those that nobody has measured, the capacity is an upper bound. Just before the cut the volume is measured again.
+of those that nobody has measured, the capacity is an upper bound. Just before the cut the volume is measured again. Where a
+StorageClass asks for it, the size of the volume's last snapshot is the estimate, which the next one may pass.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ullage.engines.handles import SnapshotHandle
 from ullage.engines.merging import merges_of
 from ullage.engines.model import entries_of, entry_of, head_size
 from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
-from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE, RESTORE_SIZE, UNKNOWN
+from ullage.ledger.charging.methods import CAPACITY, ENGINE_HEAD, ENGINE_SIZE, LAST_SNAPSHOT, RESTORE_SIZE, UNKNOWN
 from ullage.snapshots.api.common import read_size
 from ullage.snapshots.model import Record
 from ullage.snapshots.used import read_used
@@ -24,6 +25,7 @@ from ullage.snapshots.used import read_used
 class Estimate:
     bytes: int
     by: str  # how it was come by
+    most: int | None = None  # what it may turn out to be; None: no more than `bytes`, for all that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +43,17 @@ def belong_together(claim: PersistentVolumeClaim, volume: PersistentVolume) -> b
     return ref is not None and ref.names(claim.metadata) and claim.spec.volume_name == volume.metadata.name
 
 
-def new_snapshot(facts: VolumeFacts) -> Estimate:
-    """Of a snapshot that is to be taken."""
+def new_snapshot(facts: VolumeFacts, *, bound: bool = False) -> Estimate:
+    """Of a snapshot that is to be taken. `bound`: an estimate that the snapshot may pass will not do."""
     head = head_size(facts.engine) if facts.engine is not None else None
     if head is not None:
         return Estimate(head, ENGINE_HEAD)
     used = read_used(facts.volume.metadata) if facts.volume is not None else None
-    if used is not None:
-        return Estimate(used.bytes, used.by)
     capacity = _capacity(facts)
+    if used is not None and used.by != LAST_SNAPSHOT:
+        return Estimate(used.bytes, used.by)
+    if used is not None and capacity is not None and not bound:
+        return Estimate(min(used.bytes, capacity), LAST_SNAPSHOT, capacity)
     return Estimate(0, UNKNOWN) if capacity is None else Estimate(capacity, CAPACITY)
 
 

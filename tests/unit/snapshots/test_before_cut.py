@@ -22,6 +22,8 @@ from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import SIZE, Dialect
 from ullage.times import timestamp
 
+BY_LAST: Mapping[str, Any] = {"ullage.io/estimated-by": "last-snapshot", "ullage.io/takes-at-most": str(8 * MIB)}
+
 
 def charged(
     *, limit: int = 10 * MIB, stamped: str | None = "", admitted: int = 4 * MIB, dialect: Any = GA, **notes: str
@@ -146,6 +148,51 @@ async def test_where_the_size_of_a_cut_cannot_be_told_the_snapshot_stands() -> N
     grows(cluster, 35 * MIB)
     cluster.driver.weighing = fails(NotNow("in a moment"), times=100)
     await cluster.live(cluster.done)
+
+
+# --- what is estimated by the last snapshot ---------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("size", [pytest.param(MIB, id="less than estimated"), pytest.param(9 * MIB, id="more than estimated")])
+async def test_what_was_estimated_by_the_last_snapshot_is_weighed_after_its_cut(dialect: Dialect[Any, Any], size: int) -> None:
+    cluster = charged(dialect=dialect, admitted=2 * MIB, **BY_LAST)
+    grows(cluster, size)
+    await cluster.live(lambda: cluster.done() and notes(cluster).get(SIZE) == str(size))
+    assert takes(cluster) == max(2 * MIB, size), "it is lowered by whoever follows it"
+
+
+@both
+async def test_an_estimate_by_the_last_snapshot_that_is_passed_too_far_fails_the_snapshot(dialect: Dialect[Any, Any]) -> None:
+    cluster = charged(dialect=dialect, limit=4 * MIB, admitted=2 * MIB, **BY_LAST)
+    grows(cluster, 5 * MIB)
+    await cluster.live(lambda: refused(cluster))
+    assert cluster.snapshot().state.problem.message.startswith(
+        "a snapshot of the volume takes 5Mi by now, which does not fit: "
+    )
+    assert cluster.driver.names == {}
+    assert SIZE not in notes(cluster)
+    assert cluster.api.most <= 4 * MIB  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "admitted", [pytest.param(2048, id="a bound that fits"), pytest.param(4096, id="a bound that is booked")]
+)
+async def test_where_the_driver_does_not_tell_the_blocks_a_bound_is_booked(admitted: int) -> None:
+    cluster = charged(limit=4096, admitted=admitted, **BY_LAST)
+    await cluster.live(cluster.done)
+    assert takes(cluster) == 4096, "the size of a volume that is made from it"
+
+
+async def test_a_bound_that_does_not_fit_is_no_size_that_was_seen() -> None:
+    cluster = charged(limit=4095, admitted=2048, **BY_LAST)
+    cluster.driver.weighing = fails(Uncertain("it takes too long"), times=10_000)
+    await cluster.live(lambda: refused(cluster))
+    told = cluster.snapshot().state.problem.message
+    assert told.startswith(
+        "the snapshot may take 4Ki, as a volume made from it does, since nothing tells less, which does not fit"
+    )
+    assert cluster.driver.names == {}
 
 
 async def test_whoever_edits_a_refused_snapshot_has_it_booked_anew() -> None:

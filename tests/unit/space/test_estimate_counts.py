@@ -6,9 +6,9 @@ import pytest
 
 from ullage.kube.kinds import Meta, Object
 from ullage.ledger.charging.methods import METHODS
-from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
+from ullage.ledger.charging.stamps import AT_MOST, ESTIMATED_BY, STAMP
 from ullage.ledger.keys import ledger_name
-from ullage.space.estimate_counts import EstimateCounts, method_of
+from ullage.space.estimate_counts import EstimateCounts, excess_of, method_of
 
 PAYS = '{"snapshots/namespace":{"storage":"5"}}'
 
@@ -53,6 +53,50 @@ def test_counts_follow_objects() -> None:
     for gone in (first, second):
         cache.tell(gone, None)  # type: ignore[operator]
     assert counts.of("team-a") == {}
+
+
+def estimated(most: str, *, takes: str = "3", by: str = "last-snapshot") -> Object:
+    stamp = f'{{"snapshots/namespace":{{"storage":"{takes}"}}}}'
+    return Object(metadata=Meta(name="a", namespace="team-a", annotations={ESTIMATED_BY: by, STAMP: stamp, AT_MOST: most}))
+
+
+@pytest.mark.parametrize(
+    ("found", "excess"),
+    [
+        pytest.param(estimated("10"), 7, id="what it may take more than it is stamped with"),
+        pytest.param(estimated("3"), 0, id="it cannot take more"),
+        pytest.param(estimated("2"), 0, id="never less than nothing"),
+        pytest.param(estimated("10", by="allocated-blocks"), 0, id="its size is known by now"),
+        pytest.param(estimated("ten"), 0, id="no number"),
+        pytest.param(estimated("9" * 20), 0, id="a number that nobody has written"),
+        pytest.param(estimated("10", takes="no"), 0, id="a stamp that cannot be read"),
+        pytest.param(snapshot("last-snapshot"), 0, id="nobody says what it takes at most"),
+    ],
+)
+def test_by_how_much_an_object_may_pass(found: Object, excess: int) -> None:
+    assert excess_of(found) == excess
+
+
+def test_what_may_pass_limits_is_summed_by_namespace_until_sizes_are_known() -> None:
+    counts, cache = EstimateCounts(), Told()
+    heard = list[str]()
+    counts.handle(heard.append)
+    counts.follow(cache, lambda obj: ledger_name(obj.metadata.namespace))  # type: ignore[arg-type]
+    first, second = estimated("10"), estimated("20")
+    known = estimated("20", by="allocated-blocks")
+    for old, new in ((None, first), (None, second)):
+        cache.tell(old, new)  # type: ignore[operator]
+    assert counts.may_pass_by("team-a") == 7 + 17
+    cache.tell(second, known)  # type: ignore[operator]
+    assert counts.may_pass_by("team-a") == 7
+    cache.tell(first, estimated("10", takes="4"))  # type: ignore[operator]
+    assert counts.may_pass_by("team-a") == 6
+    cache.tell(estimated("10", takes="4"), None)  # type: ignore[operator]
+    assert counts.may_pass_by("team-a") == counts.may_pass_by("team-b") == 0
+    assert set(heard) == {"team-a"}, "who shows it is told"
+    told = len(heard)
+    cache.tell(known, known)  # type: ignore[operator]
+    assert len(heard) == told
 
 
 def test_what_is_in_no_ledger_is_not_counted() -> None:

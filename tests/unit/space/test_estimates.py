@@ -31,6 +31,7 @@ def engine(**sizes: str) -> Engine:
 
 
 USED = '{"bytes":700,"at":"2026-01-01T00:00:00Z","by":"measured"}'
+BY_LAST = '{"bytes":700,"at":"2026-01-01T00:00:00Z","by":"last-snapshot"}'
 ASKS, HAS = {"resources": {"requests": {"storage": "2Ki"}}}, {"capacity": {"storage": "3Ki"}}
 
 
@@ -69,10 +70,32 @@ ASKS, HAS = {"resources": {"requests": {"storage": "2Ki"}}}, {"capacity": {"stor
             VolumeFacts(claim=claim(status={"capacity": {"storage": "lots"}})), Estimate(0, "unknown"), id="a size that is none"
         ),
         pytest.param(VolumeFacts(), Estimate(0, "unknown"), id="there is no such claim"),
+        pytest.param(
+            VolumeFacts(claim=claim(), volume=volume(used=BY_LAST, capacity={"storage": "4Ki"})),
+            Estimate(700, "last-snapshot", 4096),
+            id="what the last one took, and the capacity at most",
+        ),
+        pytest.param(
+            VolumeFacts(claim=claim(), volume=volume(used=BY_LAST, capacity={"storage": "512"})),
+            Estimate(512, "last-snapshot", 512),
+            id="never more than the capacity",
+        ),
+        pytest.param(
+            VolumeFacts(claim=claim(), volume=volume(used=BY_LAST)),
+            Estimate(0, "unknown"),
+            id="nothing, where it cannot be told what it takes at most",
+        ),
     ],
 )
 def test_a_new_snapshot_takes_what_is_known_best(facts: VolumeFacts, wanted: Estimate) -> None:
     assert new_snapshot(facts) == wanted
+
+
+def test_what_is_not_weighed_after_its_cut_is_asked_for_with_a_bound() -> None:
+    facts = VolumeFacts(claim=claim(), volume=volume(used=BY_LAST, capacity={"storage": "4Ki"}))
+    assert new_snapshot(facts, bound=True) == Estimate(4096, "capacity")
+    facts = VolumeFacts(claim=claim(), volume=volume(used=USED, capacity={"storage": "4Ki"}))
+    assert new_snapshot(facts, bound=True) == Estimate(700, "measured")
 
 
 def test_what_the_engine_has_already_takes_its_size_and_before_it_shows_what_was_the_head() -> None:

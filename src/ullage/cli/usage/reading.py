@@ -23,6 +23,7 @@ from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, STAMP, stamp_of
 from ullage.space.accounts import bytes_of
+from ullage.space.api import QUOTAS
 from ullage.space.quota import Usage
 from ullage.vms.api.backups import BACKUPS
 
@@ -78,11 +79,21 @@ async def _by_account(session: Session, namespace: str, group: GroupBy, *, among
     for one in standing.found:
         accounts = {"": one.usage.namespace} if group == "namespace" else one.usage.vms
         rows += [_row(one, name, usage) for name, usage in accounts.items()]
-    notes = list(standing.notes)
+    notes = [*standing.notes, *await _estimated(session.client, namespace, {one.namespace for one in standing.found})]
     if group != "namespace":
         return Reading(rows, notes)
     compute = await _compute(session.client, namespace, standing, notes)
     return Reading(rows, notes, compute, {place: counts for place, counts in standing.counts.items() if counts})
+
+
+async def _estimated(client: Client, namespace: str, shown: Container[str]) -> list[str]:
+    """By how much limits may be passed, as the quotas say, where snapshots are estimated by the last one of their volume."""
+    try:
+        quotas = (await client.list(QUOTAS, namespace)).items
+    except (Forbidden, NotFound):
+        return []
+    said = [one for one in quotas if one.status.shown.may_pass_by and one.metadata.namespace in shown]
+    return [f"{one.metadata.namespace}: estimated: may pass by up to {one.status.shown.may_pass_by}" for one in said]
 
 
 async def _add_unlimited(session: Session, namespace: str, found: Reading, *, among: Container[str] | None) -> None:

@@ -25,6 +25,7 @@ METHODS: Final[Mapping[str, str]] = {
     methods.MEASURED: "by what the volume was measured to hold",
     methods.ALLOCATED_BLOCKS: "by the blocks that the driver says are in use",
     methods.RESTORE_SIZE: "by the size of a volume that is made from it, which is an upper bound",
+    methods.LAST_SNAPSHOT: "by what the last snapshot of the volume took, which it may pass",
     methods.CAPACITY: "by the capacity of the claim, which is an upper bound",
 }
 

@@ -14,7 +14,7 @@ from ullage.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import BadAmount, spell
-from ullage.ledger.charging.methods import CAPACITY
+from ullage.ledger.charging.methods import CAPACITY, RESTORE_SIZE
 from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP, BadStamp, Stamp, stamp_of
 from ullage.ledger.charging.waiting import ARRIVED, waits
@@ -52,6 +52,8 @@ def refusal(amount: int, numbers: str, *, by: str = "") -> NoRoom:
     size = spell(RESOURCE, Quantity.of(amount))
     if by == CAPACITY:
         return NoRoom(f"a snapshot of the volume may take its capacity of {size}, since nothing tells less, which {numbers}")
+    if by == RESTORE_SIZE:
+        return NoRoom(f"the snapshot may take {size}, as a volume made from it does, since nothing tells less, which {numbers}")
     return NoRoom(f"a snapshot of the volume takes {size} by now, which {numbers}")
 
 

@@ -36,6 +36,8 @@ PLAN: Final = "ullage.io/plan"
 COST: Final = "ullage.io/cost"
 # How what it takes was found.
 ESTIMATED_BY: Final = "ullage.io/estimated-by"
+# On a snapshot that is estimated by the last one of its volume: how many bytes it may turn out to take.
+AT_MOST: Final = "ullage.io/takes-at-most"
 
 # Guarded annotations: what each is to be on an object that has none yet. None: nothing.
 Marks = Mapping[str, str | None]

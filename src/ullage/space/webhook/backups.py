@@ -39,10 +39,11 @@ class Planner:
         self._payment = payment
 
     async def plan(self, namespace: str, vm: str) -> dict[str, estimates.Estimate]:
-        """By claim. Of a virtual machine that does not exist: nothing; another hook refuses that."""
+        """By claim. Of a virtual machine that does not exist: nothing; another hook refuses that. A backup is not weighed
+        after its cut, so no estimate will do that it may pass."""
         machine = await self._lookup.machine(namespace, vm)
         claims = claims_of(machine) if machine is not None else ()
-        return {claim: estimates.new_snapshot(await self._lookup.of_claim(namespace, claim)) for claim in claims}
+        return {claim: estimates.new_snapshot(await self._lookup.of_claim(namespace, claim), bound=True) for claim in claims}
 
     def engines(self, namespace: str, claims: Iterable[str]) -> list[Engine | None]:
         """Those of the claims' volumes, as far as the caches show them."""

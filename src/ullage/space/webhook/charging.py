@@ -15,6 +15,7 @@ from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.registry import Charged, Relief
 from ullage.ledger.charging.stamps import (
+    AT_MOST,
     CHARGED_NAMESPACE,
     ESTIMATED_BY,
     PLAN,
@@ -32,7 +33,7 @@ from ullage.space.accounts import NAMESPACE_CELL, TooManyMachines, bytes_of, qua
 
 T = TypeVar("T", bound=Object)
 
-GUARDED: Final = (STAMP, CHARGED_NAMESPACE, PLAN, CUT, ESTIMATED_BY, WAITS)
+GUARDED: Final = (STAMP, CHARGED_NAMESPACE, PLAN, CUT, ESTIMATED_BY, AT_MOST, WAITS)
 
 
 class Terms(Protocol):

@@ -11,8 +11,8 @@ from ullage.kube.kinds import Meta
 from ullage.kube.review import Review
 from ullage.ledger.amounts import BadAmount, Cell, spell
 from ullage.ledger.charging.booking import RESOURCE
-from ullage.ledger.charging.methods import CAPACITY
-from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, STAMP, BadStamp, Marks, stamp_of
+from ullage.ledger.charging.methods import CAPACITY, LAST_SNAPSHOT
+from ullage.ledger.charging.stamps import AT_MOST, ESTIMATED_BY, FREE, STAMP, BadStamp, Marks, stamp_of
 from ullage.ledger.charging.waiting import WAITING
 from ullage.ledger.keys import ledger_name
 from ullage.quantity import Quantity
@@ -37,7 +37,8 @@ class Payment:
     def marks(self, estimate: Estimate, namespace: str, claim: str, *, strict: bool = True, waits: bool = False) -> Marks:
         """Those of an object that pays this for a snapshot of the claim. `waits`: what it is to be made of is not there."""
         stamp = stamp_for(estimate.bytes, self.payers(namespace, claim, strict=strict))
-        return {STAMP: str(stamp), ESTIMATED_BY: estimate.by, **(WAITING if waits else {})}
+        bound = {} if estimate.most is None else {AT_MOST: str(estimate.most)}
+        return {STAMP: str(stamp), ESTIMATED_BY: estimate.by, **bound, **(WAITING if waits else {})}
 
 
 def next_step(review: Review, namespace: str, *, engines: Iterable[Engine | None] = ()) -> str:
@@ -47,6 +48,8 @@ def next_step(review: Review, namespace: str, *, engines: Iterable[Engine | None
     marks = (review.object_json().get("metadata") or {}).get("annotations") or {}
     if marks.get(ESTIMATED_BY) == CAPACITY:
         why.append("what is asked is the capacity of a volume, since nothing tells what is in it")
+    if marks.get(ESTIMATED_BY) == LAST_SNAPSHOT:
+        why.append("what is asked is what the last snapshot of the volume took, as its StorageClass wants it")
     if summed := sum(map(summed_size, engines)):
         why.append(
             f"{spell(RESOURCE, Quantity.of(summed))} of what is asked are of removed snapshots and may be blocks that were"

@@ -15,6 +15,7 @@ from ullage.cli.usage.text import GroupBy, nothing
 from ullage.engines.api import SNAPSHOTS
 from ullage.kube.builtin import core
 from ullage.ledger.api import LEDGERS
+from ullage.space.api import QUOTAS
 from ullage.vms.api.backups import BACKUPS
 
 NS = "snapshots/namespace"
@@ -77,6 +78,18 @@ async def test_who_may_not_read_ledgers_is_told_what_the_quota_says(cluster: Spa
         "shop        db    2Gi    -          none    -      -",
         "shop        web   0      -          4Gi     4Gi    0",
     ]
+
+
+async def test_by_how_much_a_limit_may_be_passed_is_told_where_snapshots_are_estimates(cluster: SpaceCluster) -> None:
+    cluster.quota(limit=100)
+    cluster.quota(namespace="lab", limit=100)
+    body = cluster.objects[QUOTAS.name, "shop", "default-resource-quota"]
+    body["status"] = {"shown": {"mayPassBy": "3Gi"}}
+    found = await read_usage(cluster.session(), "namespace", everywhere=True)
+    assert found.notes == ["shop: estimated: may pass by up to 3Gi"]
+    cluster.hidden.add(QUOTAS.name)
+    found = await read_usage(cluster.session(), "namespace", everywhere=True)
+    assert found.notes == []
 
 
 async def test_a_ledger_that_cannot_be_read_is_named_and_the_others_are_shown(cluster: SpaceCluster) -> None:

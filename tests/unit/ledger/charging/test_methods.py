@@ -13,6 +13,7 @@ from ullage.ledger.charging.methods import METHODS, UNKNOWN, is_better, weakest
     [
         pytest.param(["engine-size", "capacity", "measured"], "capacity", id="a sum is as good as the worst of it"),
         pytest.param(["engine-head", "engine-size"], "engine-head", id="before the cut is worse than after it"),
+        pytest.param(["capacity", "last-snapshot"], "last-snapshot", id="what may be less is worse than a bound"),
         pytest.param(["a guess"], "unknown", id="what is no method tells nothing"),
         pytest.param([], "unknown", id="nor does nothing"),
     ],
@@ -28,6 +29,10 @@ def test_of_several_the_weakest(methods: list[str], worst: str) -> None:
         pytest.param("engine-size", "unknown", True, id="what nobody knew"),
         pytest.param("restore-size", "capacity", False, id="another bound"),
         pytest.param("engine-size", "engine-head", False, id="what was known"),
+        pytest.param("restore-size", "last-snapshot", True, id="a bound for what is a guess"),
+        pytest.param("allocated-blocks", "last-snapshot", True, id="a guess that is known now"),
+        pytest.param("last-snapshot", "capacity", False, id="a guess for a bound"),
+        pytest.param("unknown", "last-snapshot", False, id="nothing for a guess"),
         pytest.param("", "capacity", False, id="nobody says anything"),
         pytest.param("measured", "", False, id="it never said: that comes with the next amount"),
     ],

@@ -74,6 +74,12 @@ def conditions(status: ResourceQuotaStatus) -> dict[str, tuple[str, str, str]]:
         ),
         pytest.param(facts(quota(), takes(0)), ("True", "InForce", "there is no limit"), id="no limit"),
         pytest.param(
+            facts(quota(10 * GI), takes(0), may_pass_by=3 * GI),
+            ("True", "InForce", "in force: 10Gi for the namespace; estimated: may pass by up to 3Gi"),
+            id="one that may be passed, since snapshots are estimated by the last one",
+        ),
+        pytest.param(facts(quota(), takes(0), may_pass_by=3 * GI), ("True", "InForce", "there is no limit"), id="none to pass"),
+        pytest.param(
             facts(quota(5), takes(0), ledger=None),
             ("False", "Pending", "the limits are not in ledger ns-team-a yet"),
             id="no ledger yet",

@@ -18,7 +18,7 @@ from ullage.kube.client.conditional import patch_seen
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.booking import book, give_back, payer
-from ullage.ledger.charging.methods import CAPACITY
+from ullage.ledger.charging.methods import ALLOCATED_BLOCKS, CAPACITY, LAST_SNAPSHOT, RESTORE_SIZE
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.snapshots.backends.base import Backend, BackendSnapshot, Creation, VolumeHandle
@@ -67,8 +67,8 @@ class BeforeCut:
         if stamp is None or (record.begun and self._was_measured(lookup, record)):
             return True
         known = await self._measure(lookup, record, backend)
-        amount = _unmeasured(record, snapshot.metadata) if known is None else known
-        also = {ESTIMATED_BY: estimated_by(record.driver, known)}
+        amount, by = _unmeasured(record, snapshot.metadata) if known is None else (known, estimated_by(record.driver, known))
+        also = {ESTIMATED_BY: by}
         found = await book(self._client, lookup.dialect.snapshots, snapshot, amount, lower=not record.begun, also=also)
         return found is not None
 
@@ -87,32 +87,40 @@ class BeforeCut:
             known, stamp = await self._measure(lookup, record, backend), payer(snapshot.metadata)
             if known is None and not gate.group and stamp is not None and stamp.takes:
                 return obj, None
-            amount = _unmeasured(record, snapshot.metadata) if known is None else known
-            by = estimated_by(record.driver, known)
+            amount, by = (
+                _unmeasured(record, snapshot.metadata) if known is None else (known, estimated_by(record.driver, known))
+            )
             obj, wait = await self._publish(lookup, obj, gate, amount, by=by), AGAIN.total_seconds()
         return obj, Requeue(wait)
 
     async def pay_for_cut(
         self, lookup: SnapshotLookup, snapshot: Any, backend: Backend, made: BackendSnapshot, creation: Creation
-    ) -> None:
+    ) -> int | None:
         """Has a snapshot that pays for itself pay for what is really in it, before its handle is written down. What does not
         fit is taken away again: NoRoom, of which a group or its hooks hear as of any other failure. Where the size cannot be
-        told now, it is booked later, past the limit."""
+        told now, it is booked later, past the limit. Returns the bytes of one that was estimated by the last one, if told."""
         if snapshot is None or not self.books or payer(snapshot.metadata) is None:
-            return
-        if snapshot.metadata.annotations.get(ESTIMATED_BY) == CAPACITY:
-            return  # it is paid for whole, and to ask a driver for its blocks twice is dear
+            return None
+        method = snapshot.metadata.annotations.get(ESTIMATED_BY)
+        if method == CAPACITY:
+            return None  # it is paid for whole, and to ask a driver for its blocks twice is dear
+        size: int | None = None
         try:
             async with asyncio.timeout(SIZE_SECONDS):
                 size = await backend.size(made.handle, secrets=creation.secrets)
         except (Retryable, Terminal, TimeoutError):
-            return
+            pass
+        weighed, also = None, None
+        if method == LAST_SNAPSHOT:  # nothing was measured before the cut, so a bound is better than what was booked
+            weighed, also = size, {ESTIMATED_BY: RESTORE_SIZE if size is None else ALLOCATED_BLOCKS}
+            size = made.restore_size if size is None else size
         try:
             if size is not None:
-                await book(self._client, lookup.dialect.snapshots, snapshot, size, lower=False)
+                await book(self._client, lookup.dialect.snapshots, snapshot, size, lower=False, also=also)
         except NoRoom:
             await backend.undo(creation)
             raise
+        return weighed
 
     async def give_back(self, lookup: SnapshotLookup, record: Record) -> None:
         """Nothing was made, and only an edit can help: until then it takes nothing."""
@@ -154,9 +162,11 @@ class BeforeCut:
         return amount
 
 
-def _unmeasured(record: Record, snapshot: Meta) -> int:
-    """Where the storage system does not tell, what is booked stays. One that has failed before, and so has nothing booked, and
-    one that another pays for, cost what their claim has room for."""
+def _unmeasured(record: Record, snapshot: Meta) -> tuple[int, str]:
+    """Bytes, and how they are known. Where the storage system does not tell, what is booked stays. One that has failed before,
+    and so has nothing booked, and one that another pays for, cost what their claim has room for."""
     stamp, claim = payer(snapshot), source_claim_of(record.meta)
     booked = max((quantity.value() for quantity in stamp.cells.values()), default=0) if stamp is not None else 0
-    return booked or (claim.size if claim is not None else None) or 0
+    if booked and snapshot.annotations.get(ESTIMATED_BY) == LAST_SNAPSHOT:
+        return booked, LAST_SNAPSHOT
+    return booked or (claim.size if claim is not None else None) or 0, CAPACITY

@@ -43,7 +43,7 @@ from ullage.snapshots.controllers.record.sync.rules import (
 )
 from ullage.snapshots.controllers.record.sync.writes import RecordWriter
 from ullage.snapshots.lookup import SnapshotLookup, records_with_handle
-from ullage.snapshots.model import ABOUT_TO, ASK_AGAIN, PROGRESS, Record, State
+from ullage.snapshots.model import ABOUT_TO, ASK_AGAIN, PROGRESS, SIZE, Record, State
 from ullage.snapshots.volume_queue import RecordKey, VolumeQueues, queue_name, queue_of
 
 BACKOFF: Final = Backoff(first=0.5, cap=60.0)
@@ -265,7 +265,10 @@ class RecordSyncer:
         if unseen and not record.handle and record.policy == "Delete" and await self._live_snapshot(lookup, record) is None:
             return await self._abandon(lookup, obj, creation)  # while its mark is all that tells of it
         if not record.handle and made.ready:
-            await self._before_cut.pay_for_cut(lookup, await self._live_snapshot(lookup, record), backend, made, creation)
+            live = await self._live_snapshot(lookup, record)
+            weighed = await self._before_cut.pay_for_cut(lookup, live, backend, made, creation)
+            if weighed is not None:  # before it is cut by its word: else it would be booked with a bound for a moment
+                obj = await self._writer.annotate(lookup, obj, {SIZE: str(weighed)})
         return await self._found(lookup, obj, made, parameters, secrets=creation.secrets)
 
     async def _abandon(self, lookup: SnapshotLookup, obj: Any, creation: Creation) -> Requeue | None:

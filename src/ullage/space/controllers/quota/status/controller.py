@@ -153,6 +153,7 @@ class QuotaStatus:
             problem=problem,
             exists=lambda vm: not machines.served or machines.get(Key(namespace, vm)) is not None,
             estimates=self._estimates.of(namespace),
+            may_pass_by=self._estimates.may_pass_by(namespace),
         )
 
     def _usage(self, ledger: Ledger | None) -> tuple[SpaceUsage | None, str]:

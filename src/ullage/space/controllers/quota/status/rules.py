@@ -47,6 +47,7 @@ class StatusFacts:
     problem: str = ""  # why it cannot be read
     exists: Callable[[str], bool]  # whether there is a virtual machine of this name; yes where nobody can tell
     estimates: Mapping[str, int]
+    may_pass_by: int = 0  # bytes
 
 
 class Said(NamedTuple):
@@ -79,7 +80,7 @@ def status_of(facts: StatusFacts, *, now: datetime) -> ResourceQuotaStatus:
             namespace_total_snapshot_size_usage=min(facts.usage.namespace.used, MOST_BYTES),
             vm_total_snapshot_size_usage={vm: min(one.used, MOST_BYTES) for vm, one in sorted(shown.items())},
         ),
-        shown=_for_people(facts.usage.namespace, shown),
+        shown=_for_people(facts.usage.namespace, shown, may_pass_by=facts.may_pass_by),
         left_out=left_out,
         estimates=dict(sorted(facts.estimates.items())),
     )
@@ -106,7 +107,7 @@ def _uncounted(quota: ResourceQuota) -> UsageForPeople:
     return UsageForPeople(used=UNKNOWN, limit="none" if limit is None else spelled(limit.value(), down=True))
 
 
-def _for_people(whole: Usage, vms: Mapping[str, Usage]) -> UsageForPeople:
+def _for_people(whole: Usage, vms: Mapping[str, Usage], *, may_pass_by: int) -> UsageForPeople:
     limited = [(vm, one) for vm, one in vms.items() if one.limit is not None]
     fullest = max(limited, key=lambda entry: (entry[1].share, entry[1].used), default=None)
     return UsageForPeople(
@@ -115,6 +116,7 @@ def _for_people(whole: Usage, vms: Mapping[str, Usage]) -> UsageForPeople:
         limit="none" if whole.limit is None else spelled(whole.limit, down=True),
         percent=_percent(whole),
         fullest_vm=f"{fullest[0]} {_percent(fullest[1]) or spelled(fullest[1].used)}" if fullest is not None else "",
+        may_pass_by=spelled(may_pass_by) if may_pass_by else "",
     )
 
 
@@ -148,7 +150,8 @@ def _ready(facts: StatusFacts) -> Said:
     said = f"{spelled(whole, down=True)} for the namespace" if len(wanted) > vms and isinstance(whole, int) else ""
     own = f"{vms} virtual machine{'' if vms == 1 else 's'} with a limit of {'its' if vms == 1 else 'their'} own" if vms else ""
     limits = ", ".join(part for part in (said, own) if part)
-    return Said(True, "InForce", f"in force: {limits}" if limits else "there is no limit")
+    estimated = f"; estimated: may pass by up to {spelled(facts.may_pass_by)}" if limits and facts.may_pass_by else ""
+    return Said(True, "InForce", f"in force: {limits}{estimated}" if limits else "there is no limit")
 
 
 def _within(facts: StatusFacts) -> Said:
