@@ -141,7 +141,8 @@ class Uninstaller:
 
     async def _guards(self, *, again: bool = False) -> None:
         """Takes our guard off all VolumeSnapshots, and no other finalizer. With `again`: also what a controller that
-        still ran has put on since. Its last request may still be under way: this ends when nothing was found twice."""
+        still ran has put on since. Its last request may still be under way: this ends when nothing was found twice.
+        A refusal is told at the end only: API servers hold on to a policy for some seconds after its deletion."""
         deadline, calm = self._clock.monotonic() + self._timeout, 0
         while True:
             found = [
@@ -150,18 +151,22 @@ class Uninstaller:
                 for obj in await self._objects(dialect.snapshots)
                 if GUARD in obj.metadata.finalizers
             ]
-            for one in found:
-                await self._unguard(one)
+            refused = [(one, why) for one in found if (why := await self._unguard(one))]
             calm = 0 if found else calm + 1
             if self._dry_run or not again or calm > 1:
                 return
             if found and self._clock.monotonic() > deadline:
+                for one, why in refused[:SHOWN]:
+                    self._note("problem", one, why)
+                if refused:
+                    return
                 why = f"{GUARD} is put on again, for {self._timeout:.0f} s: stop the controllers, and run this again"
                 self._note("problem", found[0], why)
                 return
             await asyncio.sleep(self._poll)
 
-    async def _unguard(self, one: FoundObject) -> None:
+    async def _unguard(self, one: FoundObject) -> str:
+        """Returns why it was refused; empty where it was not."""
         kept = [name for name in one.meta.finalizers if name != GUARD]
         version = one.meta.resource_version
         try:
@@ -171,11 +176,11 @@ class Uninstaller:
                     one.kind, one.meta.name, one.meta.namespace, merge=change, uid=one.meta.uid, resource_version=version
                 )
         except (NotFound, Conflict):
-            return
+            return ""
         except ApiError as error:
-            self._note("problem", one, error.message)
-            return
+            return error.message
         self._note("changed", one, f"without {GUARD}")
+        return ""
 
     async def _hooks_elsewhere(self) -> None:
         """Where a cluster could not be asked, the key stays by which the next uninstall knows that there are some."""

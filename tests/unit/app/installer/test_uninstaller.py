@@ -10,6 +10,7 @@ from tests.unit.snapshots.memory_api import MemoryApi
 from ullage.app.installer.outcomes import Outcome
 from ullage.app.installer.uninstaller import SHOWN, FoundObject, Uninstaller
 from ullage.kube.builtin.core import CONFIG_MAPS
+from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import GUARD
@@ -84,3 +85,34 @@ async def test_what_a_late_request_of_a_controller_guards_again_is_freed_at_the_
     (left,) = api.bodies(GA.snapshots)
     assert not left["metadata"].get("finalizers")
     assert [one.verb for one in told] == ["changed"] * 3
+
+
+class Refusing(Server):
+    """An API server that still holds everybody to a policy which was deleted: so many requests long."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.put(GA.snapshots, {"metadata": {"name": "ours", "namespace": "team", "finalizers": [GUARD]}, "spec": SPEC["ga"]})
+
+    async def patch(self, kind: Any, name: str, namespace: str = "", **what: Any) -> Any:
+        if self.times:
+            self.times -= 1
+            raise Forbidden(f"metadata.finalizers: {GUARD} stays", code=403)
+        return await super().patch(kind, name, namespace, **what)
+
+
+async def test_a_policy_that_an_api_server_has_not_forgotten_yet_is_no_problem() -> None:
+    api, told = Refusing(3), list[Outcome]()
+    uninstaller = Uninstaller(api, tell=told.append, poll=0.001)  # type: ignore[arg-type]
+    await uninstaller._guards()
+    await uninstaller._guards(again=True)
+    assert [one.verb for one in told] == ["changed"]
+    (left,) = api.bodies(GA.snapshots)
+    assert not left["metadata"].get("finalizers")
+
+
+async def test_a_guard_that_may_not_be_taken_off_is_told_once_with_the_reason() -> None:
+    api, told = Refusing(10**9), list[Outcome]()
+    await Uninstaller(api, tell=told.append, timeout=0.05, poll=0.001)._guards(again=True)  # type: ignore[arg-type]
+    assert [(one.verb, one.name, one.why) for one in told] == [("problem", "team/ours", f"metadata.finalizers: {GUARD} stays")]
