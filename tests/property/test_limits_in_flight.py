@@ -25,9 +25,12 @@ DECIDERS = st.integers(0, 1)
 
 
 class LimitsMachine(RuleBasedStateMachine):
-    @initialize()
-    def begin(self) -> None:
+    @initialize(there=st.none() | st.lists(NAMES, unique=True), size=st.integers(1, 4))
+    def begin(self, there: list[str] | None, size: int) -> None:
+        """With a ledger that was counted, or with a new one and some things that are there already."""
         self.world = LimitWorld()
+        if there is not None:
+            self.world.make_ledger(*there, size=size)
 
     # --- objects with limits ---
 

@@ -186,6 +186,12 @@ def is_older(view: View, observed: Observed | None) -> bool:
     return observed is not None and view.position < observed.view
 
 
+def may_be_counted(book: Book, kind: str, shows_all: Callable[[str], bool]) -> bool:
+    """The first count of a source is of a view that shows all that was there when the ledger was: what was made before is in no
+    booking. Whatever is made later is, so that a later view may be behind."""
+    return kind in book.observed or shows_all(kind)
+
+
 def is_removed(cluster: str, removed: Set[str]) -> bool:
     """Only what somebody has removed on purpose. Whoever is not followed, or cannot be reached, has what it had."""
     return cluster in removed

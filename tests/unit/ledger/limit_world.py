@@ -2,7 +2,8 @@
 
 Requests that set limits commit late, never, or after the API server has run their admission again. Each process has a cache of
 these objects that lags behind, and may begin anew; a controller carries limits into the book from a cache of any age. Nothing
-is said to a client before its request has committed, so what holds from then on is what is stored.
+is said to a client before its request has committed, so what holds from then on is what is stored. Things may be there before
+the ledger is: those are in no booking.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tests.unit.ledger.world import EXPIRY, FAR, JARS, KIND, TIMEOUT, Folder, Request, World, takes
+from tests.unit.ledger.world import EXPIRY, FAR, JARS, KIND, TIMEOUT, Folder, Request, World, key, takes
+from ullage.ledger import fold as folding
 from ullage.ledger import keys
 from ullage.ledger.amounts import Cell, Limits, limit_on, lowest
-from ullage.ledger.book import AttemptId
-from ullage.ledger.fold import Live
+from ullage.ledger.book import AttemptId, Book, Charge
+from ullage.ledger.fold import Live, View
 from ullage.ledger.limiting import in_flight as setting
 from ullage.ledger.limiting.in_flight import LimitChange, SeenLimits
 from ullage.ledger.limiting.noticing import with_limits
@@ -93,6 +95,20 @@ class LimitWorld(World):
         self.limit_copies: dict[str, list[LimitObject]] = {}
         self.limits_flying: list[LimitRequest] = []
         self.deciders = [Decider(), Decider()]
+        self.made_at = 0  # the revision at which there was a ledger
+        for kind in (KIND, JARS):
+            self.fold(kind=kind)
+
+    def make_ledger(self, *there: str, size: int = 4) -> None:
+        """There was none until now. What is there is in no booking."""
+        for name in there:
+            self.slip_in(name, size)
+        self.book, self.made_at = with_limits(Book.of(limits={}), {}, self.now()), self.revision
+
+    def fold_view(self, view: View, *, kind: str = KIND, by: Folder | None = None) -> None:
+        """A process knows of its cache whether it shows all that was there when the ledger was."""
+        if folding.may_be_counted(self.book, kind, lambda kind: view.position >= self.made_at):
+            super().fold_view(view, kind=kind, by=by)
 
     # --- objects with limits ---
 
@@ -206,13 +222,18 @@ class LimitWorld(World):
         if setting.unseen(self.book, self.views(decider)):
             self.book = before
             return None
+        charge = Charge(key=key(name), uid="asks", now=takes(name[0], size))
+        if setting.uncounted(self.book, charge, frozenset({KIND, JARS})):
+            self.book = before
+            return None
         request = self.create(name, size)
         if request is None:
             self.book = before
             return None
+        there = self.used + takes(request.place, request.size)
         for cell in takes(request.place, request.size):
             limit = limit_on(self.stored, cell)
-            taken = self.book.used[cell] + self.book.reserved[cell]
+            taken = max(self.book.used[cell] + self.book.reserved[cell], there[cell])
             assert limit is None or taken <= limit, f"{cell.account}: {taken} of {limit} are used"
         return request
 
@@ -224,6 +245,11 @@ class LimitWorld(World):
             return
         there = self.limit_objects.get(one.key.rpartition("/")[2])
         folder.live[one] = Live() if there is None else Live(there.uid, there.version)
+
+    def check_sums(self) -> None:
+        """Before the first count less is accounted for than is there."""
+        if {KIND, JARS} <= self.book.observed.keys():
+            super().check_sums()
 
     def check_nothing_lost(self) -> None:
         """Of limits it is checked at rest: what could not be seen yet stays in flight."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.ledger.limit_world import LimitWorld
-from tests.unit.ledger.world import EXPIRY
+from tests.unit.ledger.world import EXPIRY, JARS, KIND
 from ullage.ledger import amounts as attempts
 from ullage.ledger import book as booking
 from ullage.ledger import fold as folding
@@ -141,6 +141,27 @@ def lower_on_one_account_and_higher_on_another(world: LimitWorld) -> None:
     world.ask("b", 4, world.deciders[0])
 
 
+def nothing_was_counted(world: LimitWorld) -> None:
+    world.make_ledger("ax")
+    world.commit_limit(world.set_limit("one", all=6))
+    world.ask("b", 4, world.deciders[0])
+    counted(world)
+
+
+def counted_by_a_cache_that_is_behind(world: LimitWorld) -> None:
+    world.make_ledger("ax")
+    world.commit_limit(world.set_limit("one", all=6))
+    for kind in (KIND, JARS):
+        world.fold(0, by=world.deciders[0], kind=kind)
+    world.ask("b", 4, world.deciders[0])
+    counted(world)
+
+
+def counted(world: LimitWorld) -> None:
+    for kind in (KIND, JARS):
+        world.fold(by=world.deciders[0], kind=kind)
+
+
 def seen_by_all(world: LimitWorld, sizes: dict[str, int]) -> None:
     world.commit_limit(world.set_limit("one", sizes=sizes))
     for decider in world.deciders:
@@ -247,6 +268,13 @@ WEAKENINGS = [
     pytest.param(one_lowers_while_the_other_raises, "lowered", once_for_one_uid, id="an object is booked once"),
     pytest.param(
         each_shelf_beside_one_of_its_own, "lowest", cell_by_cell, id="a limit of its own is out of the reach of others"
+    ),
+    pytest.param(nothing_was_counted, "uncounted", lambda book, charge, needed: (), id="what was not counted is given away"),
+    pytest.param(
+        counted_by_a_cache_that_is_behind,
+        "may_be_counted",
+        lambda book, kind, shows_all: True,
+        id="the first count is of a cache that does not show all",
     ),
     pytest.param(
         lower_on_one_account_and_higher_on_another,

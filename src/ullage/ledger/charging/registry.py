@@ -289,7 +289,13 @@ class Registry:
         there = [key for key in known.waiting if (one := own.get(source_of(key))) and one.of(name).get(key)]
         limits = self._sources.limit_views(name)
         return folded_from(
-            without_waiters(known, there), name, sources=own, live={}, limits=limits, now=self._wiring.clock.now()
+            without_waiters(known, there),
+            name,
+            sources=own,
+            live={},
+            limits=limits,
+            now=self._wiring.clock.now(),
+            shows_all=lambda kind: True,  # it is shown to people, and written nowhere
         )
 
     def counted(self, ledger: str) -> Takings:

@@ -40,6 +40,7 @@ from ullage.ledger.service.decisions import (
     with_wanted,
 )
 from ullage.ledger.service.expiry import Expiry, Pulse, Settings
+from ullage.ledger.service.first_counts import FirstCounts
 from ullage.ledger.service.known import Known, Sessions
 from ullage.ledger.service.line import LOOK, Ask, Line, Pace, able, is_sure
 from ullage.ledger.service.restores import Remembered
@@ -92,6 +93,7 @@ class Batcher:
         self._looking: asyncio.Task[None] | None = None
         self._remembered = Remembered()
         self._answers = Answers()
+        self._first = FirstCounts(name, around.sources, call=around.settings.call, clock=around.clock)
         self._sightings = Expiry(
             around.sources, around.pulse, settings=around.settings, clock=around.clock, metrics=around.metrics
         )
@@ -167,7 +169,7 @@ class Batcher:
         else:
             self._trouble = None
 
-    # --- a round: each makes one call at most ---
+    # --- a round: each makes one call at most, but for the lists of a first count ---
 
     async def _round(self, asks: Sequence[Ask]) -> None:
         copy = self._latest()
@@ -181,6 +183,8 @@ class Batcher:
             self._settle([(ask, UNLIMITED) for ask in asks if copy.tick > ask.tick])
             self._copy = None  # what is not there leaves no version to be held to: the next one asks anew
         else:
+            if not any(isinstance(ask.charge, LimitChange) for ask in asks):  # a limit waits for no count
+                await self._first.wait(copy.ledger, copy.book)
             await self._decide(asks, copy, ledger=copy.ledger, known=copy.book)
 
     def _changed(self) -> bool:
@@ -235,7 +239,15 @@ class Batcher:
         now = self._around.clock.now()
         sources = self._around.sources.of(self.name, counted=known.observed)
         limits = self._around.sources.limit_views(self.name)
-        folded = folded_from(known, self.name, sources=sources, live=self._sightings.live, limits=limits, now=now)
+        folded = folded_from(
+            known,
+            self.name,
+            sources=sources,
+            live=self._sightings.live,
+            limits=limits,
+            now=now,
+            shows_all=self._first.shows_all,
+        )
         asks = able(asks, [*self._around.sources.unread_limits(), *unseen(folded, limits)])
         self._pace.see(known.demand)
         all_tried = set(self._line.waiting()) <= set(asks)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from ullage.ledger.amounts import Cell
 from ullage.ledger.book import MOST_ATTEMPTS, MOST_GROWN, Book, Charge, Crowd, Refusal, book, cost
 from ullage.ledger.demand import may_be_granted, milliseconds, wanted_by, with_demand, with_waiters, without_waiters
-from ullage.ledger.fold import LiveReads, fold, without_lost
+from ullage.ledger.fold import LiveReads, fold, may_be_counted, without_lost
 from ullage.ledger.keys import cluster_of, source_of
 from ullage.ledger.limiting.in_flight import LimitChange, LimitViews, uncounted, with_change, with_seen
 from ullage.ledger.service.sources import Source
@@ -84,13 +84,14 @@ def folded_from(
     live: LiveReads,
     limits: LimitViews,
     now: datetime,
+    shows_all: Callable[[str], bool],
 ) -> Book:
     """A book with everything folded that this process has seen, under the limits that it has seen. Views that are incomplete
-    are left out."""
+    are left out. `shows_all` says of a source that was never counted whether it may be (`first_counts.py`)."""
     known = without_lost(known, live)
     for name, source in sources.items():
         source.see(ledger, known.epochs.begun.get(name, 0))
-        if source.usable(ledger):
+        if source.usable(ledger) and may_be_counted(known, name, shows_all):
             known = fold(known, source.of(ledger), kind=name, now=source.complete_at(), live=live)
     return with_seen(known, limits, now, live=live)
 

@@ -34,6 +34,7 @@ from ullage.ledger.readiness import is_known, with_needed, with_positions
 from ullage.ledger.service.charging_leases import LiveKinds
 from ullage.ledger.service.decisions import folded_from, uncounted_in
 from ullage.ledger.service.expiry import Expiry, Pulse, Settings, Sightings
+from ullage.ledger.service.first_counts import FirstCounts
 from ullage.ledger.service.restores import Positions, Remembered
 from ullage.ledger.service.sources import Sources
 from ullage.ledger.service.writes import LedgerApi, draft, write
@@ -93,6 +94,7 @@ class Folder:
         if wait := track.quiet_in(ledger, self._clock.monotonic()):
             return Requeue(wait)
         await self._look(ledger, track)
+        await track.first.read(ledger, book_of(ledger, now=self._clock.now()))
         positions = await self._positions(ledger, track)
         removed = await self._removed(ledger)
         behind = await self._asked.behind(book_of(ledger, now=self._clock.now()), key.name)
@@ -102,6 +104,8 @@ class Folder:
         status = self._folded(ledger, track, positions, removed, behind, left)
         if says_more(ledger.status, status):
             await self._write(ledger, status, track)
+        if track.first.waits(book_of(ledger, now=self._clock.now())):
+            return Requeue(QUIET)
         return self._next(status, track)
 
     def _begun(self) -> bool:
@@ -113,7 +117,8 @@ class Folder:
         found = self._tracks.get(name)
         if found is None:
             expiry = Expiry(self._sources, self._pulse, settings=self._settings, clock=self._clock, metrics=self._metrics)
-            found = self._tracks[name] = _Track(expiry)
+            first = FirstCounts(name, self._sources, call=self._settings.call, clock=self._clock)
+            found = self._tracks[name] = _Track(expiry, first)
         return found
 
     async def _is_restored(self, ledger: Ledger, track: _Track) -> bool:
@@ -236,6 +241,7 @@ class Folder:
                 live=track.expiry.live,
                 limits=self._sources.limit_views(name),
                 now=now,
+                shows_all=track.first.shows_all,
             ),
             ledger,
             sources=self._sources.needed(name),
@@ -336,6 +342,7 @@ class _Track:
     """What the folder knows of one ledger besides the ledger."""
 
     expiry: Expiry
+    first: FirstCounts
     remembered: Remembered = field(default_factory=Remembered)
     version: str = ""  # that was seen last
     touched_at: float = float("-inf")  # when somebody else was seen to write it

@@ -63,6 +63,9 @@ class Source(Protocol):
     async def live(self, key: str) -> Live:
         """What the server itself has under a ledger key."""
 
+    async def listed(self, ledger: str) -> Callable[[], bool]:
+        """Reads from the server itself what is in the ledger's namespace; whether all of that is counted by now."""
+
     async def latest(self) -> int:
         """The position that the server itself has reached: all that was committed before this was asked is in it."""
 

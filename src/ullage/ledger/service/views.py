@@ -18,12 +18,13 @@ from ullage.clock import Clock, SystemClock
 from ullage.errors import UllageError
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
+from ullage.kube.client.client import Listing
 from ullage.kube.client.interface import Finder
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.ledger.amounts import NOTHING, Cell, Takings
 from ullage.ledger.fold import Live, Seen, View
-from ullage.ledger.keys import key_of, source_name
+from ullage.ledger.keys import key_of, namespace_of, source_name
 from ullage.quantity import Quantity
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class Evaluator(Generic[T]):
 
 class LiveReader(Finder, Protocol):
     """What is asked of the server itself, past any cache."""
+
+    async def list(self, kind: Kind[T], namespace: str = "") -> Listing[T]: ...
 
     async def latest(self, kind: Kind[Any]) -> str: ...
 
@@ -132,6 +135,20 @@ class KindView(Generic[T]):
 
     async def live(self, key: str) -> Live:
         return await read_live(self._client, self.kind, key)
+
+    async def listed(self, ledger: str) -> Callable[[], bool]:
+        """What lies outside of the ledger's namespace is not listed."""
+        namespace = namespace_of(ledger)
+        if not (namespace and self.kind.namespaced and self.cache.served):
+            return lambda: True
+        found = await self._client.list(self.kind, namespace)
+        there = [(self.key(obj), obj.metadata.uid, int(obj.metadata.resource_version)) for obj in found.items]
+        position = int(found.resource_version)
+        return lambda: self.position() >= position or all(self._shows(*one) for one in there)
+
+    def _shows(self, key: str, uid: str, version: int) -> bool:
+        held = self._objects.get(key)
+        return uid in self._gone or (held is not None and held.version >= version)
 
     async def latest(self) -> int:
         try:

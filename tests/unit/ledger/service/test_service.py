@@ -604,6 +604,7 @@ def test_a_read_is_not_believed(trouble: Callable[[Server], object]) -> None:
         server.put(LEDGERS, ledger(1))
         server.cup("there")
         async with process(server) as service:
+            assert not (await ask(service, creating("other")))[0].allowed  # it was counted
             trouble(server)
             began = asyncio.get_running_loop().time()
             [verdict] = await ask(service, creating("there", uid="another"), within=4.0)
@@ -616,3 +617,44 @@ def test_a_read_is_not_believed(trouble: Callable[[Server], object]) -> None:
 def test_an_expiry_that_is_no_longer_than_a_request_is_refused() -> None:
     with pytest.raises(ValueError, match="could still commit"):
         Settings(request_timeout=60, expiry=60)
+
+
+# --- the first count --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lag", "within"),
+    [pytest.param(0.2, 1.0, id="a cache that lags for a moment"), pytest.param(5.0, 20.0, id="a cache that lags for seconds")],
+)
+def test_what_was_made_before_the_ledger_counts_under_its_first_limit(lag: float, within: float) -> None:
+    """Though the cache of whoever decides does not show it yet: growth is told to try again meanwhile."""
+
+    async def main() -> None:
+        server = Server()
+        server.watch_lag = lambda: lag
+        async with process(server) as service:
+            assert (await ask(service, creating("before", 2)))[0].unlimited
+            server.cup("before", 2)
+            server.put(LEDGERS, ledger(2))
+            end = asyncio.get_running_loop().time() + within
+            refused = False
+            while not refused:
+                assert asyncio.get_running_loop().time() < end, "nobody counts what is there"
+                with contextlib.suppress(NotCounted):
+                    verdict = (await ask(service, creating("after", 2)))[0]
+                    assert not verdict.allowed, "2 of 2 are there already"
+                    refused = True
+
+    in_virtual_time(main())
+
+
+@simulated
+async def test_growth_is_to_be_tried_again_while_what_is_there_cannot_be_listed(server: Server) -> None:
+    server.put(LEDGERS, ledger(2))
+    async with process(server) as service:
+        server.unserved.add(CUPS.name)
+        with pytest.raises(NotCounted, match="these were not counted yet: cups"):
+            await ask(service, creating("a"))
+        server.unserved.clear()
+        await asyncio.sleep(1.0)
+        assert (await ask(service, creating("a")))[0].allowed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -139,6 +139,34 @@ def test_a_404_that_proves_nothing_empties_no_view() -> None:
         server.unserved.clear()
         await asyncio.sleep(60)
         assert (view.usable(LEDGER), view.of(LEDGER).sums) == (True, takes(5))
+        reading.cancel()
+
+    in_virtual_time(main())
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(lambda server: None, id="it stays"),
+        pytest.param(lambda server: server.drop(CUPS, Key("team", "b")), id="it goes"),
+        pytest.param(lambda server: server.cup("b", 1, uid="another"), id="it is made anew"),
+    ],
+)
+def test_whether_a_cache_shows_what_was_listed(then: Callable[[Server], object]) -> None:
+    async def main() -> None:
+        server, clock = Server(), VirtualClock()
+        server.watch_lag = lambda: 1.0
+        cache = Cache(server, CUPS, clock=clock)
+        view = KindView(cache, BY_TEAM, client=server, clock=clock)
+        reading = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        server.cup("b", 3)
+        shows = await view.listed(LEDGER)
+        then(server)
+        assert not shows()
+        await asyncio.sleep(5)
+        assert shows()
+        assert (await view.listed("project-abc"))(), "it is in no namespace"
         reading.cancel()
 
     in_virtual_time(main())
