@@ -25,8 +25,10 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import controller_of
 from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.booking import payer
+from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom
-from ullage.ledger.charging.stamps import BadStamp
+from ullage.ledger.charging.stamps import ESTIMATED_BY, BadStamp
+from ullage.ledger.charging.waiting import waits
 from ullage.snapshots.model import BOOKED, CUT, ESTIMATE, GO, HOLD, HOOKED, NO, group_of
 from ullage.times import micro_timestamp, read_time
 
@@ -148,3 +150,14 @@ def pays_for_itself(snapshot: Meta) -> bool:
         return payer(snapshot) is not None
     except (BadStamp, BadAmount):
         return True
+
+
+def is_paid_whole(snapshot: Meta) -> bool:
+    """Whether a snapshot has the capacity of its volume booked, which is the most that it can take."""
+    if snapshot.annotations.get(ESTIMATED_BY) != CAPACITY or waits(snapshot):
+        return False
+    try:
+        stamp = payer(snapshot)
+    except (BadStamp, BadAmount):
+        return False
+    return stamp is not None and bool(stamp.takes)

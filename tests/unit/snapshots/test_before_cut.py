@@ -17,21 +17,29 @@ from ullage.clock import SystemClock
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin import core
 from ullage.kube.errors import Conflict, Forbidden, TooManyRequests
-from ullage.ledger.charging.stamps import FREE, STAMP
+from ullage.ledger.charging.methods import CAPACITY
+from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, STAMP
+from ullage.ledger.charging.waiting import WAITS, YES
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.model import SIZE, Dialect
+from ullage.snapshots.model import CUT, HOLD, SIZE, Dialect
 from ullage.times import timestamp
 
 BY_LAST: Mapping[str, Any] = {"ullage.io/estimated-by": "last-snapshot", "ullage.io/takes-at-most": str(8 * MIB)}
 
 
 def charged(
-    *, limit: int = 10 * MIB, stamped: str | None = "", admitted: int = 4 * MIB, dialect: Any = GA, **notes: str
+    *,
+    limit: int = 10 * MIB,
+    stamped: str | None = "",
+    admitted: int = 4 * MIB,
+    dialect: Any = GA,
+    marks: Mapping[str, str] | None = None,
+    **notes: str,
 ) -> Cluster:
     cluster = Cluster(dialect, api=ChargedApi(limit))
     asks = {"resources": {"requests": {"storage": "8Mi"}}}
     cluster.api.edit(core.CLAIMS, "db", "team", merge={"spec": asks})
-    ask(cluster, "snap", stamped=stamp(admitted) if stamped == "" else stamped, notes=notes)
+    ask(cluster, "snap", stamped=stamp(admitted) if stamped == "" else stamped, notes={**notes, **(marks or {})})
     return cluster
 
 
@@ -305,12 +313,21 @@ async def test_while_it_cannot_be_measured_the_driver_is_not_asked_and_nothing_i
     assert (asked(cluster), takes(cluster), "ullage.io/creating" in notes(cluster)) == (0, 4 * MIB, False)
 
 
-async def test_a_process_may_die_before_and_after_every_effect_and_nothing_is_booked_twice_or_left() -> None:
+@pytest.mark.parametrize(
+    ("marks", "head"),
+    [
+        pytest.param({}, 8 * MIB, id="measured before the cut"),
+        pytest.param({ESTIMATED_BY: CAPACITY}, None, id="paid whole, since the driver tells nothing"),
+    ],
+)
+async def test_a_process_may_die_before_and_after_every_effect_and_nothing_is_booked_twice_or_left(
+    marks: dict[str, str], head: int | None
+) -> None:
     moment = 0
     while True:
         moment += 1
-        cluster = charged(limit=8 * MIB)
-        cluster.driver.head = 8 * MIB
+        cluster = charged(limit=8 * MIB, admitted=4 * MIB if head else 8 * MIB, marks=marks)
+        cluster.driver.head = head
         cluster.api.fuse.blows_at = moment
         await cluster.live(cluster.done)
         log = cluster.api.fuse.log
@@ -462,6 +479,30 @@ async def test_that_a_record_was_measured_is_forgotten_when_it_goes_before_it_is
         cluster.delete()
         await cluster.api.until(cluster.gone)
         await forgotten(cluster)
+
+
+async def test_a_snapshot_that_is_paid_whole_is_marked_with_the_write_that_makes_its_record() -> None:
+    cluster = charged(admitted=8 * MIB, marks={ESTIMATED_BY: CAPACITY})
+    await cluster.live(cluster.done)
+    writes = [one.split()[0] for one in cluster.api.fuse.log if GA.records.name in one]
+    assert writes == ["create", "patch", "patch"], "made, its status, and the mark off"
+
+
+@pytest.mark.parametrize(
+    ("marks", "amount"),
+    [
+        pytest.param({}, 8 * MIB, id="it is measured before the cut"),
+        pytest.param({ESTIMATED_BY: CAPACITY}, 0, id="nothing is booked yet"),
+        pytest.param({ESTIMATED_BY: CAPACITY, WAITS: YES}, 8 * MIB, id="it has a place among those that wait"),
+        pytest.param({ESTIMATED_BY: CAPACITY, CUT: HOLD}, 8 * MIB, id="it is cut with others"),
+    ],
+)
+async def test_a_snapshot_that_is_not_paid_whole_is_not_marked_before_it_is_booked(marks: dict[str, str], amount: int) -> None:
+    cluster = charged(admitted=amount, marks=marks)
+    cluster.driver.measured = fails(NotNow("not yet"), times=10_000)
+    async with cluster.running():
+        await cluster.api.until(lambda: bool(cluster.api.bodies(cluster.dialect.records)))
+        assert "ullage.io/creating" not in notes(cluster)
 
 
 # --- what pays goes ---------------------------------------------------------------------------------------------------

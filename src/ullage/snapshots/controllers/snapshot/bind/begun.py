@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.snapshots.controllers.snapshot.bind.rules import CREATING_NOW
+from ullage.snapshots.controllers.snapshot.bind.rules import CREATING_NOW, WAITING
 from ullage.snapshots.model import State
 
 TOLD_AFTER: Final = 1.0  # seconds
@@ -27,7 +27,7 @@ class Begun:
     def wait(self, uid: str, state: State, now: float) -> float:
         """For how many seconds this is not worth telling; 0: it is."""
         since = self._since.get(uid)
-        if since is not None and state.waiting == CREATING_NOW and now < since + self._seconds:
+        if since is not None and state.waiting in (CREATING_NOW, WAITING) and now < since + self._seconds:
             return since + self._seconds - now
         self.forget(uid)
         return 0.0

@@ -33,6 +33,7 @@ from ullage.snapshots.controllers.snapshot.bind.freed import Freed
 from ullage.snapshots.controllers.snapshot.bind.orphans import REQUEST_SECONDS, Orphans
 from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
 from ullage.snapshots.controllers.snapshot.bind.rules import (
+    WAITING,
     SnapshotFacts,
     SnapshotPlan,
     guarded,
@@ -57,7 +58,6 @@ CREATING_EVENT: Final = Reason("CreatingSnapshot")
 READY_EVENT: Final = Reason("SnapshotReady")
 WAITING_EVENT: Final = Reason("SnapshotWaiting")
 UNNAMED: Final = "SnapshotError"
-WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
 FOR_GROUP: Final = Problem("WaitingForGroup", "waits until all volumes of the backup are ready to be cut")
 FOR_HOOKS: Final = Problem("WaitingForHooks", "waits for commands that are run in pods before it is cut")
 EVENT_AFTER: Final = 5.0  # seconds of waiting that are worth an event

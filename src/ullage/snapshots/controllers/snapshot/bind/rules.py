@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ullage.engines.handles import DRIVER as ENGINES
 from ullage.errors import BadInput
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import is_deleting
 from ullage.snapshots.binding import in_progress, misbound, ref_of, refers_to, was_shared
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
-from ullage.snapshots.gate import pays_for_itself
+from ullage.snapshots.gate import is_paid_whole, pays_for_itself
 from ullage.snapshots.model import (
     ABOUT_TO,
     COPYING,
@@ -194,6 +195,7 @@ def _begin(facts: SnapshotFacts) -> SnapshotPlan:
 
 
 CREATING_NOW: Final = Problem("Creating", "the storage system has been asked for the snapshot")
+WAITING: Final = Problem("WaitingForTurn", "another snapshot of the volume is being taken; one is taken at a time")
 
 
 def _stopped(facts: SnapshotFacts, problem: Problem) -> SnapshotPlan:
@@ -202,8 +204,9 @@ def _stopped(facts: SnapshotFacts, problem: Problem) -> SnapshotPlan:
 
 
 def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass) -> Record:
-    """Marked as begun at once where nobody else is before it: that is one write less, and the mark is there first. Not one that
-    pays, or waits for others: until that is settled nothing is begun.
+    """Returns the record of a snapshot, marked as begun where no other snapshot is before it: the mark is there before the
+    driver is asked, and needs no write of its own. A snapshot that is measured and booked first, or waits for others, is
+    not marked: until that is settled nothing is begun.
 
     What deletion needs is written down with it: the class may be gone by then. Raises BadInput for a class with parameters
     that cannot be.
@@ -213,8 +216,11 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
     annotations = {SOURCE: source.volume.handle, **source_stamps(facts.context, source)}
     if source.volume.node:
         annotations[NODE] = source.volume.node
-    unpaid = pays_for_itself(snapshot.meta) or CUT in snapshot.meta.annotations or facts.hooked
-    if facts.waiting is None and secret is None and not unpaid:  # a Secret may turn out to be missing: then nothing is begun
+    unpaid = pays_for_itself(snapshot.meta) and not _is_settled(facts, source)
+    held = CUT in snapshot.meta.annotations or facts.hooked
+    if (
+        facts.waiting is None and secret is None and not (unpaid or held)
+    ):  # a Secret may turn out to be missing: then nothing is begun
         annotations[CREATING] = ABOUT_TO
     labels = labels_for(snapshot.claim, source.volume_name)
     return Record(
@@ -229,6 +235,14 @@ def new_record(facts: SnapshotFacts, source: SourceVolume, found: SnapshotClass)
         node=source.volume.node,
         secret=secret,
     )
+
+
+def _is_settled(facts: SnapshotFacts, source: SourceVolume) -> bool:
+    """Whether nothing will be booked before the cut: CSI tells nothing of what is in a volume, so its capacity stays. A sidecar
+    may not book, and waits for the word of a process that may."""
+    volume, driver = facts.context.volume, source.driver
+    tells_nothing = volume is not None and volume.spec.csi is not None and driver != ENGINES
+    return tells_nothing and facts.settings.drivers.get(driver) == "here" and is_paid_whole(facts.snapshot.meta)
 
 
 def _secret(facts: SnapshotFacts, found: SnapshotClass) -> Ref | None:

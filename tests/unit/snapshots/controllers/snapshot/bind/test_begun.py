@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ullage.snapshots.controllers.snapshot.bind.begun import Begun
-from ullage.snapshots.controllers.snapshot.bind.rules import CREATING_NOW
+from ullage.snapshots.controllers.snapshot.bind.rules import CREATING_NOW, WAITING
 from ullage.snapshots.model import Problem, State
 
 BEGUN = State(record="r", waiting=CREATING_NOW)
@@ -18,8 +18,10 @@ BEGUN = State(record="r", waiting=CREATING_NOW)
         pytest.param(BEGUN, 1.0, 0.0, id="not ready after a second: that is told"),
         pytest.param(State(record="r", ready=True), 0.25, 0.0, id="ready: at once"),
         pytest.param(State(record="r", problem=Problem("DriverError", "no pool")), 0.25, 0.0, id="failed: at once"),
+        pytest.param(State(record="r", waiting=WAITING), 0.25, 0.75, id="waits for its turn: that may take no second"),
+        pytest.param(State(record="r", waiting=WAITING), 1.0, 0.0, id="waits for its turn after a second: that is told"),
         pytest.param(
-            State(record="r", waiting=Problem("WaitingForTurn", "another one")), 0.25, 0.0, id="waits for another: at once"
+            State(record="r", waiting=Problem("WaitingForGroup", "others")), 0.25, 0.0, id="waits for other volumes: at once"
         ),
     ],
 )

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.unit.snapshots.charged_api import stamp
 from tests.unit.snapshots.objects import DELETED, DRIVER, claim, record, snapshot, snapshot_class, storage_class, volume
 from ullage.kube.builtin import core
+from ullage.ledger.charging.methods import CAPACITY
+from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.snapshots.controllers.snapshot.bind.rules import (
     CREATING_NOW,
     NOTHING,
@@ -71,6 +74,21 @@ class TestBegin:
         assert made.create_record is not None
         assert not made.create_record.begun
         assert made.state == State(record="snapcontent-snap-uid", waiting=BUSY)
+
+    @pytest.mark.parametrize(
+        ("changed", "begun"),
+        [
+            pytest.param({}, True, id="a CSI driver that is called from here"),
+            pytest.param({"settings": Settings(drivers={DRIVER: "sidecar"})}, False, id="a sidecar may not book"),
+            pytest.param({"waiting": BUSY}, False, id="another snapshot has its turn"),
+            pytest.param({"hooked": True}, False, id="commands are run before the cut"),
+        ],
+    )
+    def test_one_that_has_the_capacity_booked_is_marked_at_once(self, changed: dict[str, Any], *, begun: bool) -> None:
+        paid = {STAMP: stamp(1024), ESTIMATED_BY: CAPACITY}
+        made = plan(snapshot=snapshot(meta={"annotations": paid}), **changed).create_record
+        assert made is not None
+        assert made.begun is begun
 
     def test_the_class_decides_whether_the_data_outlives_the_snapshot(self) -> None:
         made = plan(classes=[snapshot_class(policy="Retain")]).create_record
