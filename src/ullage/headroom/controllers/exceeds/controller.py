@@ -1,8 +1,8 @@
 """Keeps `exceedsQuota` on Namespaces true: there while more runs than the VMs' share, and not otherwise. Keys are namespaces.
 
 Admission keeps within the shares, so this is for what nobody can refuse: what ran before there was a share, a table of costs
-that has changed, a status that says what has happened. A ledger that is not exact says nothing; and what is over for a moment
-only, since one object pays in the place of another, is not said.
+that has changed, a status that says what has happened. A ledger that was not counted says nothing; and what is over for a
+moment only, since one object pays in the place of another, is not said.
 """
 
 from __future__ import annotations
