@@ -123,14 +123,14 @@ class EngineScene:
         eventually(f"{path} is bound", lambda: self.api.get(path).obj.get("status", {}).get("phase") == "Bound")
         return path, str(self.api.get(path).obj["spec"]["volumeName"])
 
-    def pod(self, namespace: str, claim: str) -> str:
+    def pod(self, namespace: str, claim: str, *, name: str = "db") -> str:
         """A pod that has the claim as a raw device; its path."""
         container = {"name": "main", "image": "db", "volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}]}
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
         spec = {"containers": [container], "volumes": [volume], "terminationGracePeriodSeconds": 0}
         path = f"/api/v1/namespaces/{namespace}/pods"
-        self.api.create(path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db"}, "spec": spec})
-        return f"{path}/db"
+        self.api.create(path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+        return f"{path}/{name}"
 
     def volume(self, name: str, **spec: Any) -> None:
         """A Volume that a person makes."""

@@ -37,9 +37,10 @@ class Tenant:
 
     # --- machines and volumes ---
 
-    def claim(self, name: str, size: int) -> str:
+    def claim(self, name: str, size: int, **more: Any) -> str:
         """Waits until it is bound; the engine's volume."""
-        path = self.scene.base.claim(self.namespace, name, size=str(size), storageClassName="longhorn", volumeMode="Block")
+        spec = {"storageClassName": "longhorn", "volumeMode": "Block", **more}
+        path = self.scene.base.claim(self.namespace, name, size=str(size), **spec)
         eventually(f"{path} is bound", lambda: self.api.get(path).obj.get("status", {}).get("phase") == "Bound")
         volume = str(self.api.get(path).obj["spec"]["volumeName"])
         self.volumes[name] = (volume, size)

@@ -203,6 +203,53 @@ def test_a_volume_that_was_never_attached_costs_what_is_in_it(tenant: Tenant) ->
     eventually("it costs nothing", lambda: tenant.usage() == 0)
 
 
+def restored(tenant: Tenant) -> str:
+    """A volume of engines that is made from the second of two snapshots, with 6Mi and 4Mi. It was never attached."""
+    volume = tenant.claim("disk", 32 * MIB)
+    tenant.scene.pod(tenant.namespace, "disk")
+    tenant.attached("disk")
+    tenant.write(6 * MIB, "disk")
+    tenant.snapshot("one", "disk")
+    for offset in range(10 * MIB, 14 * MIB, MIB):
+        tenant.scene.write(volume, offset, os.urandom(MIB))
+    eventually("the head shows it", lambda: tenant.head(volume) == 4 * MIB)
+    tenant.snapshot("two", "disk")
+    reference = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "two"}
+    copy = tenant.claim("copy", 32 * MIB, dataSourceRef=reference)
+    eventually(
+        "its engine shows it", lambda: (tenant.scene.get("engines", f"{copy}-e-0") or {}).get("status", {}).get("snapshots")
+    )
+    return copy
+
+
+def test_a_restored_volume_that_was_never_attached_costs_what_the_whole_chain_has(tenant: Tenant) -> None:
+    restored(tenant)
+    tenant.limit(namespace=20 * MIB - 1)
+    eventually("the source's are counted", lambda: tenant.usage() == 10 * MIB)
+    refused = tenant.ask_snapshot("three", "copy")
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "asked 10Mi" in refused.message
+    tenant.limit(namespace=20 * MIB)
+    tenant.snapshot("three", "copy")
+    eventually("all of it is shown, and once", lambda: tenant.usage() == 20 * MIB)
+
+
+def test_what_a_restored_volume_was_made_with_counts_once_when_it_is_attached(tenant: Tenant) -> None:
+    restored(tenant)
+    tenant.limit(namespace=20 * MIB)
+    tenant.api.delete(f"/api/v1/namespaces/{tenant.namespace}/pods/db")
+    tenant.scene.pod(tenant.namespace, "copy", name="other")
+    tenant.attached("copy")
+    eventually("what it was made with has an object, which pays", lambda: tenant.usage() == 20 * MIB)
+    tenant.snapshot("three", "copy")
+    tenant.scene.write(tenant.volumes["copy"][0], 0, os.urandom(MIB))
+    eventually("the head shows it", lambda: tenant.head(tenant.volumes["copy"][0]) == MIB)
+    assert tenant.usage() == 20 * MIB
+    refused = tenant.ask_snapshot("four", "copy")
+    assert refused.code == FORBIDDEN, refused.raw
+    assert "asked 1Mi" in refused.message
+
+
 @FILLED
 def test_case_5_on_directories(tenant: Tenant, percent: int) -> None:
     """Each snapshot is a copy of all files, and is asked for with what a copy takes at most."""

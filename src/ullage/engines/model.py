@@ -99,6 +99,13 @@ def head_size(engine: Engine) -> int | None:
     return next_size(entries_of(engine), volume_size=to_bytes(engine.spec.volume_size))
 
 
+def kept_below(engine: Engine) -> dict[str, int]:
+    """What the volume is made of now, its head apart: the snapshots that stay, with the bytes that each will have."""
+    chain = live_chain(engine.status.snapshots or {})
+    sizes = merges_of(entries_of(engine), volume_size=to_bytes(engine.spec.volume_size)).sizes
+    return {name: sizes[name] for name in chain if name != HEAD and name in sizes}
+
+
 def summed_size(engine: Engine | None) -> int:
     """The bytes of removed snapshots in `head_size` that may be blocks of the head, too: the engine tells sizes only."""
     head = entry_of(engine, HEAD)

@@ -35,6 +35,7 @@ class VolumeFacts:
     claim: PersistentVolumeClaim | None = None
     volume: PersistentVolume | None = None
     engine: Engine | None = None
+    unpaid: int = 0  # bytes below the engine's head that no object stands for yet
 
 
 def belong_together(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
@@ -47,7 +48,7 @@ def new_snapshot(facts: VolumeFacts, *, bound: bool = False) -> Estimate:
     """Of a snapshot that is to be taken. `bound`: an estimate that the snapshot may pass will not do."""
     head = head_size(facts.engine) if facts.engine is not None else None
     if head is not None:
-        return Estimate(head, ENGINE_HEAD)
+        return Estimate(head + facts.unpaid, ENGINE_HEAD)
     used = read_used(facts.volume.metadata) if facts.volume is not None else None
     capacity = _capacity(facts)
     if used is not None and used.by != LAST_SNAPSHOT:

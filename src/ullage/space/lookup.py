@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from ullage.engines.api import ENGINES, Engine
+from ullage.engines.api import ENGINES, RUNNING, Engine
+from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.engines.handles import engine_volume
-from ullage.engines.model import active_engine
+from ullage.engines.model import active_engine, kept_below
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
@@ -24,7 +25,7 @@ from ullage.space.estimates import VolumeFacts, belong_together
 from ullage.vms.api.machines import MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 
-WATCHES: Final = (CLAIMS, PERSISTENT_VOLUMES, ENGINES, MACHINES)
+WATCHES: Final = (CLAIMS, PERSISTENT_VOLUMES, ENGINES, ENGINE_SNAPSHOTS, MACHINES)
 _HANDLE: Final = "space: engine volume of a PersistentVolume"
 _VOLUME: Final = "space: volume of an engine"
 _CLAIM: Final = "space: claim of a virtual machine"
@@ -39,6 +40,7 @@ class SpaceLookup:
         self._claims = wiring.cache(CLAIMS)
         self._volumes = wiring.cache(PERSISTENT_VOLUMES)
         self._engines = wiring.cache(ENGINES)
+        self._entries = wiring.cache(ENGINE_SNAPSHOTS)
         self._machines = wiring.cache(MACHINES)
         self._volumes.index(_HANDLE, _engine_volumes)
         self._engines.index(_VOLUME, _volume_names)
@@ -51,7 +53,17 @@ class SpaceLookup:
         volume = await self._find(self._volumes, Key("", claim.spec.volume_name)) if claim.spec.volume_name else None
         if volume is None or not belong_together(claim, volume):
             return VolumeFacts(claim=claim)
-        return VolumeFacts(claim=claim, volume=volume, engine=self.engine_of(engine_volume(volume)))
+        engine = self.engine_of(engine_volume(volume))
+        return VolumeFacts(claim=claim, volume=volume, engine=engine, unpaid=await self._unpaid(engine))
+
+    async def _unpaid(self, engine: Engine | None) -> int:
+        """What a restored volume was made with has no object before it is attached, so nobody pays for it: the volume's first
+        snapshot does."""
+        if engine is None or engine.status.current_state == RUNNING:
+            return 0
+        below = kept_below(engine)
+        shown = [name for name in below if is_subdomain(name) and await self._find(self._entries, Key(ENGINE_NAMESPACE, name))]
+        return sum(size for name, size in below.items() if name not in shown)
 
     def engine_of_claim(self, namespace: str, name: str) -> Engine | None:
         """The engine behind a claim, as far as the caches show it: for words, not for amounts."""

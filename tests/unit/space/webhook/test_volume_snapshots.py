@@ -281,6 +281,33 @@ async def test_other_storage_costs_what_was_measured_and_else_its_capacity(scene
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("state", "shown", "asked"),
+    [
+        pytest.param("stopped", False, "9Ki", id="never attached: nobody pays for what it was made with"),
+        pytest.param("stopped", True, "1Ki", id="detached again: an object pays for that"),
+        pytest.param("running", False, "1Ki", id="attached: that object comes now"),
+    ],
+)
+@simulated
+async def test_a_restored_volume_costs_the_whole_chain_until_an_object_pays_for_what_it_was_made_with(
+    scene: Scene, dialect: AnyDialect, state: str, shown: bool, asked: str
+) -> None:
+    scene.claim("disk", capacity="32Ki")
+    entries = {
+        HEAD: SnapshotInfo(name=HEAD, size="1024", parent="made-with"),
+        "made-with": SnapshotInfo(name="made-with", size="8192"),
+    }
+    meta, spec = Meta(name="pv-disk-e-0", namespace=ENGINE_NS, uid="uid-e"), EngineSpec(volume_name="pv-disk", active=True)
+    scene.server.put(ENGINES, Engine(metadata=meta, spec=spec, status=EngineStatus(current_state=state, snapshots=entries)))
+    if shown:
+        scene.store(SNAPSHOTS, {**engine_snapshot("made-with"), "metadata": {"name": "made-with", "namespace": ENGINE_NS}})
+    async with scene.served():
+        assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "a", "disk"))).allowed
+    assert scene.takes(dialect.snapshots, "a")["namespace"] == asked
+
+
+@BOTH
 @simulated
 async def test_claims_that_wait_are_missing_or_name_what_is_not_theirs_cause_no_error(
     scene: Scene, dialect: AnyDialect

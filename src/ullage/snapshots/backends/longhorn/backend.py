@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import UNSET
 
 from ullage.engines import api, model
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.engines.api import ENGINES, RUNNING, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
 from ullage.engines.client.errors import Reason
 from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle, aligned
 from ullage.engines.holds import Hold, annotations_of, change, holds_of, listed
@@ -193,7 +193,8 @@ class LonghornBackend:
 
     async def estimate(self, volume: VolumeHandle, *, owner: str = "") -> int | None:
         """What is being written now becomes the snapshot: its engine is asked, where that can be reached. A detached volume
-        has what its engine said last; one that migrates has two engines, and the active one counts."""
+        has what its engine said last; one that migrates has two engines, and the active one counts. What a volume was made
+        with has no object before it is attached, so nobody pays for it: that counts here, too."""
         name = volume_name(volume.handle)
         if self._head is not None:
             whole = await self._find(VOLUMES, name)
@@ -202,12 +203,18 @@ class LonghornBackend:
             except NotNow as problem:
                 if problem.reason != Reason.DETACHED:
                     raise
+        label = f"{VOLUME_LABEL}={name}"
         try:
-            found = await self._client.list(ENGINES, NAMESPACE, labels=f"{VOLUME_LABEL}={name}")
+            found = await self._client.list(ENGINES, NAMESPACE, labels=label)
+            engine = model.active_engine(one for one in found.items if one.spec.volume_name == name)
+            head = model.head_size(engine) if engine is not None else None
+            if engine is None or head is None or engine.status.current_state == RUNNING:
+                return head
+            below = model.kept_below(engine)
+            paid = {one.metadata.name for one in (await self._client.list(SNAPSHOTS, NAMESPACE, labels=label)).items}
         except ApiError as problem:
             raise status.read_error(problem, what=f"the engine of volume {name}") from problem
-        engine = model.active_engine(one for one in found.items if one.spec.volume_name == name)
-        return model.head_size(engine) if engine is not None else None
+        return head + sum(size for entry, size in below.items() if entry not in paid)
 
     async def _of(self, handle: SnapshotHandle) -> Snapshot | None:
         """A snapshot of another volume is not the one that is meant."""

@@ -441,6 +441,25 @@ async def test_of_a_detached_volume_it_is_known_what_its_engine_said_last() -> N
     assert await longhorn.estimate(VolumeHandle(handle="vol")) == MIB
 
 
+@pytest.mark.parametrize(
+    ("state", "shown", "size"),
+    [
+        pytest.param("stopped", False, 3 * MIB, id="what it was made with has no object yet"),
+        pytest.param("stopped", True, MIB, id="an object pays for that"),
+        pytest.param("running", False, MIB, id="it is attached, and gets that object now"),
+    ],
+)
+async def test_what_a_restored_volume_was_made_with_counts_until_an_object_pays(state: str, shown: bool, size: int) -> None:
+    cluster, labels = Cluster(), {"longhornvolume": "vol"}
+    entries = {HEAD: {"size": str(MIB), "parent": "base"}, "base": {"size": str(2 * MIB)}}
+    status = {"currentState": state, "snapshots": entries}
+    body = {"metadata": {"name": "vol-e-0", "labels": labels}, "spec": {"volumeName": "vol", "active": True}, "status": status}
+    cluster.put(ENGINES, body, namespace=NS)
+    if shown:
+        cluster.put(SNAPSHOTS, {"metadata": {"name": "base", "labels": labels}, "spec": {"volume": "vol"}}, namespace=NS)
+    assert await LonghornBackend(cast(Client, cluster)).estimate(VolumeHandle(handle="vol")) == size
+
+
 @pytest.mark.parametrize("problem", [Uncertain("no answer"), error(Reason.NO_REPLICA, "none is usable")], ids=["away", "ill"])
 async def test_an_engine_that_runs_and_does_not_answer_is_not_guessed_at(problem: UllageError) -> None:
     async def head(volume: str, *, volume_size: int = 0) -> int:
