@@ -1,8 +1,9 @@
 """`python -m bench.snapshots`: VolumeSnapshots to ready, then to gone, on a real kube-apiserver and an etcd with fsync.
 
 In one run, one after the other, on the same CSI driver: (a) the GA snapshot-controller and csi-snapshotter as they come,
-(b) the same at 50 requests a second, (c) our controller, (d) our controller and a sidecar. All snapshots of one claim, and
-spread over several: of one volume the GA snapshotter takes several snapshots at a time, we take one.
+(b) the same at 50 requests a second, (c) our controller, (d) our controller and a sidecar, (e) our controller and webhook.
+All snapshots of one claim, and spread over several: of one volume the GA snapshotter takes several snapshots at a time, we
+take one.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.snapshots", description=__doc__)
     parser.add_argument("--snapshots", type=int, nargs="+", default=[80, 1_000], help="how many (default 80 and 1,000)")
     parser.add_argument("--claims", type=int, nargs="+", default=[1, 20], help="of how many claims (default 1 and 20)")
-    parser.add_argument("--ways", default="".join(WAYS), help="which of a, b, c and d (default all)")
-    return parse(parser, snapshots=[4], claims=[2], ways="bc")
+    parser.add_argument("--ways", default="".join(WAYS), help="which of a, b, c, d and e (default all)")
+    return parse(parser, snapshots=[4], claims=[2], ways="bce")
 
 
 async def run(scene: Scene, options: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ from bench.snapshots.meters import Observer, Requests, peak_megabytes, written
 from bench.snapshots.ways import Load, Way
 from tests.csi_driver.running import RunningDriver
 from tests.e2e.api import Api
-from tests.e2e.snapshotters import CONTENTS, GROUP, Snapshotters, bring_claim, snapshot_of
+from tests.e2e.snapshotters import CONTENTS, GROUP, Snapshotters, bring_claim, forget_hooks, snapshot_of
 
 CLIENTS: Final = 16  # connections that create and delete at once
 PATIENCE: Final = 1800.0  # seconds
@@ -77,6 +77,7 @@ async def measure(way: Way, load: Load, scene: Scene) -> Measured:
         raise
     finally:
         people.end()
+        await asyncio.to_thread(forget_hooks, scene.api)
 
 
 def _prepare(scene: Scene, namespace: str, claims: int) -> None:

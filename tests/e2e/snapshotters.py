@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from tests.csi_driver.calls import make_volume
 from tests.csi_driver.running import NAME, RunningDriver
 
 from .api import Api
+from .control_plane import ControlPlane
 from .leash import Leash
 
 Json = dict[str, Any]
@@ -27,7 +29,10 @@ CLASS: Final = "csi"  # of storage and of snapshots
 GROUP: Final = "/apis/snapshot.storage.k8s.io/v1"
 CONTENTS: Final = f"{GROUP}/volumesnapshotcontents"
 VOLUMES: Final = "/api/v1/persistentvolumes"
+HOOKS_GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
+HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 STOP_SECONDS: Final = 20.0
+HOOKS_SECONDS: Final = 120.0
 
 
 class Snapshotters:
@@ -62,6 +67,17 @@ class Snapshotters:
             "ullage csi-sidecar", self._ullage("csi-sidecar", "--no-leader-elect", f"--csi-address={self._driver.path}")
         )
 
+    def start_webhook(self) -> None:
+        """Has snapshots stamped and booked. Returns when the API server knows the hooks; `forget_hooks` takes them away."""
+        options = ["webhook", "--kubeconfig", str(self._kubeconfig), "--port=0", "--drain=0"]
+        self._start("ullage webhook", [*self._program(), *options])
+        api = Api(ControlPlane.from_kubeconfig(self._kubeconfig, embedded=False, workdir=self._leash.directory))
+        until = time.monotonic() + HOOKS_SECONDS
+        while not all(_names(api, kind) for kind in HOOKS):
+            if time.monotonic() > until:
+                raise TimeoutError(f"no hooks are registered after {HOOKS_SECONDS:.0f} s: {self.log()}")
+            time.sleep(0.2)
+
     def stop(self) -> None:
         """Politely, as a cluster does. Returns when all have ended."""
         running, self.running = self.running, {}
@@ -79,12 +95,25 @@ class Snapshotters:
         return "\n".join(f"--- {file.stem}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
     def _ullage(self, command: str, *options: str) -> list[str]:
-        program = ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", "ullage"]
-        return [*program, command, "--kubeconfig", str(self._kubeconfig), "--metrics-port=0", *options]
+        return [*self._program(), command, "--kubeconfig", str(self._kubeconfig), "--metrics-port=0", *options]
+
+    def _program(self) -> list[str]:
+        return ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", "ullage"]
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         log = self._leash.directory / f"{name.replace(' ', '-')}.log"
         self.running[name] = self._leash.start(command, log=log)
+
+
+def forget_hooks(api: Api) -> None:
+    """Takes the hooks away whose webhook was ended: they would refuse everything."""
+    for kind in HOOKS:
+        for name in _names(api, kind):
+            api.delete(f"{HOOKS_GROUP}/{kind}/{name}")
+
+
+def _names(api: Api, kind: str) -> list[str]:
+    return [str(one["metadata"]["name"]) for one in api.get(f"{HOOKS_GROUP}/{kind}").obj["items"]]
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
