@@ -10,6 +10,7 @@ import typer
 from ullage.app import drivers, project_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
+from ullage.app.configuration.flags import ConfigFile
 from ullage.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def api(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    config_file: ConfigFile = None,
     role: project_options.Roles = None,
     port: Annotated[int, typer.Option(metavar="N", help="The port to listen on. 0 takes any free one.")] = 8443,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",

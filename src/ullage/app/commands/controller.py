@@ -10,12 +10,14 @@ import typer
 from ullage.app import cluster_options, drivers, group_options, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
+from ullage.app.configuration.flags import ConfigFile
 
 
 def controller(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    config_file: ConfigFile = None,
     role: project_options.Roles = None,
     leader_elect: Annotated[bool, typer.Option(help="Work only while holding the lease, so that several may run.")] = True,
     metrics_port: Annotated[

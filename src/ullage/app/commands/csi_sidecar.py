@@ -11,6 +11,7 @@ import typer
 
 from ullage.app import drivers
 from ullage.app.commands import options
+from ullage.app.configuration.flags import ConfigFile
 
 LOOK_SECONDS: Final = 2.0
 HELP = """Take and restore the snapshots of one CSI driver, beside it.
@@ -29,6 +30,7 @@ def csi_sidecar(
     audit_interval: drivers.AuditInterval = drivers.AUDIT_SECONDS,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    config_file: ConfigFile = None,
     leader_elect: Annotated[
         bool, typer.Option(help="Work only while holding a lease: where the driver's controller runs more than once.")
     ] = False,

@@ -11,6 +11,7 @@ import typer
 from ullage.app import drivers, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
+from ullage.app.configuration.flags import ConfigFile
 from ullage.cli.common import shell
 from ullage.errors import BadInput
 
@@ -51,6 +52,7 @@ def install(
     ] = False,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    config_file: ConfigFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask the cluster what would change, and change nothing.")] = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="yaml", help="Print what is applied, and contact no cluster.")

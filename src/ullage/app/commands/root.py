@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ullage.app import drivers
-from ullage.app.commands import api, controller, csi_sidecar, engine, install, up, up_parts, webhook, world
+from ullage.app.commands import api, config, controller, csi_sidecar, engine, install, up, up_parts, webhook, world
 from ullage.app.composition import PROGRAM, Composition, compose
+from ullage.app.configuration.flags import ConfiguredCommand
 from ullage.cli.check import command as check
 from ullage.cli.common import shell
 from ullage.cli.ledger import command as ledger
@@ -24,6 +25,7 @@ from ullage.cli.why import command as why
 if TYPE_CHECKING:
     from ullage.kube.slices import Slice
 
+shell.app.add_typer(config.app, name="config")
 shell.app.add_typer(ledger.app, name="ledger")
 shell.app.add_typer(snapshot.app, name="snapshot")
 shell.app.add_typer(schedule.app, name="schedule")
@@ -36,16 +38,16 @@ shell.app.command(help=check.HELP)(check.check)
 shell.app.command(help=why.HELP)(why.why)
 shell.app.command()(tree.tree)
 shell.app.command(help=up.HELP)(up.up)
-shell.app.command()(controller.controller)
+shell.app.command(cls=ConfiguredCommand)(controller.controller)
 shell.app.command(hidden=True)(world.world)
 shell.app.command(name="up-seed", hidden=True)(up_parts.up_seed)
 shell.app.command(name="up-user-cluster", hidden=True)(up_parts.up_user_cluster)
-shell.app.command()(webhook.webhook)
-shell.app.command(help=api.HELP)(api.api)
-shell.app.command(help=install.INSTALL)(install.install)
+shell.app.command(cls=ConfiguredCommand)(webhook.webhook)
+shell.app.command(cls=ConfiguredCommand, help=api.HELP)(api.api)
+shell.app.command(cls=ConfiguredCommand, help=install.INSTALL)(install.install)
 shell.app.command(help=install.UNINSTALL)(install.uninstall)
 shell.app.command(name="engine", hidden=True, help=engine.HELP)(engine.engine)
-shell.app.command(name="csi-sidecar", help=csi_sidecar.HELP)(csi_sidecar.csi_sidecar)
+shell.app.command(name="csi-sidecar", cls=ConfiguredCommand, help=csi_sidecar.HELP)(csi_sidecar.csi_sidecar)
 
 
 def main(slices: Callable[[drivers.Chosen], Sequence[Slice]] = compose, *, program: Sequence[str] = PROGRAM) -> None:

@@ -10,12 +10,14 @@ import typer
 from ullage.app import cluster_options, drivers, project_options, vm_options
 from ullage.app.commands import options
 from ullage.app.composition import Composition
+from ullage.app.configuration.flags import ConfigFile
 
 
 def webhook(
     context: typer.Context,
     kubeconfig: options.Kubeconfig = None,
     kube_context: options.Context = None,
+    config_file: ConfigFile = None,
     role: project_options.Roles = None,
     port: Annotated[int, typer.Option(metavar="N", help="The port to listen on. 0 takes any free one.")] = 9443,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
