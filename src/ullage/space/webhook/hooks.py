@@ -32,7 +32,7 @@ def make_hooks(wiring: Wiring, *, backups: bool, most_waiting: int = MOST_WAITIN
     registry, lookup = registry_of(wiring), wiring.shared(SpaceLookup)
     payment = Payment(lookup, registry.is_limited)
     is_member = Members(wiring.client).is_paid_for if backups else None
-    room, waiting = wiring.shared(Room), WaitingLimit(wiring.client, registry, most=most_waiting)
+    room, waiting = wiring.shared(Room), WaitingLimit(wiring.client, registry, most=most_waiting, clock=wiring.clock)
     relieve = room.relieve
     for dialect in DIALECTS:
         snapshots = VolumeSnapshots(dialect, wiring.client, lookup, payment, is_member=is_member if dialect is GA else None)

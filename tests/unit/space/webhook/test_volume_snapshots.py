@@ -97,6 +97,16 @@ async def test_the_limit_on_those_that_wait_comes_though_no_cache_has_heard_of_t
     assert ledger.spec.limits == {"snapshots-waiting/namespace": {"snapshots": str(MOST_WAITING)}}
 
 
+@simulated
+async def test_a_few_now_and_then_need_no_ledger_however_many_have_come_and_gone(scene: Scene) -> None:
+    async with scene.served():
+        scene.server.watch_lag = lambda: 3600.0
+        for number in range(3 * MOST_WAITING // PART):
+            assert (await scene.submit(GA.snapshots, snapshot_of(GA, f"w-{number}", "nothing"))).allowed
+            await asyncio.sleep(3.0)
+    assert scene.server.get(LEDGERS, Key(NAMESPACE, f"ns-{TEAM}")) is None
+
+
 @BOTH
 @simulated
 async def test_what_is_estimated_by_the_last_snapshot_says_what_it_may_take_and_nobody_else_writes_that(
