@@ -383,6 +383,19 @@ def test_one_that_seeds_have_copies_of_goes_later(cluster: ProjectCluster) -> No
     )
 
 
+WAITS = (
+    f"out of reach: eu since {project_cluster.STALE}; it waits until each is back. Where a seed does not come back, delete its"
+    " Seed object or run `ullage projects drain-seed NAME`"
+)
+
+
+def test_one_that_waits_for_a_seed_out_of_reach_says_since_when_and_what_to_do(busy: ProjectCluster) -> None:
+    busy.stored("abc")["metadata"]["deletionTimestamp"] = "2026-05-01T11:00:00Z"
+    shown = called("get", "project/abc").stdout.splitlines()[1]
+    assert shown == f"Quota:     project-abc, its own, being deleted: it goes when no seed has a copy; {WAITS}"
+    assert called("delete", "project/abc").stdout.splitlines()[1] == WAITS
+
+
 def test_where_a_default_takes_its_place_that_is_said(cluster: ProjectCluster) -> None:
     cluster.quota("abc", FIFTY)
     cluster.default({"cpu": "10", "memory": "1Gi"})
