@@ -4,6 +4,9 @@ cases another tenant's snapshots are taken and go as they did before."""
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +30,7 @@ pytestmark = [
 SNAPSHOTS = 3
 SLOWEST = 60.0  # seconds in which a victim's snapshot is taken and goes, on a busy machine
 GONE = REQUEST_SECONDS + SECONDS
+OTHERS = "example.com/held"
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +175,29 @@ def test_an_administrator_gets_out_as_the_refusal_says_where_ullage_is_gone_for_
         place.api.create(BINDING.rpartition("/")[0], made)
     with place.running(place.controller()):
         eventually("the record is gone", lambda: attacker.gone(record), seconds=GONE)
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["no controller runs", "a controller runs all the while"])
+def test_an_uninstall_takes_the_guard_off_and_no_other_finalizer(tmp_path: Path, runs: bool) -> None:
+    """On a control plane of its own: nothing of Ullage is left there to let a snapshot go."""
+    with scene(tmp_path) as own, own.running(own.world()):
+        team = Team(own, own.namespace())
+        before: dict[str, list[str]] = {}
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(own.running(own.controller()))
+            team.data()
+            for dialect in BOTH:
+                path, _ = team.taken(dialect, dialect.name)
+                own.api.merge(path, {"metadata": {"finalizers": [*team.get(path)["metadata"]["finalizers"], OTHERS]}})
+                before[path] = team.get(path)["metadata"]["finalizers"]
+            assert all(GUARD in finalizers for finalizers in before.values())
+            if not runs:
+                stack.close()
+            command = [sys.executable, "-m", "ullage", "uninstall", "--yes", "--kubeconfig", str(own.plane.kubeconfig)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for path, finalizers in before.items():
+            assert team.get(path)["metadata"]["finalizers"] == [one for one in finalizers if one != GUARD]
+            own.api.merge(path, {"metadata": {"finalizers": None}})
+            own.api.delete(path)
+            assert team.gone(path), "the policy is gone, too"
