@@ -345,3 +345,47 @@ async def test_sidecar_and_controller_may_die_before_and_after_every_effect() ->
         assert (cluster.driver.made, takes(cluster)) == (1, 8 * MIB), log
         if cluster.api.fuse.passed < moment:
             return
+
+
+async def test_a_member_that_is_larger_when_it_is_cut_waits_until_that_is_booked_too() -> None:
+    group = Group(GA)
+    await group.live(group.measured)
+    group.driver.before = lambda: setattr(group.driver, "head", 9 * MIB)  # written between the measurement and the cut
+    group.go()
+    await group.live(
+        lambda: all((found := group.estimate(one)) is not None and found.bytes == 9 * MIB for one in ("one", "two"))
+    )
+    assert not group.ready("one")
+    assert not group.ready("two")
+    assert "'shot-" not in str(group.api.body(GA.records, "snapcontent-uid-one")), "no handle was told"
+    group.go()
+    await group.live(lambda: group.ready("one") and group.ready("two"))
+    assert group.driver.made == 2
+
+
+async def test_a_member_that_is_larger_when_it_is_cut_and_not_booked_leaves_nothing() -> None:
+    group = Group(GA)
+    await group.live(group.measured)
+    group.driver.before = lambda: setattr(group.driver, "head", 9 * MIB)
+    group.go()
+    await group.live(lambda: len(group.driver.names) == 2)
+    for name in ("one", "two"):
+        group.delete(name)
+    await group.live(lambda: group.api.body(GA.records, "snapcontent-uid-one") is None)
+    await group.live(lambda: group.driver.names == {})
+
+
+async def test_what_a_sidecar_has_cut_too_large_is_refused_and_undone() -> None:
+    cluster = sidecar(head=MIB)
+    cluster.driver.before = lambda: setattr(cluster.driver, "head", 11 * MIB)
+    await cluster.live(lambda: bool(cluster.problem()) and takes(cluster) == 0)
+    assert cluster.problem().startswith("a snapshot of the volume takes 11Mi by now, which does not fit: ")
+    await cluster.live(lambda: cluster.driver.names == {})
+
+
+async def test_what_a_sidecar_has_cut_larger_is_booked_before_it_is_told() -> None:
+    cluster = sidecar(head=MIB)
+    cluster.driver.before = lambda: setattr(cluster.driver, "head", 9 * MIB)
+    await cluster.live(cluster.done)
+    assert (cluster.driver.made, takes(cluster)) == (1, 9 * MIB)
+    assert cluster.api.most <= 10 * MIB  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from ullage.ledger.charging.methods import ALLOCATED_BLOCKS, CAPACITY, LAST_SNAP
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import ESTIMATED_BY
 from ullage.snapshots.backends.base import Backend, BackendSnapshot, Creation, VolumeHandle
-from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, refused, written
+from ullage.snapshots.gate import AGAIN, FRESH, Gate, gate_of, pays_for_itself, refused, written
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import ESTIMATE, Record
 from ullage.snapshots.source_volume import source_claim_of
@@ -104,12 +104,7 @@ class BeforeCut:
         method = snapshot.metadata.annotations.get(ESTIMATED_BY)
         if method == CAPACITY:
             return None  # it is paid for whole, and to ask a driver for its blocks twice is dear
-        size: int | None = None
-        try:
-            async with asyncio.timeout(SIZE_SECONDS):
-                size = await backend.size(made.handle, secrets=creation.secrets)
-        except (Retryable, Terminal, TimeoutError):
-            pass
+        size = await self._size(backend, made, creation)
         weighed, also = None, None
         if method == LAST_SNAPSHOT:  # nothing was measured before the cut, so a bound is better than what was booked
             weighed, also = size, {ESTIMATED_BY: RESTORE_SIZE if size is None else ALLOCATED_BLOCKS}
@@ -121,6 +116,31 @@ class BeforeCut:
             await backend.undo(creation)
             raise
         return weighed
+
+    async def is_booked(
+        self, lookup: SnapshotLookup, obj: Any, snapshot: Any, backend: Backend, made: BackendSnapshot, creation: Creation
+    ) -> bool:
+        """Whether what was just cut may be told as ready. A snapshot that another process books (a member of a backup, one that
+        a sidecar takes) may be larger than the estimate that was booked: then its size is the next estimate, and it waits for
+        the word about that, as it did before it was cut. A refusal undoes it, and its backup fails as a whole."""
+        gate = self.gate(lookup.dialect.read_record(obj), snapshot) if snapshot is not None else None
+        if gate is None or gate.estimate is None or gate.estimate.by in (CAPACITY, LAST_SNAPSHOT):
+            return True
+        if self.books and pays_for_itself(snapshot.metadata):
+            return True  # `pay_for_cut` books it
+        size = await self._size(backend, made, creation)
+        if size is None or size <= gate.estimate.bytes:
+            return True
+        await self._publish(lookup, obj, gate, size, by=gate.estimate.by)
+        return False
+
+    async def _size(self, backend: Backend, made: BackendSnapshot, creation: Creation) -> int | None:
+        """Bytes of what was just cut; None where that cannot be told now."""
+        try:
+            async with asyncio.timeout(SIZE_SECONDS):
+                return await backend.size(made.handle, secrets=creation.secrets)
+        except (Retryable, Terminal, TimeoutError):
+            return None
 
     async def give_back(self, lookup: SnapshotLookup, record: Record) -> None:
         """Nothing was made, and only an edit can help: until then it takes nothing."""

@@ -266,6 +266,8 @@ class RecordSyncer:
             return await self._abandon(lookup, obj, creation)  # while its mark is all that tells of it
         if not record.handle and made.ready:
             live = await self._live_snapshot(lookup, record)
+            if not await self._before_cut.is_booked(lookup, obj, live, backend, made, creation):
+                return Requeue(RETRY_SECONDS)  # the word that comes wakes us
             weighed = await self._before_cut.pay_for_cut(lookup, live, backend, made, creation)
             if weighed is not None:  # before it is cut by its word: else it would be booked with a bound for a moment
                 obj = await self._writer.annotate(lookup, obj, {SIZE: str(weighed)})
