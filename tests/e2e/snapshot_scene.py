@@ -178,6 +178,7 @@ class Scene:
         self.plane = plane
         self.api = Api(plane)
         self.directory = directory
+        self.starter: Sequence[str] = ()  # whose login controllers are started with, instead of their service account's
         self.volumes = directory / "volumes"
         self.snapshots = directory / "snapshots"
         for made in (self.volumes, self.snapshots):
@@ -196,7 +197,7 @@ class Scene:
         places = ["--hostpath-volumes", str(self.volumes), "--hostpath-snapshots", str(self.snapshots), "--node", NODE]
         places += ["--hostpath-single-node"]
         own = ["--metrics-port", "0", "--no-leader-elect", *(["--only-snapshotter"] if alone else [])]
-        return ["controller", *(login or self.login(CONTROLLER)), *own, *places, *options]
+        return ["controller", *(login or self.starter or self.login(CONTROLLER)), *own, *places, *options]
 
     def world(self) -> list[str]:
         return ["world", *self.login(WORLD), "--volumes", str(self.volumes)]
@@ -269,6 +270,11 @@ class Scene:
         namespace, _, name = claim.removeprefix("/api/v1/namespaces/").split("/")
         found = self.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").obj["items"]
         return "\n".join(f"{one['reason']}: {one['note']}" for one in found if one["regarding"]["name"] == name)
+
+
+# Of the controller, in suites with drivers.
+STARTERS: tuple[Callable[[Scene], Sequence[str]], ...] = (lambda made: (), Scene.administrator)
+STARTED_BY = ("service account", "administrator")
 
 
 def csi_volume(driver: RunningDriver, name: str, *, size: int = 1 << 20, block: bool = False) -> str:

@@ -15,7 +15,7 @@ from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
 
 from .apart import IS_BORROWED
-from .snapshot_scene import BOTH, GA, HOSTPATH, Dialect, Json, Scene, csi_volume, eventually, scene
+from .snapshot_scene import BOTH, GA, HOSTPATH, STARTED_BY, STARTERS, Dialect, Json, Scene, csi_volume, eventually, scene
 
 GONE = "gone.example.com"
 MISSING = {404}
@@ -33,10 +33,11 @@ class Stage:
     going: RunningDriver
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+@pytest.fixture(scope="module", params=STARTERS, ids=STARTED_BY)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with ExitStack() as stack:
         made = stack.enter_context(scene(tmp_path_factory.mktemp("security")))
+        made.starter = request.param(made)
         drivers, options = {}, []
         for name in (NAME, GONE):
             directory = made.directory / name

@@ -19,7 +19,7 @@ from tests.csi_driver.running import NAME, RunningDriver, running_driver
 
 from .apart import IS_BORROWED
 from .engine_scene import MIB, EngineScene, eventually
-from .snapshot_scene import GA, VOLUMES, csi_volume
+from .snapshot_scene import GA, STARTED_BY, STARTERS, VOLUMES, csi_volume
 from .space_scene import CREATED, FORBIDDEN, Json, Tenant, space_scene
 from .test_snapshot_cli import environment
 
@@ -40,9 +40,12 @@ def driver() -> Iterator[RunningDriver]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory, driver: RunningDriver) -> Iterator[EngineScene]:
+@pytest.fixture(scope="module", params=STARTERS, ids=STARTED_BY)
+def scene(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, driver: RunningDriver
+) -> Iterator[EngineScene]:
     with space_scene(tmp_path_factory.mktemp("space")) as made:
+        made.base.starter = request.param(made.base)
         for name in (PLAIN, ASKING):
             made.base.storage_class(name, NAME)
         made.base.api.merge(f"{CLASSES}/{ASKING}", {"metadata": {"annotations": {ESTIMATE_BY: "last-snapshot"}}})
