@@ -9,9 +9,10 @@ from typing import Any, cast
 from tests.unit.snapshots.memory_api import MemoryApi
 from ullage.app.backends import backends_of
 from ullage.app.composition import compose
+from ullage.app.configuration.types import Engines
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen, chosen, engines_of
 from ullage.app.installer.manifests import manifests
-from ullage.app.up.components import ENGINE_SOCKET, system
+from ullage.app.up.components import ENGINE_SOCKET, configuration_of, system
 from ullage.engines.api import KINDS
 from ullage.engines.client.connection import HostConnection
 from ullage.engines.instances import running_engines
@@ -78,9 +79,8 @@ def test_the_host_of_engines_is_up_before_whoever_calls_it() -> None:
     socket = str(directory / ENGINE_SOCKET)
     commands = {one.role.name: list(one.command(directory, 0)) for one in beside}
     assert commands["engine"][commands["engine"].index("--socket") + 1] == socket
-    for name in ("controller", "world"):
-        assert commands[name][commands[name].index("--engines") + 1] == socket
-    assert "--manage-engines" in commands["webhook"]
+    assert commands["world"][commands["world"].index("--engines") + 1] == socket
+    assert configuration_of(directory).spec.engines == Engines(manage=True, socket=socket)
 
 
 def test_the_world_is_told_how_many_nodes_there_are_to_be() -> None:

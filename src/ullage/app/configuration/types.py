@@ -302,4 +302,8 @@ class Configuration(Section):
     """What is set."""
 
 
-DEFAULT: Final = Configuration(api_version="config.ullage.io/v1alpha1", kind="Configuration")
+def configuration(spec: Spec) -> Configuration:
+    return Configuration(api_version="config.ullage.io/v1alpha1", kind="Configuration", spec=spec)
+
+
+DEFAULT: Final = configuration(Spec())

@@ -14,14 +14,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ullage.app.installer.names import CLUSTER
 from ullage.app.up.control_planes import PROJECT, kubeconfigs
 from ullage.app.up.seeds import MASTER_ROLES, seed_components
-from ullage.app.up.setup import Parts, Setup
+from ullage.app.up.setup import Parts, Setup, with_configuration
 from ullage.errors import BadInput
 from ullage.standalone.up.components import Component, System
 from ullage.standalone.up.supervisor import ProcessRole
 
 if TYPE_CHECKING:
+    from ullage.app.configuration.types import Configuration
     from ullage.app.installer.manifests import Manifest
     from ullage.app.installer.outcomes import Outcome
     from ullage.kube.client.client import Client
@@ -31,7 +33,8 @@ VOLUMES = "volumes"  # below the data directory: where claims have their files
 SNAPSHOTS = "snapshots"  # and where their snapshots are
 ENGINES = "engines"  # where volumes of engines have their data
 ENGINE_SOCKET = "engines.sock"  # where their host listens
-VMS = ("--manage-vm-backups", "--manage-vm-restores")  # no Harvester is here
+# What its Configuration says of VMs, as flags: for processes that are started one by one.
+VMS = ("--manage-vm-backups", "--manage-vm-restores")
 
 
 def cluster_parts(slices: Callable[[], Sequence[Slice]], *, seeds: int, project: str) -> Parts:
@@ -63,7 +66,28 @@ def cluster_parts(slices: Callable[[], Sequence[Slice]], *, seeds: int, project:
         namespaces=(SEED_NAMESPACE,) if seeds else (),
         bring=bring,
         secrets=lambda directory: seed_secrets(directory, seeds),
+        configuration=lambda directory: configuration_of(directory, seeds=seeds),
     )
+
+
+def configuration_of(directory: Path, *, seeds: int = 0) -> Configuration:
+    """What webhook, controller and API run with."""
+    from ullage.app.configuration import types
+    from ullage.engines.handles import DRIVER
+    from ullage.standalone.world.model import NODE
+
+    host_path = types.HostPath(
+        volumes=(str(directory / VOLUMES),), snapshots=str(directory / SNAPSHOTS), node=NODE, single_node=True
+    )
+    spec = types.Spec(
+        roles=MASTER_ROLES if seeds else (CLUSTER,),
+        drivers=types.Drivers(provision=(DRIVER,), longhorn=True, host_path=host_path, only_snapshotter=True),
+        engines=types.Engines(manage=True, socket=str(directory / ENGINE_SOCKET)),
+        virtual_machines=types.VirtualMachines(manage_backups=True, manage_restores=True),  # no Harvester is here
+        webhook=types.Webhook(drain_seconds=0),
+        api=types.Api(drain_seconds=0, client_files=str(directory)),
+    )
+    return types.configuration(spec)
 
 
 def system(
@@ -77,41 +101,22 @@ def system(
 ) -> System:
     """`program` is the command `ullage`; `options` go to every process. `nodes` is how many of them the world plays. With
     `seeds` there are so many control planes beside it, and `project` is whose their user clusters are; empty: nobody's."""
-    roles = [one for role in MASTER_ROLES for one in ("--role", role)] if seeds else []
 
     def engine(directory: Path, port: int) -> list[str]:
         own = ["--volumes", str(directory / ENGINES), "--socket", str(directory / ENGINE_SOCKET)]
         return [*program, "engine", *own, *options]
 
     def webhook(directory: Path, port: int) -> list[str]:
-        own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port), "--drain", "0", "--manage-engines"]
-        return [*program, "webhook", *roles, *own, *VMS, *options]
+        own = ["--kubeconfig", _kubeconfig(directory, "webhook"), "--port", str(port)]
+        return [*program, "webhook", *with_configuration(directory), *own, *options]
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "controller"), "--metrics-port", str(port)]
-        from ullage.engines.handles import DRIVER
-        from ullage.standalone.world.model import NODE
-
-        places = ["--hostpath-volumes", str(directory / VOLUMES), "--hostpath-snapshots", str(directory / SNAPSHOTS)]
-        longhorn = [*_engines(directory), "--longhorn", "--provision", DRIVER]
-        return [
-            *program,
-            "controller",
-            *roles,
-            *own,
-            *places,
-            "--node",
-            NODE,
-            "--hostpath-single-node",
-            "--only-snapshotter",
-            *longhorn,
-            *VMS,
-            *options,
-        ]
+        return [*program, "controller", *with_configuration(directory), *own, *options]
 
     def api(directory: Path, port: int) -> list[str]:
-        own = ["--kubeconfig", _kubeconfig(directory, "api"), "--port", str(port), "--drain", "0"]
-        return [*program, "api", *roles, *own, "--client-files", str(directory), *options]
+        own = ["--kubeconfig", _kubeconfig(directory, "api"), "--port", str(port)]
+        return [*program, "api", *with_configuration(directory), *own, *options]
 
     def world(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", _kubeconfig(directory, "world"), "--metrics-port", str(port), "--nodes", str(nodes)]

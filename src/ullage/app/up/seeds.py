@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ullage.app.installer.names import CLUSTER, MASTER, SEED, ControlPlaneRole
 from ullage.app.up.control_planes import KUBECONFIG, SeedPlane, seed_planes
-from ullage.app.up.setup import Parts, Setup, make_namespace
+from ullage.app.up.setup import Parts, Setup, make_namespace, with_configuration
 from ullage.standalone.up.components import Component, System
 from ullage.standalone.up.supervisor import ProcessRole
 
 if TYPE_CHECKING:
+    from ullage.app.configuration.types import Configuration
     from ullage.app.installer.outcomes import Outcome
     from ullage.app.up.kubeconfig_secrets import KubeconfigSecret
     from ullage.kube.client.client import Client
@@ -104,15 +105,16 @@ def seed_system(
                     _cluster_namespace(cluster), KUBECONFIG_SECRET, plane.cluster_directory(directory) / KUBECONFIG
                 )
             ],
+            configuration=lambda directory: seed_configuration(),
         )
 
     def webhook(directory: Path, port: int) -> list[str]:
-        own = ["--kubeconfig", str(directory / f"webhook.{KUBECONFIG}"), "--port", str(port), "--drain", "0"]
-        return [*program, "webhook", "--role", SEED, *own, *options]
+        own = ["--kubeconfig", str(directory / f"webhook.{KUBECONFIG}"), "--port", str(port)]
+        return [*program, "webhook", *with_configuration(directory), *own, *options]
 
     def controller(directory: Path, port: int) -> list[str]:
         own = ["--kubeconfig", str(directory / f"controller.{KUBECONFIG}"), "--metrics-port", str(port)]
-        return [*program, "controller", "--role", SEED, *own, *options]
+        return [*program, "controller", *with_configuration(directory), *own, *options]
 
     def user_cluster(directory: Path, port: int) -> list[str]:
         where = ["--data-dir", str(plane.cluster_directory(directory)), "--port", str(port)]
@@ -133,6 +135,13 @@ def seed_system(
             ),
         ),
     )
+
+
+def seed_configuration() -> Configuration:
+    """What webhook and controller of a seed run with."""
+    from ullage.app.configuration import types
+
+    return types.configuration(types.Spec(roles=(SEED,), webhook=types.Webhook(drain_seconds=0)))
 
 
 async def bring_user_cluster(client: Client, name: str, *, project: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from ullage.app.configuration.types import Configuration
     from ullage.app.installer.manifests import Manifest
     from ullage.app.installer.outcomes import Outcome
     from ullage.app.up.identities import Identities
@@ -25,6 +26,12 @@ logger = logging.getLogger(__name__)
 HANDED_LIFETIME: Final = 30 * 24 * 3600  # seconds, of a token in a Secret of another control plane
 FIRST_PAUSE: Final = 0.25  # seconds, before what our webhook was needed for is tried again
 LONGEST_PAUSE: Final = 10.0
+CONFIGURATION: Final = "configuration.yaml"  # below the data directory: what its processes run with
+
+
+def with_configuration(directory: Path) -> list[str]:
+    """The options of a process that runs with the Configuration of its control plane."""
+    return ["--config", str(directory / CONFIGURATION)]
 
 
 async def make_namespace(client: Client, name: str) -> None:
@@ -37,6 +44,13 @@ async def make_namespace(client: Client, name: str) -> None:
     )
 
 
+def _write(file: Path, configuration: Configuration) -> None:
+    from ullage import pki
+    from ullage.app.configuration.printing import to_yaml
+
+    pki.write_private(file, to_yaml(configuration).encode())
+
+
 async def _nothing(client: Client, directory: Path) -> Sequence[Outcome]:
     return ()
 
@@ -45,7 +59,7 @@ async def _nothing(client: Client, directory: Path) -> Sequence[Outcome]:
 class Parts:
     """Of one control plane, by its directory. `namespaces` are those of other products that roles are given in. `bring` is what
     it has besides what is installed. `accounts` are who the processes are; `handed` are those whose kubeconfig another control
-    plane gets."""
+    plane gets. `configuration` is what those of its processes run with that have one."""
 
     wanted: Callable[[Path], Sequence[Manifest]]
     accounts: Sequence[str]
@@ -53,6 +67,7 @@ class Parts:
     bring: Callable[[Client, Path], Awaitable[Sequence[Outcome]]] = _nothing
     handed: Sequence[str] = ()
     secrets: Callable[[Path], Sequence[KubeconfigSecret]] = field(default=lambda directory: ())
+    configuration: Callable[[Path], Configuration] | None = None
 
 
 class Setup:
@@ -72,6 +87,8 @@ class Setup:
         from ullage.kube.client.config import Config
 
         parts = self._parts()
+        if parts.configuration is not None:
+            _write(directory / CONFIGURATION, parts.configuration(directory))
         await self._stack.aclose()
         config = Config.load(directory / "kubeconfig", environ={})
         client = await self._stack.enter_async_context(Client(config, user_agent="ullage (up)"))

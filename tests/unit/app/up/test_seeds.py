@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ullage.app.installer.manifests import master_account
-from ullage.app.up.components import system
+from ullage.app.up.components import configuration_of, system
 from ullage.app.up.control_planes import kubeconfigs
-from ullage.app.up.seeds import seed_system, user_cluster_system
+from ullage.app.up.seeds import seed_configuration, seed_system, user_cluster_system
 from ullage.app.up.user_cluster import user_cluster_manifests
 from ullage.standalone.up.components import System
 
@@ -18,18 +18,25 @@ def commands(found: System) -> dict[str, list[str]]:
     return {one.role.name: list(one.command(DATA, 1)) for one in found.components}
 
 
-def test_without_seeds_nothing_is_beside_it_and_no_role_is_named() -> None:
+def with_configuration(found: System, directory: str) -> list[str]:
+    """The processes that run with the Configuration of a directory."""
+    options = ["--config", f"{directory}/configuration.yaml"]
+    return [name for name, command in commands(found).items() if command[2:4] == options]
+
+
+def test_without_seeds_nothing_is_beside_it_and_its_role_is_cluster() -> None:
     found = system(lambda: (), program=("ullage",), options=())
     assert not any(one.apart for one in found.components)
-    assert not any("--role" in command for command in commands(found).values())
+    assert with_configuration(found, "/data") == ["webhook", "controller", "api"]
+    assert configuration_of(DATA).spec.roles == ("cluster",)
     assert found.kubeconfigs(DATA) == {}
 
 
 def test_with_seeds_it_is_their_master_and_a_cluster_still() -> None:
     found = system(lambda: (), program=("ullage",), options=("--log-level", "info"), seeds=2, project="demo")
-    roles = ["--role", "cluster", "--role", "master"]
     made = commands(found)
-    assert [name for name, command in made.items() if command[2:6] == roles] == ["webhook", "controller", "api"]
+    assert with_configuration(found, "/data") == ["webhook", "controller", "api"]
+    assert configuration_of(DATA, seeds=2).spec.roles == ("cluster", "master")
     assert [one.role.name for one in found.components if one.apart] == ["seed-1", "seed-2"]
     where = ["--data-dir", "/data/seeds/seed-2", "--port", "1"]
     assert made["seed-2"] == [
@@ -40,8 +47,8 @@ def test_with_seeds_it_is_their_master_and_a_cluster_still() -> None:
 def test_a_seed_runs_its_own_role_and_has_a_user_cluster() -> None:
     found = seed_system(lambda: (), program=("ullage",), options=(), cluster="u1", project="demo")
     made = commands(found)
-    assert made["webhook"][:4] == ["ullage", "webhook", "--role", "seed"]
-    assert made["controller"][:4] == ["ullage", "controller", "--role", "seed"]
+    assert with_configuration(found, "/data") == ["webhook", "controller"]
+    assert seed_configuration().spec.roles == ("seed",)
     assert made["u1"][:4] == ["ullage", "up-user-cluster", "--data-dir", "/data/clusters/u1"]
     assert [one.role.name for one in found.components if one.apart] == ["u1"]
 
