@@ -217,6 +217,7 @@ def _program(path: Path, body: str) -> None:
         pytest.param("docs/how-to/headroom.md", "ullage up", id="how-to: headroom"),
         pytest.param("docs/how-to/project-quotas.md", "ullage up --seeds 2", id="how-to: project quotas"),
         pytest.param("docs/how-to/rest-api.md", "ullage up", id="how-to: rest api"),
+        pytest.param("docs/how-to/configuration.md", "ullage up", id="how-to: configuration"),
         pytest.param("docs/how-to/drivers.md", "a cluster", id="how-to: drivers"),
         pytest.param("examples/mysql/README.md", "", id="examples: mysql"),
         pytest.param("examples/vm/README.md", "", id="examples: vm"),
