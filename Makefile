@@ -118,7 +118,7 @@ fmt: install-dev ## format the code, and mend what the linter can mend
 	@$(BIN)/ruff format .
 
 # Programs that write committed files. Each is a module that `python -m` runs.
-GENERATORS := tools.proto tools.deploy
+GENERATORS := tools.proto tools.deploy tools.configuration
 
 .PHONY: generate
 generate: install-dev
