@@ -7,12 +7,13 @@ own: a token, or any other certificate, opens nothing. Its certificate is made a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import ssl
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -39,6 +40,33 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _PIECE: Final = 32 * 1024
 
 
+class RunningCommands:
+    """Counts the commands that run, by namespace. However many accounts a tenant has, others find places."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+
+    def full(self, namespace: str) -> str | None:
+        """Returns why no further command may run in a namespace."""
+        own, every = self._running[namespace], self._running.total()
+        if own >= MOST_OF_ONE:
+            return f"{own} commands are running in namespace {namespace} already, as many as may"
+        if every >= MOST_AT_ONCE or (own and every >= MOST_AT_ONCE - KEPT):
+            return f"{every} commands are running already, {own} of them in namespace {namespace}"
+        return None
+
+    @contextlib.contextmanager
+    def one(self, namespace: str) -> Iterator[None]:
+        """Counts a command while it runs."""
+        self._running[namespace] += 1
+        try:
+            yield
+        finally:
+            self._running[namespace] -= 1
+            if not self._running[namespace]:
+                del self._running[namespace]
+
+
 class Kubelet:
     """`pods` finds a pod that runs, `places` its volumes. Entered before the Nodes are written."""
 
@@ -57,7 +85,7 @@ class Kubelet:
         self._places = places
         self._clock = clock
         self._runner: web.AppRunner | None = None
-        self._running: Counter[str] = Counter()  # commands, by namespace
+        self._running = RunningCommands()
         self.port = 0  # once it listens
         self.fingerprint = ""
 
@@ -97,30 +125,16 @@ class Kubelet:
         container = next((one for one in pod.spec.containers if one.name == name), None)
         if container is None:
             return web.Response(status=404, text=f"container {name} does not run in pod {key}")
-        if (full := self._full(key.namespace)) is not None:
+        if (full := self._running.full(key.namespace)) is not None:
             return web.Response(status=503, text=full)
         if not set(PROTOCOLS) & {one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}:
             return web.Response(status=400, text=f"subprotocols {', '.join(PROTOCOLS)} are supported")
         socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=MOST_INPUT, timeout=STOP_SECONDS)
-        self._running[key.namespace] += 1
-        try:
+        with self._running.one(key.namespace):
             await socket.prepare(request)
             session = _Session(socket, request)
             await session.run(Shell(container, self._places(pod), self._freezes, session.stdin))
-        finally:
-            self._running[key.namespace] -= 1
-            if not self._running[key.namespace]:
-                del self._running[key.namespace]
         return socket
-
-    def _full(self, namespace: str) -> str | None:
-        """Why no further command may run in a namespace. However many accounts a tenant has, others find places."""
-        own, every = self._running[namespace], self._running.total()
-        if own >= MOST_OF_ONE:
-            return f"{own} commands are running in namespace {namespace} already, as many as may"
-        if every >= MOST_AT_ONCE or (own and every >= MOST_AT_ONCE - KEPT):
-            return f"{every} commands are running already, {own} of them in namespace {namespace}"
-        return None
 
 
 def _is_api_server(request: web.Request) -> bool:
