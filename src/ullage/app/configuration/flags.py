@@ -166,6 +166,17 @@ ConfigFile = Annotated[
 class ConfiguredCommand(Command):
     """A command with `--config`: what it refuses is named by the field where it stands in the file."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            file, flag = ctx.meta.get(_FILE), error.param.opts[0] if error.param is not None else ""
+            field = self._fields(ctx).get(flag)
+            if file is None or field is None:
+                raise
+            # What a file says was checked when it was read, so it says nothing.
+            raise BadInput(f"{file}: {field}", "(absent)", f"is needed there, or as {flag}") from error
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

@@ -230,6 +230,13 @@ def written(directory: Path, spec: str) -> str:
             "{file}: spec.csiSidecar.address /" + "x" * 120 + ": the path of a socket has",
             id="an option that is needed may stand in the file",
         ),
+        pytest.param(
+            "csi-sidecar",
+            "{}",
+            (),
+            "{file}: spec.csiSidecar.address (absent): is needed there, or as --csi-address",
+            id="an option that is needed and stands nowhere",
+        ),
     ],
 )
 def test_a_refusal_names_the_field_and_not_the_flag(
@@ -240,6 +247,13 @@ def test_a_refusal_names_the_field_and_not_the_flag(
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.startswith(f"ullage: {message.format(file=file)}"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_flag_that_cannot_be_is_named_as_a_flag(tmp_path: Path) -> None:
+    done = call("controller", "--config", written(tmp_path, "{}"), "--metrics-port", "many")
+    assert done.returncode == 2
+    assert "'--metrics-port'" in done.stderr
+    assert "spec." not in done.stderr
 
 
 def test_install_takes_the_values_of_a_file_and_a_flag_wins(tmp_path: Path) -> None:
