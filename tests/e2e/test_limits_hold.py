@@ -388,6 +388,11 @@ def test_nothing_passes_a_share_that_was_answered_before(scene: Scene, how: str)
                     if answer.code != AGAIN:
                         break
                     time.sleep(0.2)
+                if answer.code == FORBIDDEN:  # more of the racing ones were quicker than fit into it, and it was not set
+                    assert "would be left for it" in answer.message, answer.raw
+                    for one in racing:
+                        one.result()
+                    continue
                 assert answer.code == 200, answer.raw
                 answered = time.monotonic()
             list(pool.map(tenant.ask, [f"m-{place}" for place in range(most + 2)]))
