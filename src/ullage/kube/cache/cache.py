@@ -14,6 +14,7 @@ What a cache promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import random
@@ -34,6 +35,7 @@ T = TypeVar("T", bound=Object)
 Handler = Callable[[T | None, T | None], None]
 
 TURN = 8  # objects; each may cost handlers milliseconds
+SHOWN_SECONDS = 1.0  # a write is usually shown within milliseconds
 
 
 class Cache(Generic[T]):
@@ -139,6 +141,15 @@ class Cache(Generic[T]):
     async def reached(self, position: int) -> None:
         """Waits until a version is in. One that another kind's write got is only passed with the next change or bookmark."""
         await self._contents.reached(position)
+
+    async def shows(self, written: T, *, seconds: float = SHOWN_SECONDS) -> None:
+        """Waits until the cache shows a write: the next look would repeat the write, and be refused.
+
+        The wait ends after `seconds`: after a restored backup the cache may never show the write.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.reached(int(written.metadata.resource_version))
 
     def age(self) -> float | None:
         """Seconds since the server was last heard of; None if it does not serve the kind."""

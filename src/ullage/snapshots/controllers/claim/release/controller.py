@@ -53,7 +53,7 @@ class ClaimReleaser:
         if len(idle) == len(held):
             patch["annotations"] = {DRIVER: None}
         with contextlib.suppress(NotFound):
-            await patch_seen(self._client, core.CLAIMS, claim, {"metadata": patch})
+            await self._volumes.claims.shows(await patch_seen(self._client, core.CLAIMS, claim, {"metadata": patch}))
 
     def _needed(self, lookup: SnapshotLookup, key: Key) -> bool:
         snapshots = lookup.of_claim(key.namespace, key.name)

@@ -17,7 +17,6 @@ import msgspec
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin import core
-from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import patch_seen
@@ -62,7 +61,6 @@ FOR_GROUP: Final = Problem("WaitingForGroup", "waits until all volumes of the ba
 FOR_HOOKS: Final = Problem("WaitingForHooks", "waits for commands that are run in pods before it is cut")
 EVENT_AFTER: Final = 5.0  # seconds of waiting that are worth an event
 RETRY_SECONDS: Final = 0.2  # where something was made that the cache does not show yet
-SHOWN_SECONDS: Final = 1.0  # a cache is waited for no longer until it shows what was written
 
 
 class Binder:
@@ -259,7 +257,7 @@ class Binder:
         if plan.state is not None:
             obj, again = await self._write_state(obj, facts.snapshot, plan)
         if obj is not seen:
-            await _shown(self._lookup.snapshots, obj)
+            await self._lookup.snapshots.shows(obj)
         if plan.release:
             return await self._release(obj) or again
         if guard is False:
@@ -297,7 +295,7 @@ class Binder:
                 return
             finalizers = [*claim.metadata.finalizers, self._dialect.claim_finalizer]
             merge = {"metadata": {"finalizers": finalizers, "annotations": {DRIVER: driver}}}
-            await _shown(self._volumes.claims, await patch_seen(self._client, core.CLAIMS, claim, merge))
+            await self._volumes.claims.shows(await patch_seen(self._client, core.CLAIMS, claim, merge))
 
     def _holds(self, claim: core.PersistentVolumeClaim) -> bool:
         return self._dialect.claim_finalizer in claim.metadata.finalizers
@@ -307,7 +305,7 @@ class Binder:
         made = await self._client.create(kind, msgspec.convert(self._dialect.new_record(record), kind.type))
         self._others.was_not_there(record.ref.uid)
         self._begun.note(record.ref.uid, self._clock.monotonic())
-        await _shown(self._lookup.records, made)
+        await self._lookup.records.shows(made)
 
     async def _bind_record(self, record: Record, plan: SnapshotPlan) -> None:
         found = self._lookup.records.get(Key("", record.meta.name))
@@ -377,11 +375,3 @@ class Binder:
 
     async def _patch(self, obj: Any, merge: dict[str, Any], *, subresource: str = "") -> Any:
         return await patch_seen(self._client, self._dialect.snapshots, obj, merge, subresource=subresource)
-
-
-async def _shown(cache: Cache[Any], written: Any) -> None:
-    """Waits until a cache shows what was written: the next look would write it once more, and be refused. A cache that does not
-    show it in a moment is not waited for: after a restored backup it never may."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SHOWN_SECONDS):
-            await cache.reached(int(written.metadata.resource_version))
