@@ -2,7 +2,7 @@
 
 A namespace of 4 CPUs and 5Gi, half of it kept for migrations, and VMs of 1 CPU and 1222Mi: two fit into either half. In
 scenario 4 a quarter is kept: of a half, two migrations would fit as two VMs do.
-`tests/peers/test_kubevirt_scenarios.py` has the same scenarios beside the real KubeVirt.
+`tests/peers/test_kubevirt_scenarios.py` has scenarios 1 to 5 beside the real KubeVirt.
 """
 
 from __future__ import annotations

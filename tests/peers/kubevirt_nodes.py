@@ -10,10 +10,11 @@ import contextlib
 import copy
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tests.e2e.api import Answer, Api
+from tests.e2e.snapshot_scene import eventually
 
 Json = dict[str, Any]
 NAMES: Final = ("node-1", "node-2", "node-3")
@@ -23,7 +24,7 @@ INSTANCES: Final = "/apis/kubevirt.io/v1/virtualmachineinstances"
 KIND: Final = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance"}  # which lists leave out
 CREATED_BY: Final = "kubevirt.io/created-by"
 CRASHES: Final = "tests.ullage.io/crashes"  # on an instance: its guest ends as soon as it has started
-COPYING: Final = "tests.ullage.io/copying"  # on an instance: its migration is not done while this is there
+COPYING: Final = "tests.ullage.io/copying"  # on an instance: how long its migration takes, as `4s`; `never` is no time
 OVER: Final = ("Succeeded", "Failed")
 EVERY_SECONDS: Final = 0.1
 MERGE: Final = {"Content-Type": "application/merge-patch+json"}
@@ -157,13 +158,19 @@ def _migrated(instance: Json, now: str) -> Json | None:
         state.update(startTimestamp=now, mode="PreCopy")
     elif state.get("abortRequested"):
         state.update(endTimestamp=now, completed=True, failed=True, abortStatus="Succeeded")
-    elif COPYING in meta.get("annotations", {}):
+    elif not _is_copied(meta.get("annotations", {}).get(COPYING, "0s"), since=state["startTimestamp"], now=now):
         return None
     elif not state.get("targetNodeDomainReadyTimestamp"):
         state.update(targetNodeDomainDetected=True, targetNodeDomainReadyTimestamp=now)
     else:
         _end_migration(instance, now)
     return instance
+
+
+def _is_copied(time: str, *, since: str, now: str) -> bool:
+    if time == "never":
+        return False
+    return datetime.fromisoformat(now) - datetime.fromisoformat(since) >= timedelta(seconds=int(time.removesuffix("s")))
 
 
 def _end_migration(instance: Json, now: str) -> None:
@@ -210,6 +217,7 @@ class Nodes:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._over = threading.Event()
+        self._turns = threading.Lock()
         self._problem: BaseException | None = None
 
     @contextlib.contextmanager
@@ -217,6 +225,7 @@ class Nodes:
         """`handler` speaks as virt-handler's account, which listens on a port for what virt-api asks of guests."""
         for name in NAMES:
             self._bring(name, handler_port)
+        eventually("virt-handler's account has its rights", lambda: handler.get(INSTANCES).code == 200)
         thread = threading.Thread(target=self._run, args=(handler,), name="nodes")
         thread.start()
         try:
@@ -226,6 +235,12 @@ class Nodes:
             thread.join()
         if self._problem is not None:
             raise RuntimeError("the nodes of the test ended early") from self._problem
+
+    @contextlib.contextmanager
+    def halted(self) -> Iterator[None]:
+        """Nothing starts or ends on any node meanwhile."""
+        with self._turns:
+            yield
 
     def _bring(self, name: str, handler_port: int) -> None:
         labels = {HOSTNAME: name, "kubernetes.io/arch": "amd64", "kubevirt.io/schedulable": "true"}
@@ -248,7 +263,8 @@ class Nodes:
     def _run(self, handler: Api) -> None:
         try:
             while not self._over.wait(EVERY_SECONDS):
-                self._turn(handler)
+                with self._turns:
+                    self._turn(handler)
         except BaseException as problem:
             self._problem = problem
 

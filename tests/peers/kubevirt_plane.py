@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -28,11 +29,14 @@ from tools.peers.kube.build import programs as kube_programs
 from tools.peers.kubevirt.build import manifests
 from ullage.pki import Identity, Pair, issue_client, issue_serving, make_ca, save, write_private
 
+from .binder import BINDER
 from .kubevirt_handler import Handler
 from .kubevirt_nodes import NAMES, Nodes
 
 Json = dict[str, Any]
 NAMESPACE: Final = "kubevirt"
+VIRT_API: Final = "virt-api"
+VIRT_CONTROLLER: Final = "virt-controller"
 API_ACCOUNT: Final = "kubevirt-apiserver"
 CONTROLLER_ACCOUNT: Final = "kubevirt-controller"
 HANDLER_ACCOUNT: Final = "kubevirt-handler"
@@ -109,7 +113,9 @@ class KubeVirt:
         self._programs = programs
         self._later: tuple[Json, ...] = ()  # what is applied when virt-api answers
         self._leash = Leash(self.directory)
-        self._ports = {name: _free_port() for name in ("virt-api", "virt-controller")}
+        self._commands: dict[str, list[str]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._ports = {name: _free_port() for name in (VIRT_API, VIRT_CONTROLLER)}
         self._authority = make_ca("kubevirt", now=datetime.now(UTC), lifetime=LIFETIME)
 
     @contextlib.contextmanager
@@ -174,7 +180,7 @@ class KubeVirt:
     def _start(self, handler_port: int) -> None:
         here = self.certificates
         self._run(
-            "virt-api",
+            VIRT_API,
             API_ACCOUNT,
             "--subresources-only",
             "--externally-managed",  # any name will do in a certificate
@@ -185,7 +191,7 @@ class KubeVirt:
             f"--handler-key-file={here}/client.key",
         )
         self._run(
-            "virt-controller",
+            VIRT_CONTROLLER,
             CONTROLLER_ACCOUNT,
             "--launcher-image=example.com/virt-launcher:v1.6.0",
             "--exporter-image=example.com/virt-exportserver:v1.6.0",
@@ -198,7 +204,17 @@ class KubeVirt:
         authority = Path(self.plane.ca_file).read_bytes() if self.plane.ca_file else b""
         write_private(login, json.dumps(kubeconfig(self.plane.url, authority, self._token(account))).encode())
         command = [str(self._programs / name), f"--kubeconfig={login}", "--listen=127.0.0.1", f"--port={self._ports[name]}"]
-        self._leash.start([*command, *options], log=self.directory / f"{name}.log")
+        self._commands[name] = [*command, *options]
+        self._begin(name)
+
+    def _begin(self, name: str) -> None:
+        self._processes[name] = self._leash.start(self._commands[name], log=self.directory / f"{name}.log")
+
+    def kill(self, name: str) -> None:
+        """Ends a program with -9, and starts the next."""
+        self._processes[name].kill()
+        self._processes[name].wait()
+        self._begin(name)
 
     def _token(self, account: str) -> str:
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
@@ -247,7 +263,7 @@ def _listens(port: int) -> bool:
 @contextlib.contextmanager
 def kubevirt_plane(programs: Path) -> Iterator[KubeVirt]:
     """kube-apiserver, etcd, kube-controller-manager, and KubeVirt on them."""
-    plane = AggregatingControlPlane(kube_programs(os.environ))
+    plane = AggregatingControlPlane(kube_programs(os.environ), controllers=[BINDER])
     plane.start()
     try:
         found = KubeVirt(plane.control_plane(), programs)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.api import Answer
-from tests.e2e.headroom_scene import CREATED, MERGE, HeadroomScene, Tenant
+from tests.e2e.headroom_scene import CREATED, MERGE, OVER, HeadroomScene, Tenant
 from tests.e2e.snapshot_scene import Scene
 from ullage.app import compose
 from ullage.app.drivers import Chosen
@@ -23,16 +23,65 @@ from ullage.app.up.components import VMS
 from ullage.app.up.identities import Identities, Identity
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
+from ullage.standalone.world.model import CLASS
+from ullage.standalone.world.slice import bring_classes
 
-from .kubevirt_nodes import COPYING, CRASHES
-from .kubevirt_plane import SUBRESOURCES, KubeVirt, kubevirt_plane
+from .kubevirt_nodes import COPYING, CRASHES, NAMES
+from .kubevirt_plane import SUBRESOURCES, VIRT_CONTROLLER, KubeVirt, kubevirt_plane
 
 Json = dict[str, Any]
 NO_HARVESTER = Chosen(manage_vm_backups=True, manage_vm_restores=True)
 PROCESSES = ("webhook", "controller")
+LAUNCHERS = "/api/v1/pods?labelSelector=kubevirt.io%3Dvirt-launcher&fieldSelector=spec.nodeName%3D{}"
+ACCEPTED, TOO_MANY = 202, 429
 
 
 class KubeVirtScene(HeadroomScene):
+    nodes = NAMES
+    processes = (*PROCESSES, VIRT_CONTROLLER)
+
+    def __init__(self, base: Scene, kubevirt: KubeVirt) -> None:
+        super().__init__(base)
+        self._kubevirt = kubevirt
+
+    def tenant(self, *, percent: int = 50, typed: bool = False) -> RealTenant:
+        """Beside a core ResourceQuota a pod may use twice the memory that an instance type asks for."""
+        return RealTenant(self, percent=percent, memory="16Gi" if typed else "8Gi")
+
+    def kill(self, name: str) -> None:
+        if name == VIRT_CONTROLLER:
+            self._kubevirt.kill(name)
+        else:
+            super().kill(name)
+
+    @contextlib.contextmanager
+    def nothing_stops(self) -> Iterator[None]:
+        with self._kubevirt.nodes.halted():
+            yield
+
+    def drain(self, name: str) -> None:
+        """What `kubectl drain` asks for, once: virt-api moves the VMs instead of letting their pods go."""
+        self.node(name, unschedulable=True)
+        for pod in self.api.get(LAUNCHERS.format(name)).obj["items"]:
+            if pod["status"].get("phase") not in OVER and "deletionTimestamp" not in pod["metadata"]:
+                answer = self.evict(pod["metadata"]["namespace"], pod["metadata"]["name"])
+                assert answer.code in (CREATED, 404, TOO_MANY), answer.raw
+
+    def uncordon(self, name: str) -> None:
+        self.node(name, unschedulable=None)
+
+    def evict(self, namespace: str, pod: str) -> Answer:
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
+        return self.api.call("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", body)
+
+    def claim(self, namespace: str, name: str, **spec: Any) -> tuple[str, str]:
+        """With a directory of this machine behind it."""
+        directory = self.base.volumes / f"{namespace}-{name}"
+        directory.mkdir()
+        source = {"hostPath": {"path": str(directory)}}
+        path = self.base.bound_claim(namespace, name, source=source, storage_class=CLASS, **spec)
+        return path, f"{namespace}-{name}"
+
     def command(self, name: str) -> list[str]:
         own = {"webhook": self.base.webhook, "controller": self.base.controller}
         return [*own[name](), *VMS]
@@ -62,12 +111,23 @@ class RealTenant(Tenant):
     """A namespace with shares, and what the real KubeVirt knows of it. Half is kept for migrations, unless said otherwise: the
     pods of two VMs fit into either half."""
 
+    no_reserve = ("cpu: asked 1.02 cores, used ", "share 1.25 cores", "memory: asked 1.42Gi", "share 2Gi")
+
     def __init__(self, scene: KubeVirtScene, *, cpu: str = "5", memory: str = "8Gi", percent: int = 50) -> None:
         super().__init__(scene, cpu=cpu, memory=memory, percent=percent)
+        self.real = scene
 
     def takes(self, name: str, time: str) -> None:
-        """`never`: the migration of this instance goes on until it is deleted."""
         self.annotate_instance(name, COPYING, time)
+
+    def restart(self, name: str) -> None:
+        answer = self.subresource("virtualmachines", name, "restart")
+        assert answer.code == ACCEPTED, answer.raw
+
+    def pause(self, name: str, *, paused: bool = True) -> None:
+        answer = self.subresource("virtualmachineinstances", name, "pause" if paused else "unpause")
+        assert answer.code == 200, answer.raw
+        self.until("Paused" if paused else "Running", name)
 
     def crashing(self, name: str) -> Json:
         """A VM whose guest ends as soon as it has started."""
@@ -88,8 +148,7 @@ class RealTenant(Tenant):
     def evict(self, name: str) -> Answer:
         """What `kubectl drain` asks for: that the pod of an instance goes."""
         (pod,) = [one["metadata"]["name"] for one in self.pods(name)]
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.namespace}}
-        return self.api.call("POST", f"{self.path}/pods/{pod}/eviction", body)
+        return self.real.evict(self.namespace, pod)
 
     def events(self, name: str) -> str:
         """What was told about objects of a name, all in one text."""
@@ -113,7 +172,7 @@ def kubevirt_scene(programs: Path) -> Iterator[tuple[KubeVirtScene, KubeVirt]]:
         with kubevirt_plane(programs) as kubevirt:
             base = Scene(kubevirt.plane, directory)
             asyncio.run(_install(base))
-            made = KubeVirtScene(base)
+            made = KubeVirtScene(base, kubevirt)
             with made.running():
                 yield made, kubevirt
     finally:
@@ -125,4 +184,5 @@ async def _install(scene: Scene) -> None:
     async with Client(Config.load(scene.plane.kubeconfig, environ={})) as client:
         outcomes = await Installer(client).install(manifests(compose(NO_HARVESTER)), tell=lambda outcome: None)
         assert not (problems := [outcome for outcome in outcomes if outcome.verb == "problem"]), problems
+        await bring_classes(client)
         await Identities(client, [Identity(name, scene.directory) for name in (CONTROLLER, WEBHOOK)]).issue()

@@ -21,6 +21,7 @@ from ullage.quantity import Quantity
 from .kubevirt_scene import KubeVirtScene, RealTenant, kubevirt_scene
 
 Json = dict[str, Any]
+POOL = "pool.kubevirt.io/v1alpha1"
 
 pytestmark = [
     pytest.mark.peers,
@@ -47,9 +48,8 @@ def test_a_vm_is_created_started_and_migrated_as_its_share_allows(scene: KubeVir
 def test_a_vm_is_charged_what_its_pod_may_use(scene: KubeVirtScene) -> None:
     tenant = RealTenant(scene)
     tenant.run("vm1")
-    counted = Quantity.parse(tenant.core_quota()["status"]["used"]["limits.memory"]).value()
-    assert counted > 1024 * MI
-    eventually("it is charged the same", lambda: used(tenant) == counted)
+    assert counted(tenant) > 1024 * MI
+    eventually("it is charged the same", lambda: used(tenant) == counted(tenant))
 
 
 def test_two_vms_that_fill_their_share_move_at_once_beside_a_core_quota(scene: KubeVirtScene) -> None:
@@ -169,6 +169,51 @@ def test_processors_are_plugged_into_a_running_vm_as_far_as_its_share_goes(scene
 
 def sockets(count: int) -> Json:
     return {"spec": {"template": {"spec": {"domain": {"cpu": {"sockets": count}}}}}}
+
+
+def test_memory_is_plugged_into_a_running_vm_as_far_as_its_share_goes(scene: KubeVirtScene) -> None:
+    tenant = RealTenant(scene, cpu="8", memory="20Gi", percent=50)
+    body = tenant.machine("vm1")
+    domain = body["spec"]["template"]["spec"]["domain"]
+    domain.update(cpu={"cores": 1, "sockets": 1, "threads": 1}, memory={"guest": "1Gi", "maxGuest": "16Gi"})
+    domain["resources"] = {}
+    tenant.run_body(body)
+    uid = tenant.uid("vm1")
+    answer = tenant.change("vm1", memory("2Gi"))
+    assert answer.code == 200, answer.raw
+    eventually("the guest has it", lambda: tenant.instance("vm1")["status"]["memory"]["guestCurrent"] == "2Gi")
+    eventually("its migration is over", lambda: not tenant.unfinished())
+    eventually("it is charged what its pod may use", lambda: used(tenant) == counted(tenant))
+    refused = tenant.change("vm1", memory("12Gi"))
+    assert refused.code == FORBIDDEN, refused.raw
+    assert NO_ROOM in refused.message
+    assert (tenant.uid("vm1"), tenant.word("vm1")) == (uid, "Running")
+
+
+def counted(tenant: RealTenant) -> int:
+    """Bytes: what the core ResourceQuota has of the namespace's pods."""
+    return Quantity.parse(tenant.core_quota()["status"]["used"]["limits.memory"]).value()
+
+
+def memory(guest: str) -> Json:
+    return {"spec": {"template": {"spec": {"domain": {"memory": {"guest": guest}}}}}}
+
+
+def test_a_pool_gets_as_many_vms_as_fit(scene: KubeVirtScene) -> None:
+    tenant = RealTenant(scene)
+    labels = {"pool": "a"}
+    template = {"metadata": {"labels": labels}, "spec": tenant.machine("pool")["spec"]}
+    spec = {"replicas": 3, "selector": {"matchLabels": labels}, "virtualMachineTemplate": template}
+    pools = f"/apis/{POOL}/namespaces/{tenant.namespace}/virtualmachinepools"
+    body = {"apiVersion": POOL, "kind": "VirtualMachinePool", "metadata": {"name": "pool"}, "spec": spec}
+    tenant.api.create(pools, body)
+    eventually("two of them run", lambda: len(tenant.running()) == 2)
+    eventually("the third is refused in words", lambda: NO_ROOM in tenant.events("pool"))
+    assert len(tenant.running()) == 2
+    tenant.api.merge(f"{pools}/pool", {"spec": {"replicas": 1}})
+    eventually("one of them goes", lambda: len(tenant.running()) == 1)
+    eventually("its room is free", lambda: tenant.ask_machine("another").code == CREATED)
+    tenant.until("Running", "another")
 
 
 def test_a_vm_costs_what_its_instance_type_says(scene: KubeVirtScene) -> None:

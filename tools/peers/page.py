@@ -43,7 +43,7 @@ NEIGHBOURS: Final = (
         "kubevirt",
         "kubevirt",
         "kubevirt.io/kubevirt",
-        ("peers/kubevirt", "peers/kubevirt_pods"),
+        ("peers/kubevirt", "peers/kubevirt_scenarios", "peers/kubevirt_pods"),
         "Its virt-api and virt-controller run VMs beside our limits, as far as they come without a node: players of ours stand"
         " for kubelet and virt-handler. What its own code renders is compared with our formula for 1,242 pods.",
     ),
