@@ -14,7 +14,7 @@ from tests.csi_driver.faults import Fault
 from tests.csi_driver.running import NAME, RunningDriver
 from tests.e2e.built import built
 from tests.e2e.leash import Leash
-from tests.e2e.snapshot_scene import GA, PROTOTYPE, VOLUMES, Dialect, Scene, eventually
+from tests.e2e.snapshot_scene import GA, PROTOTYPE, STARTED_BY, STARTERS, VOLUMES, Dialect, Scene, eventually
 from tools.peers.provisioner.build import provisioner
 
 from .binder import CLASS, driver_of, scene_with_binder
@@ -32,11 +32,12 @@ class Stage:
     log: Path  # of external-provisioner
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Stage]:
+@pytest.fixture(scope="module", params=STARTERS, ids=STARTED_BY)
+def site(request: pytest.FixtureRequest) -> Iterator[Stage]:
     program = built(provisioner) / "csi-provisioner"
     with ExitStack() as stack:
         scene = stack.enter_context(scene_with_binder())
+        scene.starter = request.param(scene)
         driver = stack.enter_context(driver_of(scene))
         directory = scene.directory / "provisioner"
         directory.mkdir()
