@@ -31,8 +31,8 @@ from ullage.engines.api import (
     VolumeSpec,
 )
 from ullage.engines.chain import HEAD, PollResult
-from ullage.engines.controllers.engine.rules import object_for, polled_status
-from ullage.engines.controllers.snapshot.statuses import mirrored
+from ullage.engines.controllers.engine_rules import object_for, polled_status
+from ullage.engines.controllers.snapshot_rules import mirrored
 from ullage.kube.client import codec
 from ullage.kube.crds.definitions import crd_of
 from ullage.kube.kinds import Kind, Meta

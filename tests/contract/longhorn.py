@@ -22,10 +22,10 @@ from ullage.clock import SystemClock
 from ullage.engines.api import ENGINES, KINDS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.connection import HostConnection
-from ullage.engines.controllers.engine.controller import EngineMonitor
-from ullage.engines.controllers.snapshot.controller import SnapshotController
-from ullage.engines.controllers.snapshot.rules import needs_attachment
-from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.controllers.engine import EngineMonitor
+from ullage.engines.controllers.snapshot import SnapshotController
+from ullage.engines.controllers.snapshot_rules import needs_attachment
+from ullage.engines.controllers.volume import VolumeController
 from ullage.engines.handles import NAMESPACE
 from ullage.engines.instances import ask_head_size
 from ullage.engines.local.server.server import serving
@@ -40,7 +40,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.backends.base import Backend, Restored, VolumeHandle
 from ullage.snapshots.backends.longhorn.backend import LonghornBackend
-from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
+from ullage.standalone.world.controllers.longhorn_volume import longhorn_volume_controller
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.vms.api.machines import INSTANCES
 

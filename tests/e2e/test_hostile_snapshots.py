@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.snapshots.controllers.snapshot.bind.orphans import REQUEST_SECONDS
+from ullage.snapshots.controllers.snapshot_bind import REQUEST_SECONDS
 from ullage.snapshots.guard import NAME as POLICY
 from ullage.snapshots.model import GUARD
 

@@ -23,9 +23,9 @@ def test_the_tracer_prints_the_files_and_controllers_of_each_story() -> None:
     assert done.returncode == 0, done.stderr
     _, _, snapshot = done.stdout.partition("a VolumeSnapshot under a limit")
     snapshot, _, start = snapshot.partition("a scheduled VolumeSnapshot")
-    assert "    snapshots/controllers/snapshot/bind/controller.py\n" in snapshot
+    assert "    snapshots/controllers/snapshot_bind.py\n" in snapshot
     assert "    ledger/book.py\n" in snapshot
-    assert " reconciles in snapshots/controllers/snapshot/bind/controller.py\n" in snapshot
+    assert " reconciles in snapshots/controllers/snapshot_bind.py\n" in snapshot
     _, _, start = start.partition("a VM starts")
     assert "    headroom/webhook/machines.py\n" in start
-    assert "snapshots/controllers/snapshot/bind/controller.py" not in start
+    assert "snapshots/controllers/snapshot_bind.py" not in start

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.standalone.apiserver.fields.apply.combine import merge
+from ullage.standalone.apiserver.fields.apply.merge import merge
 from ullage.standalone.apiserver.fields.fieldset import (
     LEAF,
     SELF,

@@ -22,10 +22,21 @@ from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.stamps import FREE, Stamp
 from ullage.snapshots.api.ga.translation import GA
 from ullage.space.accounts import NAMESPACE_CELL, stamp_for, vm_cell
-from ullage.space.controllers.follow.model import Bearer, Change, Cut, EngineSide, Pair, RecordSide, SnapshotSide
-from ullage.space.controllers.follow.order import Plan, ordered
+from ullage.space.controllers.follow.model import (
+    Bearer,
+    Change,
+    Cut,
+    EngineSide,
+    Pair,
+    Plan,
+    RecordSide,
+    SnapshotSide,
+    Trace,
+    measured,
+    ordered,
+    view_of,
+)
 from ullage.space.controllers.follow.payers import wanted
-from ullage.space.controllers.follow.volumes import Trace, measured, view_of
 
 NS = "team-a"
 WHEN = "2026-01-01T00:00:00Z"

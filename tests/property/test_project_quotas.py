@@ -13,9 +13,9 @@ from ullage.kube.objects import is_deleting
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus
-from ullage.projects.controllers.quota.copy.rules import SeedCopy, new_copy, object_patch, removal, status_patch
-from ullage.projects.controllers.quota.default.rules import CreateDefault, Default, RemoveDefault, UpdateDefault, steps
-from ullage.projects.controllers.quota.status.totals import SeedReport, totals, with_totals
+from ullage.projects.controllers.quota_copy_rules import SeedCopy, new_copy, object_patch, removal, status_patch
+from ullage.projects.controllers.quota_default_rules import CreateDefault, Default, RemoveDefault, UpdateDefault, steps
+from ullage.projects.controllers.quota_status_rules import SeedReport, totals, with_totals
 from ullage.projects.names import FINALIZER, is_default
 from ullage.projects.quota import amounts_of, faults, limits_of, same_limits, usage_of
 

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from ullage.app.drivers import Chosen, HostPaths
-from ullage.app.sockets import WatchedSocket
 from ullage.errors import UllageError
 
 if TYPE_CHECKING:
@@ -22,7 +21,50 @@ if TYPE_CHECKING:
     from ullage.snapshots.backends.hostpath.backend import HostPathBackend
     from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 
+# Sockets of others that our processes call: that one is missing is told at once, and not with the first request.
+
+
 logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 2.0
+
+
+class WatchedSocket:
+    """Looks at one socket, for as long as its block lasts. `owner` is who should be listening there."""
+
+    def __init__(self, path: Path, *, owner: str, every: float = LOOK_SECONDS) -> None:
+        self._path = path
+        self._owner = owner
+        self._every = every
+        self._missing = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.look()
+        self._task = asyncio.create_task(self._watch(), name=f"socket {self._path}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def look(self) -> None:
+        missing = not self._path.exists()
+        if missing == self._missing:
+            return
+        self._missing = missing
+        about = {"owner": self._owner, "socket": str(self._path)}
+        if missing:
+            logger.warning("a socket is missing: is its owner running?", extra=about)
+        else:
+            logger.info("a socket that was missing is there", extra=about)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            self.look()
+
 
 INTERRUPTED_KEPT: Final = 3600.0  # seconds for which copies wait at least, after the start, for somebody to ask for them again
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ullage.kube.slices import Wiring
     from ullage.policies.restores.methods.revert import RevertMethod
     from ullage.policies.restores.slice import RestoreOptions
-    from ullage.snapshots.backends.hostpath.in_place.backend import HostPathInPlace
+    from ullage.snapshots.backends.hostpath.in_place import HostPathInPlace
 
 
 def options_of(what: Chosen) -> RestoreOptions:
@@ -29,7 +29,7 @@ def _in_place(what: Chosen, wiring: Wiring) -> HostPathInPlace | None:
     if what.hostpath is None:
         return None
     from ullage.app.backends import hostpath_settings
-    from ullage.snapshots.backends.hostpath.in_place.backend import HostPathInPlace
+    from ullage.snapshots.backends.hostpath.in_place import HostPathInPlace
 
     made = HostPathInPlace(hostpath_settings(what.hostpath), clock=wiring.clock)
     wiring.hold(_closed(made))

@@ -9,10 +9,10 @@ from typing import Any, Final
 from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.client.metered import MeteredEngines
-from ullage.engines.controllers.engine.controller import EngineMonitor
-from ullage.engines.controllers.snapshot.controller import SnapshotController
-from ullage.engines.controllers.snapshot.rules import needs_attachment
-from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.controllers.engine import EngineMonitor
+from ullage.engines.controllers.snapshot import SnapshotController
+from ullage.engines.controllers.snapshot_rules import needs_attachment
+from ullage.engines.controllers.volume import VolumeController
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
 from ullage.engines.policy import POLICY

@@ -6,12 +6,8 @@ from functools import partial
 from typing import Any
 
 from ullage.headroom.charges import charging
-from ullage.headroom.controllers.exceeds import controller as exceeds
-from ullage.headroom.controllers.follow import controller as follow
-from ullage.headroom.controllers.launchers import controller as launchers
-from ullage.headroom.controllers.limits import controller as limits
-from ullage.headroom.controllers.scale_quota import controller as scale_quota
-from ullage.headroom.controllers.scale_quota.rules import MADE_BY_RANCHER
+from ullage.headroom.controllers import exceeds, follow, launchers, limits, scale_quota
+from ullage.headroom.controllers.scale_quota_rules import MADE_BY_RANCHER
 from ullage.headroom.lookup import compute_lookup, launcher_pods
 from ullage.headroom.metrics import ShareMetrics
 from ullage.headroom.settings import Settings

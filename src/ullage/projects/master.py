@@ -9,11 +9,11 @@ from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring, Write
 from ullage.projects import seeds
 from ullage.projects.api.kkp import PROJECTS, SETTINGS
-from ullage.projects.controllers.quota.copy import controller as copy
-from ullage.projects.controllers.quota.default import controller as default
-from ullage.projects.controllers.quota.escrow import controller as escrow
-from ullage.projects.controllers.quota.label import controller as label
-from ullage.projects.controllers.quota.status import controller as status
+from ullage.projects.controllers import quota_copy as copy
+from ullage.projects.controllers import quota_default as default
+from ullage.projects.controllers import quota_escrow as escrow
+from ullage.projects.controllers import quota_label as label
+from ullage.projects.controllers import quota_status as status
 from ullage.projects.escrow.divisions import DIVISIONS
 from ullage.projects.metrics import ProjectMetrics
 from ullage.projects.settings import Settings

@@ -21,15 +21,15 @@ from ullage.projects.charging.keys import NoSigningKey, stamp_keys
 from ullage.projects.charging.machines import charged_clusters, charging
 from ullage.projects.charging.presence import recorded_machines
 from ullage.projects.cluster_count import charging as cluster_charging
-from ullage.projects.controllers.catalogue.refresh import controller as refresh
-from ullage.projects.controllers.cluster.usage import controller as usage
-from ullage.projects.controllers.machine.record import controller as record
-from ullage.projects.controllers.machine.record.metrics import RecordCollector
-from ullage.projects.controllers.machine.server import controller as server
-from ullage.projects.controllers.machine.stamp import controller as stamp
-from ullage.projects.controllers.quota.cluster_limit import controller as cluster_limit
-from ullage.projects.controllers.quota.local_usage import controller as local_usage
-from ullage.projects.controllers.quota.surge import controller as surge
+from ullage.projects.controllers import catalogue_refresh as refresh
+from ullage.projects.controllers import cluster_usage as usage
+from ullage.projects.controllers import machine_record as record
+from ullage.projects.controllers import machine_server as server
+from ullage.projects.controllers import machine_stamp as stamp
+from ullage.projects.controllers import quota_cluster_limit as cluster_limit
+from ullage.projects.controllers import quota_local_usage as local_usage
+from ullage.projects.controllers import quota_surge as surge
+from ullage.projects.controllers.machine_record import RecordCollector
 from ullage.projects.machines.signatures import SigningKeys
 from ullage.projects.settings import Settings
 from ullage.projects.sizes import store

@@ -14,8 +14,8 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS
-from ullage.projects.controllers.deployment.shortage import controller as shortage
-from ullage.projects.controllers.registration.watch import controller as registration
+from ullage.projects.controllers import deployment_shortage as shortage
+from ullage.projects.controllers import registration_watch as registration
 from ullage.projects.machines.registrations import SELECTED
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (*registration.WATCHES, *shortage.WATCHES)

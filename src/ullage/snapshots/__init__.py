@@ -1,6 +1,6 @@
 """VolumeSnapshots of both APIs: taken, deleted, restored.
 
-`slice` says what the main controller, the webhook and a sidecar run. `controllers/<kind>/<verb>` bind snapshots to records,
+`slice` says what the main controller, the webhook and a sidecar run. `controllers/<kind>_<verb>` bind snapshots to records,
 sync records with drivers, release and restore claims, and reclaim restored volumes. `webhook` reads the restore annotation.
 `lookup` finds objects in the caches. `model` has the terms of every decision; `binding`, `source_volume`, `data_source`,
 `restored_volume`, `volume_queue`, `class_parameters` and `selection` are pure and shared. `api` has the kinds of both APIs and

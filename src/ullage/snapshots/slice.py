@@ -23,32 +23,31 @@ from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.snapshots import guard
+from ullage.snapshots import webhook as deletion
+from ullage.snapshots import webhook as hooks
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
 from ullage.snapshots.backends.longhorn import backend as longhorn
 from ullage.snapshots.backends.metered import MeteredBackend
-from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
-from ullage.snapshots.controllers.claim.restore.controller import WRITES as RESTORE_WRITES
-from ullage.snapshots.controllers.claim.restore.controller import Restorer
-from ullage.snapshots.controllers.record.audit.controller import RecordAuditor
-from ullage.snapshots.controllers.record.audit.listing import SnapshotLister
-from ullage.snapshots.controllers.record.audit.rules import Misses
-from ullage.snapshots.controllers.record.book.controller import RecordBooker
-from ullage.snapshots.controllers.record.hold.controller import WRITES as HOLD_WRITES
-from ullage.snapshots.controllers.record.hold.controller import Holder
-from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
-from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers.claim_release import ClaimReleaser
+from ullage.snapshots.controllers.claim_restore import WRITES as RESTORE_WRITES
+from ullage.snapshots.controllers.claim_restore import Restorer
+from ullage.snapshots.controllers.record_audit import Misses, RecordAuditor, SnapshotLister
+from ullage.snapshots.controllers.record_book import RecordBooker
+from ullage.snapshots.controllers.record_hold import WRITES as HOLD_WRITES
+from ullage.snapshots.controllers.record_hold import Holder
+from ullage.snapshots.controllers.record_sync import RecordSyncer
+from ullage.snapshots.controllers.snapshot_bind import Binder
 from ullage.snapshots.controllers.volume.last_size.controller import LastSizes
-from ullage.snapshots.controllers.volume.measure.controller import WRITES as MEASURE_WRITES
-from ullage.snapshots.controllers.volume.measure.controller import VolumeMeasurer
-from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
+from ullage.snapshots.controllers.volume_measure import WRITES as MEASURE_WRITES
+from ullage.snapshots.controllers.volume_measure import VolumeMeasurer
+from ullage.snapshots.controllers.volume_reclaim import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics, operation_meter
 from ullage.snapshots.model import Dialect, Snapshot
 from ullage.snapshots.settings import AUDIT_SECONDS, HOSTPATH, Settings
 from ullage.snapshots.volume_queue import VolumeQueues
-from ullage.snapshots.webhook import deletion, hooks
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
 

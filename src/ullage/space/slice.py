@@ -16,12 +16,11 @@ from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.policies.counts.webhook import room
 from ullage.space.api import QUOTAS
 from ullage.space.charges import charged_kinds, charging
-from ullage.space.controllers.follow.accounts import payers_by
-from ullage.space.controllers.follow.controller import Follower
+from ullage.space.controllers import quota_limits as limits
+from ullage.space.controllers import quota_status as status
+from ullage.space.controllers.follow.controller import Follower, payers_by
 from ullage.space.controllers.follow.lookup import make_lookup
 from ullage.space.controllers.follow.lookup import watches as followed
-from ullage.space.controllers.quota.limits import controller as limits
-from ullage.space.controllers.quota.status import controller as status
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.lookup import WATCHES
 from ullage.space.metrics import QuotaMetrics

@@ -11,15 +11,15 @@ from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
 from ullage.snapshots.lookup import volume_lookup
+from ullage.vms import webhook as hooks
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.restores import RESTORES
-from ullage.vms.controllers.backup.take.controller import BackupController
-from ullage.vms.controllers.restore.perform.controller import RestoreController
+from ullage.vms.controllers.backup_take import BackupController
+from ullage.vms.controllers.restore_perform import RestoreController
 from ullage.vms.lookup import machine_lookup, restores_by_target
 from ullage.vms.roles import aggregated_roles
 from ullage.vms.settings import Settings
-from ullage.vms.webhook import hooks
 
 NAME: Final = "vms"
 _VOLUMES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, SNAPSHOTS, CONTENTS, CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)

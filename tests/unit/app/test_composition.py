@@ -8,7 +8,7 @@ import pytest
 
 from ullage.app.composition import compose
 from ullage.app.drivers import NOTHING_CHOSEN, ONE_MACHINE, Chosen
-from ullage.app.installer.compatibility import lacking
+from ullage.app.installer.installer import lacking
 from ullage.app.installer.manifests import manifests
 from ullage.engines.api import VOLUMES
 from ullage.kube.builtin.apiextensions import DEFINITIONS

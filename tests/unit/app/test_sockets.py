@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.app.sockets import WatchedSocket
+from ullage.app.backends import WatchedSocket
 
 
 async def test_a_socket_is_told_of_when_it_is_missing_and_when_it_comes(
@@ -21,7 +21,7 @@ async def test_a_socket_is_told_of_when_it_is_missing_and_when_it_comes(
         found = [
             (one.levelname, one.getMessage(), one.__dict__["owner"], one.__dict__["socket"])
             for one in caplog.records
-            if one.name == "ullage.app.sockets"
+            if one.name == "ullage.app.backends"
         ]
         caplog.clear()
         return found
@@ -43,4 +43,4 @@ async def test_nothing_is_told_of_one_that_is_there(tmp_path: Path, caplog: pyte
     caplog.set_level(logging.INFO)
     (tmp_path / "csi.sock").touch()
     async with WatchedSocket(tmp_path / "csi.sock", owner="csi.example.com"):
-        assert [one for one in caplog.records if one.name == "ullage.app.sockets"] == []
+        assert [one for one in caplog.records if one.name == "ullage.app.backends"] == []

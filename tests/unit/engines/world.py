@@ -17,10 +17,10 @@ from ullage.engines import model
 from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
 from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.errors import Reason
-from ullage.engines.controllers.engine.controller import EngineMonitor
-from ullage.engines.controllers.snapshot.controller import SnapshotController
-from ullage.engines.controllers.snapshot.rules import needs_attachment
-from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.controllers.engine import EngineMonitor
+from ullage.engines.controllers.snapshot import SnapshotController
+from ullage.engines.controllers.snapshot_rules import needs_attachment
+from ullage.engines.controllers.volume import VolumeController
 from ullage.engines.lookup import lookup_of
 from ullage.engines.metrics import Metrics
 from ullage.engines.settings import Settings

@@ -47,8 +47,8 @@ from ullage.projects.api.templates import DeploymentTemplate, SetTemplate
 from ullage.projects.charging.keys import stamp_keys
 from ullage.projects.charging.machines import charged_clusters, charging
 from ullage.projects.charging.presence import recorded_machines
-from ullage.projects.controllers.machine.record import controller as record
-from ullage.projects.controllers.machine.stamp import controller as stamp
+from ullage.projects.controllers import machine_record as record
+from ullage.projects.controllers import machine_stamp as stamp
 from ullage.projects.machines.signatures import SigningKeys
 from ullage.projects.settings import Settings
 from ullage.projects.sizes.catalogue import FlavourKey, Place

@@ -10,11 +10,10 @@ from ullage.kube.objects import find_condition
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
-from ullage.projects.controllers.cluster.usage.rules import cluster_usage
-from ullage.projects.controllers.quota.default.rules import CreateDefault, default_in, steps
-from ullage.projects.controllers.quota.local_usage.rules import local_usage
-from ullage.projects.controllers.quota.status.rules import StatusFacts, status_of
-from ullage.projects.controllers.quota.status.totals import SeedReport, totals
+from ullage.projects.controllers.cluster_usage_rules import cluster_usage
+from ullage.projects.controllers.quota_default_rules import CreateDefault, default_in, steps
+from ullage.projects.controllers.quota_local_usage_rules import local_usage
+from ullage.projects.controllers.quota_status_rules import SeedReport, StatusFacts, status_of, totals
 from ullage.projects.webhook.quota_rules import QuotaFacts, refusals, warnings
 
 MACHINE = Amounts.parse({"cpu": "2", "memory": "4Gi", "storage": "20Gi"})

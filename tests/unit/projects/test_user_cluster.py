@@ -22,7 +22,7 @@ from ullage.kube.builtin.events import EVENTS
 from ullage.kube.client.client import Client
 from ullage.kube.slices import Wiring
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS
-from ullage.projects.controllers.deployment.shortage.rules import lacks
+from ullage.projects.controllers.deployment_shortage import lacks
 from ullage.projects.slice import user_cluster
 
 NAME = "ullage-seed-elsewhere"

@@ -358,8 +358,8 @@ async def test_a_refused_snapshot_leaves_nothing_whenever_the_process_dies() -> 
 
 async def test_what_may_have_been_cut_is_never_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver took it and the answer was lost. By now the head is small, since the bytes are in the snapshot."""
-    monkeypatch.setattr("ullage.snapshots.controllers.record.sync.before_cut.FRESH_SECONDS", 0.0)
-    monkeypatch.setattr("ullage.snapshots.controllers.record.sync.before_cut.REMEMBERED", 0)
+    monkeypatch.setattr("ullage.snapshots.controllers.record_sync_before_cut.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("ullage.snapshots.controllers.record_sync_before_cut.REMEMBERED", 0)
     cluster = charged()
     cluster.driver.head = 8 * MIB
     lost = fails(Uncertain("no answer"))
@@ -378,7 +378,7 @@ async def test_what_may_have_been_cut_is_never_lowered(monkeypatch: pytest.Monke
 async def test_what_may_have_been_cut_and_does_not_fit_any_more_is_undone_and_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ullage.snapshots.controllers.record.sync.before_cut.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("ullage.snapshots.controllers.record_sync_before_cut.FRESH_SECONDS", 0.0)
     cluster = charged()
     cluster.driver.head = 8 * MIB
 
@@ -410,7 +410,7 @@ async def test_what_it_takes_is_written_on_its_record() -> None:
 async def test_a_size_that_could_not_be_told_at_once(
     error: Exception, size: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ullage.snapshots.controllers.record.sync.controller.WEIGH_SECONDS", 0.01)
+    monkeypatch.setattr("ullage.snapshots.controllers.record_sync.WEIGH_SECONDS", 0.01)
     cluster = charged()
     cluster.driver.head = 2 * MIB
     cluster.driver.weighing = fails(error, times=2)

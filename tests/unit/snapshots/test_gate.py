@@ -19,7 +19,7 @@ from ullage.kube.kinds import Meta, OwnerReference
 from ullage.kube.slices import Wiring
 from ullage.ledger.charging.stamps import FREE, STAMP
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.controllers.record.book.controller import RecordBooker
+from ullage.snapshots.controllers.record_book import RecordBooker
 from ullage.snapshots.gate import Estimate, Gate, estimate_of, gate_of, written
 from ullage.snapshots.lookup import SnapshotLookup
 from ullage.snapshots.model import BOOKED, CUT, ESTIMATE, GO, HOLD, NO

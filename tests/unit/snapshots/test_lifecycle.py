@@ -22,14 +22,12 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists, Conflict
 from ullage.kube.slices import Part, Wiring
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.prototype.parameters import ANNOTATION
-from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.snapshots.api.prototype.translation import ANNOTATION, PROTOTYPE
 from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation, InProgress, Secrets, VolumeHandle
-from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
-from ullage.snapshots.controllers.record.sync import controller as record_sync
-from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
-from ullage.snapshots.controllers.snapshot.bind.controller import Binder
-from ullage.snapshots.controllers.snapshot.bind.others import OtherSnapshotter
+from ullage.snapshots.controllers import record_sync
+from ullage.snapshots.controllers.claim_release import ClaimReleaser
+from ullage.snapshots.controllers.record_sync import RecordSyncer
+from ullage.snapshots.controllers.snapshot_bind import Binder, OtherSnapshotter
 from ullage.snapshots.lookup import SnapshotLookup, kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import GROUP_HANDLE, Dialect

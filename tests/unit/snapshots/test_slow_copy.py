@@ -20,10 +20,10 @@ from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings, file_copy
 from ullage.snapshots.backends.hostpath.copies import PATIENCE
 from ullage.snapshots.backends.hostpath.threads import Stop
-from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
-from ullage.snapshots.controllers.record.sync import controller as record_sync
-from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
-from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers import record_sync
+from ullage.snapshots.controllers.claim_release import ClaimReleaser
+from ullage.snapshots.controllers.record_sync import RecordSyncer
+from ullage.snapshots.controllers.snapshot_bind import Binder
 from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.model import State

@@ -1,7 +1,7 @@
 """Records anew what machine-controller says of a MachineSet: `python -m tools.peers.machine_controller.record`.
 
 It runs the pinned machine-controller beside an embedded API server and takes one MachineSet through the steps below. Status and
-Events of each go to `recorded.json` beside the unit tests of the played MachineSet controller, which take that one through the
+Events of each go to `machine_set_recorded.json` beside the unit tests of the played controller, which take that one through the
 same steps. `--check` writes nothing and says what differs.
 """
 
@@ -25,7 +25,7 @@ from tools.peers.machine_controller.build import machine_controller
 from ullage.projects.api.machines import GROUP, MACHINE_SETS, MACHINES, VERSION
 
 Json = dict[str, Any]
-RECORDED: Final = Path(__file__).parents[3] / "tests/unit/standalone/world/controllers/machine_set/recorded.json"
+RECORDED: Final = Path(__file__).parents[3] / "tests/unit/standalone/world/controllers/machine_set_recorded.json"
 NAME: Final = "pool"
 QUIET: Final = 4.0  # seconds: between its waits of 2.6 s, and the try after that, and of 5.1 s
 REFUSAL: Final = "there is no room"

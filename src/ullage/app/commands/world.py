@@ -47,7 +47,7 @@ def world(
     from ullage.kube.client.config import Config
     from ullage.standalone.world.slice import opened
     from ullage.standalone.world.slice import world as slice_of
-    from ullage.standalone.world.user_cluster.slice import user_cluster as user_cluster_of
+    from ullage.standalone.world.user_cluster import user_cluster as user_cluster_of
 
     if (volumes is None) != user_cluster:
         raise BadInput("--volumes", str(volumes or "(absent)"), "is needed, except with --user-cluster, where there are none")

@@ -15,7 +15,7 @@ from msgspec import inspect as shapes
 from ullage.app.configuration.flags import COMMANDS, SETTINGS, Setting
 from ullage.app.configuration.reading import PLAIN
 from ullage.app.configuration.types import GROUP, VERSION, Configuration
-from ullage.kube.crds.docstrings import attribute_docs, prose
+from ullage.kube.crds.schemas import attribute_docs, prose
 from ullage.kube.objects import Json
 
 WIDTH: Final = 120

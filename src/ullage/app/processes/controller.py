@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ullage.app.installer.manifests import NAMESPACE
 from ullage.app.installer.names import DEFAULT
-from ullage.app.processes import account, health
+from ullage.app.processes import account
 from ullage.app.processes.lifecycle import Serves, user_agent
+from ullage.http1 import bind, bounded_server, running
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.controller import controller
@@ -27,7 +28,49 @@ from ullage.kube.controller.lease import Elector, own_identity
 from ullage.kube.metrics import Metrics
 from ullage.kube.read_limits import ReadLimits
 from ullage.kube.slices import Slice, Wiring
+from ullage.serving.health import HealthPage, health_page
 from ullage.shutdown import done_before
+
+# `/healthz`, `/readyz` and `/metrics` of a process that serves nothing else, on a port of its own.
+
+
+Message = MutableMapping[str, Any]
+STOP_SECONDS: Final = 1
+
+
+class Health:
+    """`checks` says what readiness consists of, at the moment of asking; `registries` are what is measured now."""
+
+    def __init__(self, checks: Callable[[], Mapping[str, bool]], registries: Callable[[], Iterable[CollectorRegistry]]) -> None:
+        self._checks = checks
+        self._registries = registries
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served")
+        page = self.answer(scope["method"], scope["path"])
+        headers = [(b"content-type", page.type), (b"content-length", str(len(page.body)).encode())]
+        await send({"type": "http.response.start", "status": page.code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else page.body})
+
+    def answer(self, method: str, path: str) -> HealthPage:
+        if method not in ("GET", "HEAD"):
+            return HealthPage(405, b"only GET and HEAD\n")
+        return health_page(path, self._checks, self._registries) or HealthPage(404, b"not found\n")
+
+
+@contextlib.asynccontextmanager
+async def serving(health: Health, *, host: str, port: int) -> AsyncIterator[int]:
+    """Serves inside the block, on the port that it yields."""
+    with contextlib.closing(bind(host, port)) as sock:
+        async with running(bounded_server(health, stop_seconds=STOP_SECONDS), sock):
+            yield int(sock.getsockname()[1])
+
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +98,7 @@ async def run_controller(
     """Runs the slices' controllers, while leading, until `stop` is set."""
     async with Client(config, user_agent=user_agent(settings.component)) as client:
         process = _ControllerProcess(slices, client, settings, stop=stop)
-        async with health.serving(
-            health.Health(process.checks, process.registries), host=settings.host, port=settings.port
-        ) as port:
+        async with serving(Health(process.checks, process.registries), host=settings.host, port=settings.port) as port:
             logger.info("metrics are served", extra={"host": settings.host, "port": port})
             async with _reporting(process.checks, lambda: serves(port) if serves else None):
                 await process.run()

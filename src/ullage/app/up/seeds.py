@@ -7,14 +7,21 @@ cluster is reached by its seed with the kubeconfig of its administrator, as KKP 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ullage.app.installer.manifests import Manifest, definitions, manifests
 from ullage.app.installer.names import CLUSTER, MASTER, SEED, ControlPlaneRole
+from ullage.app.installer.roles import WORLD
 from ullage.app.up.control_planes import KUBECONFIG, SeedPlane, seed_planes
 from ullage.app.up.setup import Parts, Setup, make_namespace, with_configuration
+from ullage.kube.builtin.apiextensions import DEFINITIONS
+from ullage.kube.builtin.core import NAMESPACES
+from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINE_SETS
 from ullage.standalone.up.components import Component, System
 from ullage.standalone.up.supervisor import ProcessRole
+from ullage.standalone.world.user_cluster import user_cluster
 
 if TYPE_CHECKING:
     from ullage.app.configuration.types import Configuration
@@ -24,6 +31,30 @@ if TYPE_CHECKING:
     from ullage.kube.kinds import Kind
     from ullage.kube.objects import Json
     from ullage.kube.slices import Slice
+
+# What a user cluster of `ullage up --seeds` has: machine-controller's kinds, and the account of whoever plays its part.
+
+
+_SCALED = frozenset({MACHINE_DEPLOYMENTS.name, MACHINE_SETS.name})
+_SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+def user_cluster_manifests() -> list[Manifest]:
+    """Nothing of ours but the world: a user cluster belongs to its users."""
+    world = user_cluster()
+    own = {WORLD, f"ullage:{WORLD}"}
+    accounts = [one for one in manifests((), world=world) if one.kind is NAMESPACES or one.name in own]
+    return [*map(_scalable, definitions((world,), foreign=True)), *accounts]
+
+
+def _scalable(manifest: Manifest) -> Manifest:
+    """With `kubectl scale`, as machine-controller's own definitions have it."""
+    if manifest.kind is not DEFINITIONS or manifest.name not in _SCALED:
+        return manifest
+    body: dict[str, Any] = manifest.body
+    versions = [{**one, "subresources": {**one.get("subresources", {}), "scale": _SCALE}} for one in body["spec"]["versions"]]
+    return replace(manifest, body={**body, "spec": {**body["spec"], "versions": versions}})
+
 
 MASTER_ROLES: Final[tuple[ControlPlaneRole, ...]] = (CLUSTER, MASTER)
 PROVIDER: Final = "fake"  # whose machines say how large they are, and are nowhere
@@ -168,7 +199,6 @@ def _cluster_namespace(cluster: str) -> str:
 def user_cluster_system(*, program: Sequence[str], options: Sequence[str]) -> System:
     def parts() -> Parts:
         from ullage.app.installer.roles import WORLD
-        from ullage.app.up.user_cluster import user_cluster_manifests
 
         wanted = user_cluster_manifests()
         return Parts(wanted=lambda directory: wanted, accounts=(WORLD,))

@@ -20,7 +20,7 @@ from ullage.kube.objects import Json, is_deleting
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import SETTINGS
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
-from ullage.projects.controllers.quota.default.rules import default_in
+from ullage.projects.controllers.quota_default_rules import default_in
 from ullage.projects.names import (
     CPU,
     DEFAULT_MARKS,

@@ -1,1 +1,1 @@
-"""The controllers, a folder for each kind that they reconcile. They do not import each other: `slice` connects them."""
+"""One controller for each kind. Controllers do not import each other: `slice` connects them."""

@@ -8,18 +8,69 @@ run of the plugin.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
+import tempfile
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ullage.clock import Clock
-from ullage.kube.client import exec_plugin, tls
+from ullage.kube.client import exec_plugin
 from ullage.kube.client.config import Config
 from ullage.kube.client.exec_plugin import Credential, PluginFailed
 from ullage.kube.client.kubeconfig import BadConfig
+
+# TLS contexts for talking to an API server: whom we trust there, and the certificate that we show.
+
+
+def client_context(*, ca: bytes = b"", insecure: bool = False, certificate: bytes = b"", key: bytes = b"") -> ssl.SSLContext:
+    """A context that trusts `ca` alone, or this machine's authorities where none is given."""
+    try:
+        context = ssl.create_default_context(cadata=ca.decode() if ca else None)
+    except (ssl.SSLError, ValueError):
+        raise BadConfig("cluster", "certificate-authority", "this holds no PEM certificate") from None
+    # Clusters' own authorities are often made without the extensions that newer Pythons demand by default; and, as with Go,
+    # an intermediate that was handed to us as an authority is one.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate:
+        _show(context, certificate, key)
+    return context
+
+
+def _show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    with _file_of(certificate + b"\n" + key) as path:
+        try:
+            context.load_cert_chain(path, password=_no_password)
+        except (ssl.SSLError, ValueError):
+            problem = "these are not a PEM certificate and the unencrypted key that belongs to it"
+            raise BadConfig("user", "client-certificate, client-key", problem) from None
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")  # without this, OpenSSL would ask whoever sits at the terminal
+
+
+@contextlib.contextmanager
+def _file_of(data: bytes) -> Iterator[str]:
+    """OpenSSL reads keys from files only. Where the system has files in memory, the key touches no disk."""
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("client-key"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile() as named:
+        named.write(data)
+        named.flush()
+        yield named.name
+
 
 LOOK_SECONDS = 60.0
 SOON_SECONDS = 1.0
@@ -119,7 +170,7 @@ class Credentials:
         headers += _impersonation(config)
         if not config.server.startswith("https:"):
             return Access(tuple(headers), None)
-        context = tls.client_context(ca=secrets.ca, insecure=config.insecure, certificate=secrets.certificate, key=secrets.key)
+        context = client_context(ca=secrets.ca, insecure=config.insecure, certificate=secrets.certificate, key=secrets.key)
         return Access(tuple(headers), context)
 
 

@@ -16,7 +16,8 @@ What is in other clusters is counted there, in as many as there are: `register_e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -28,12 +29,11 @@ from ullage.kube.identities import is_own
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.review import Decision, Review
 from ullage.kube.slices import Wiring
-from ullage.ledger.amounts import Cell, Takings, total
+from ullage.ledger.accounts import Account, accounts
+from ullage.ledger.amounts import NOTHING, Cell, Takings, total
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book, Refusal
 from ullage.ledger.charges import Addressed, charge_of
-from ullage.ledger.charging.evaluators import SharedEvaluator
-from ullage.ledger.charging.explanation import Explanation, explain
 from ullage.ledger.charging.limiting import Limiting
 from ullage.ledger.charging.stamps import Stamp, stamp_fault
 from ullage.ledger.codec import book_of
@@ -41,6 +41,7 @@ from ullage.ledger.demand import without_waiters
 from ullage.ledger.fold import clusters_in
 from ullage.ledger.keys import source_name, source_of
 from ullage.ledger.metrics import Metrics
+from ullage.ledger.refusals import account_text
 from ullage.ledger.service.charging_leases import ChargingLease, LiveKinds
 from ullage.ledger.service.collector import AccountCollector
 from ullage.ledger.service.decisions import folded_from
@@ -51,7 +52,76 @@ from ullage.ledger.service.service import Service, decision
 from ullage.ledger.service.sources import Asks, Removed, Sources
 from ullage.ledger.service.views import Evaluator, KindView
 
+# What several slices charge for one kind, as one: an object has one key in one ledger, and is booked in one go. Were
+# each slice to book its own part, an object that one of them refuses would stay booked with the other until that
+# expires.
+
+
 T = TypeVar("T", bound=Object)
+
+
+class SharedEvaluator(Generic[T]):
+    """To be added to until the service starts: nothing is counted before that."""
+
+    def __init__(self, *parts: Evaluator[T]) -> None:
+        self._parts = list(parts)
+        self.evaluator = Evaluator(ledger_of=self._ledger_of, takes=self._takes)
+
+    def add(self, part: Evaluator[T]) -> None:
+        self._parts.append(part)
+
+    def _ledger_of(self, obj: T) -> str:
+        """The one that they agree on; a part that knows of none takes nothing."""
+        found = {ledger for _, ledger in self._placed(obj)}
+        if len(found) > 1:
+            raise RuntimeError(f"{obj.metadata.name}: slices put it into {len(found)} ledgers: {', '.join(sorted(found))}")
+        return found.pop() if found else ""
+
+    def _takes(self, obj: T) -> Takings:
+        return total(part.takes(obj) for part, _ in self._placed(obj))
+
+    def _placed(self, obj: T) -> Iterator[tuple[Evaluator[T], str]]:
+        return ((part, ledger) for part in self._parts if (ledger := part.ledger_of(obj)))
+
+
+# What an object takes, told to people.
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an object takes, and how the accounts stand that it takes from. Nothing is booked by asking."""
+
+    ledger: str  # empty: it is in none
+    takes: Takings = NOTHING
+    accounts: tuple[Account, ...] = ()  # empty where there is no ledger: nothing is limited
+    problem: str = ""  # why it cannot be counted
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"cannot be counted: {self.problem}"
+        if not self.takes:
+            return "takes nothing"
+        if not self.accounts:
+            return "nothing is limited"
+        by_name = {(one.name, one.resource): one for one in self.accounts}
+        return "; ".join(account_text(by_name[cell], takes=self.takes[cell]) for cell in sorted(self.takes))
+
+
+def explain(obj: T, evaluator: Evaluator[T], look: Callable[[str], Book | None]) -> Explanation:
+    """`look` gives the book of a ledger, as the process last saw it."""
+    ledger = evaluator.ledger_of(obj)
+    if not ledger:
+        return Explanation("")
+    try:
+        takes = evaluator.takes(obj)
+    except Exception as error:  # what an object takes may be unreadable in any way
+        return Explanation(ledger, problem=str(error))
+    found = look(ledger)
+    if found is None:
+        return Explanation(ledger, takes)
+    listed = {(one.name, one.resource): one for one in accounts(found)}
+    return Explanation(ledger, takes, tuple(listed.get(cell) or Account.empty(cell) for cell in sorted(takes)))
+
 
 MOST_BOOKS: Final = 500  # that are kept as they were read; then it begins anew
 

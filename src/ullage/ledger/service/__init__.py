@@ -1,8 +1,8 @@
 """Asking a ledger, and recounting it.
 
-service    one batcher for each ledger; batcher: decides requests that arrive together in order (decisions), and writes once
-writes     one write of a status; answers: go out one after the other once it is done
+service    one batcher for each ledger; batcher: keeps requests in line, decides those that arrive together in order
+           (decisions), writes once (writes), and sends the answers
 views      count from the caches; folder: the leader recounts; expiry: looks up what has been pending too long
 limits     sets them, by changes that are numbered
-line       those who ask, and those who wait for room; restores: notices backups
+restores   notices backups that were restored
 """

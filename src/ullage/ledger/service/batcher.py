@@ -11,7 +11,9 @@ import asyncio
 import itertools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -22,17 +24,19 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Conflict, NotFound, Unavailable
 from ullage.kube.processor_time import Spend, in_parts, metered, payer
+from ullage.ledger.amounts import Cell, Wanted
 from ullage.ledger.anew import with_lost_bookings
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.book import Book, Charge
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.limiting.in_flight import LimitChange, unseen
 from ullage.ledger.metrics import Metrics
-from ullage.ledger.service.answers import Answers
 from ullage.ledger.service.decisions import (
     UNLIMITED,
+    Contested,
     Question,
     Said,
+    Verdict,
     decide,
     folded_from,
     uncounted_in,
@@ -41,11 +45,225 @@ from ullage.ledger.service.decisions import (
 )
 from ullage.ledger.service.expiry import Expiry, Pulse, Settings
 from ullage.ledger.service.first_counts import FirstCounts
-from ullage.ledger.service.known import Known, Sessions
-from ullage.ledger.service.line import LOOK, Ask, Line, Pace, able, is_sure
 from ullage.ledger.service.restores import Remembered
 from ullage.ledger.service.sources import Sources, sessions
 from ullage.ledger.service.writes import Draft, LedgerApi, draft, make, write
+
+# What a process knows of one ledger.
+
+
+Sessions = tuple[tuple[object, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The last known state. With `tick` 0 it may be of any age; `ledger` and `book` are None where there is no ledger. Of a
+    `beaten` one a write has shown that there is a newer one."""
+
+    ledger: Ledger | None
+    book: Book | None
+    tick: int
+    sessions: Sessions = ()  # of our own cluster's sources, when it was read: after these a backup may have undone it
+    beaten: bool = False
+    changed: bool = False  # the book says something that the ledger does not, and that is to be written
+
+    @property
+    def version(self) -> str:
+        return self.ledger.metadata.resource_version if self.ledger else ""
+
+
+# Answers of one write, given one after the other. kube-apiserver keeps 25 idle connections to a webhook. Dozens of
+# answers at one moment leave it with as many idle ones: it closes the rest, and opens them again, each with a
+# handshake, for the requests that follow a few milliseconds later. Spread over the pause before the next write, which
+# those could not be part of anyway, most connections are asked for again at once.
+
+
+_STEP = 0.001  # seconds between two, at the least: answers of one step go together
+
+Answer = tuple[asyncio.Future[Said], Said]
+
+
+class Answers:
+    """Of one ledger, in the order in which they were decided."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Answer] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._step = _STEP
+        self._together = 1
+
+    def give(self, answers: Sequence[Answer], *, over: float) -> None:
+        """The first at once, and the last before so many seconds have passed. Those of before are given first."""
+        self.give_now()
+        self._waiting.extend(answers)
+        steps = max(1, min(len(answers), int(over / _STEP)))
+        self._step, self._together = over / steps, -(-len(answers) // steps)
+        self._next()
+
+    def give_now(self) -> None:
+        """All that are left."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._give(len(self._waiting))
+
+    def _next(self) -> None:
+        self._timer = None
+        self._give(self._together)
+        if self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(self._step, self._next)
+
+    def _give(self, number: int) -> None:
+        for _ in range(min(number, len(self._waiting))):
+            future, said = self._waiting.popleft()
+            if not future.done():  # whoever has given up needs none
+                future.set_result(said)
+
+
+# Those who ask one ledger, in the order in which they came: some to be decided, and some that wait for room. Who waits
+# costs nothing until something changes: another state of the ledger, or the end of its time. Who went away is forgotten
+# at once.
+
+
+MOST_WAITING: Final = 500  # for room in one ledger; whoever comes after that is refused at once
+LOOK: Final = 1.0  # seconds between two looks at a ledger that no watch tells of
+PAUSE: Final = 1.0  # seconds between two writes of a demand alone
+RENEW: Final = 20.0  # seconds after which a demand that is still asked for is said once more
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    charge: Question
+    tick: int  # arrivals and calls are counted together: a state with a higher tick is later than the arrival
+    answer: asyncio.Future[Said]
+    until: float = -math.inf  # how long it waits for room, on the monotonic clock
+    refused: Verdict | None = None  # what it is told then, if it waits
+    payer: Spend | None = None  # of the time of the processor
+
+
+class Line:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asks: list[Ask] = []
+        self._news = asyncio.Event()
+
+    def add(self, ask: Ask) -> None:
+        self._asks.append(ask)
+        ask.answer.add_done_callback(self._left)
+        self._news.set()
+
+    def _left(self, answer: asyncio.Future[Said]) -> None:
+        if answer.cancelled():
+            self._news.set()
+
+    def wake(self) -> None:
+        """Something may have changed for those who wait."""
+        self._news.set()
+
+    def asks(self) -> list[Ask]:
+        """All that have no answer. Those whose time to wait is over get theirs."""
+        now = self._clock.monotonic()
+        for ask in self._asks:
+            if ask.refused is not None and ask.until <= now and not ask.answer.done():
+                ask.answer.set_result(ask.refused)
+        self._asks = [ask for ask in self._asks if not ask.answer.done()]
+        return self._asks
+
+    def settled(self, answers: Sequence[tuple[Ask, Said]]) -> list[tuple[asyncio.Future[Said], Said]]:
+        """The answers to be given; those who get one are in line no more. Not to those who are refused for want of a grant,
+        and have time to wait for more."""
+        given: dict[Ask, Said] = {}
+        for ask, verdict in answers:
+            if isinstance(verdict, Verdict) and verdict.more == "asked" and self.may_wait(ask):
+                ask.refused = verdict
+            else:
+                given[ask] = verdict
+        self._asks = [ask for ask in self._asks if ask not in given]
+        return [(ask.answer, verdict) for ask, verdict in given.items()]
+
+    def waiting(self) -> list[Ask]:
+        return [ask for ask in self.asks() if ask.refused is not None]
+
+    def next(self, most: int, *, waiting: bool) -> list[Ask]:
+        """Who is decided now: the next of those who came, and before them those who wait, if anything has changed for them."""
+        asks = self.asks()
+        fresh = [ask for ask in asks if ask.refused is None][:most]
+        if not waiting:
+            return fresh
+        return [ask for ask in asks if ask.refused is not None or not fresh or ask.tick <= fresh[-1].tick]
+
+    def may_wait(self, ask: Ask) -> bool:
+        """Whether it has time, and there is a place."""
+        if ask.refused is not None:
+            return True
+        return ask.until > self._clock.monotonic() and sum(one.refused is not None for one in self._asks) < MOST_WAITING
+
+    async def until_due(self, changed: Callable[[], bool], at: float) -> None:
+        """Until somebody is to be decided: who came, or all who wait, since something has changed or this moment has come."""
+        while (asks := self.asks()) and all(ask.refused is not None for ask in asks) and not changed():
+            left = min(at, *(ask.until for ask in asks)) - self._clock.monotonic()
+            if at - self._clock.monotonic() <= 0:
+                return
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, left)):
+                    await self._news.wait()
+
+
+class Pace:
+    """When a process writes what is wanted: many refusals make one write, and one that says nothing new makes none."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._said: Mapping[Cell, Wanted] = {}
+        self._said_at = -math.inf
+        self._free_at = -math.inf
+
+    @property
+    def free_at(self) -> float:
+        """When a demand may be written for its own sake."""
+        return self._free_at
+
+    def see(self, demand: Mapping[Cell, Wanted]) -> None:
+        """What the ledger says now."""
+        if demand != self._said:
+            self._said, self._said_at = demand, self._clock.monotonic()
+
+    @property
+    def is_old(self) -> bool:
+        """Whether what is said was said so long ago that it would be taken for forgotten soon. On our own clock."""
+        return self._clock.monotonic() - self._said_at > RENEW
+
+    def wrote(self, demand: Mapping[Cell, Wanted]) -> None:
+        self.see(demand)
+        self._free_at = self._clock.monotonic() + PAUSE
+
+
+# --- who can be answered ---------------------------------------------------------------------------------------------
+
+
+class Behind(Retryable):
+    """This process has not seen all limits that others have. It catches up within moments."""
+
+
+def able(asks: Sequence[Ask], behind: Sequence[str]) -> Sequence[Ask]:
+    """Those who can be decided with what this process has seen: limits, and growth that has happened, at any time. The others
+    stay in line until its caches have caught up."""
+    if not behind:
+        return asks
+    found = [ask for ask in asks if isinstance(ask.charge, LimitChange) or ask.charge.past_limit]
+    if not found:
+        raise Behind(f"limits are not seen here yet that others have seen: {', '.join(behind)}")
+    return found
+
+
+def is_sure(ask: Ask, verdict: Said, tick: int) -> bool:
+    """Whether an answer that nothing was written for may be given, on a state with this tick. "It does not fit", and whatever
+    a dry run is told, is only said after a look that began after the question: a request is decided on the latest state, since
+    it is written there."""
+    dry_run = isinstance(ask.charge, Charge) and ask.charge.dry_run
+    return tick > ask.tick or isinstance(verdict, Contested) or (verdict.allowed and not dry_run)
+
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from ullage.ledger.charging.registry import registry_of
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.policies.counts.candidates import Candidates
 from ullage.policies.counts.charges import counting
-from ullage.policies.counts.controllers.limit.enforce import controller as enforce
-from ullage.policies.counts.controllers.limit.status import controller as status
-from ullage.policies.counts.controllers.snapshot.evict import controller as evict
+from ullage.policies.counts.controllers import limit_enforce as enforce
+from ullage.policies.counts.controllers import limit_status as status
+from ullage.policies.counts.controllers import snapshot_evict as evict
 from ullage.policies.counts.lookup import LimitLookup
 from ullage.policies.counts.roles import GRANTS, USER_ROLES
 from ullage.policies.counts.webhook.limits import make_hooks

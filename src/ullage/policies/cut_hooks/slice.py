@@ -17,8 +17,8 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.policies.cut_hooks.api import hooks_of
-from ullage.policies.cut_hooks.controllers.run.perform.controller import HookRunController
-from ullage.policies.cut_hooks.controllers.snapshot.cut.controller import HookedSnapshots
+from ullage.policies.cut_hooks.controllers.run_perform import HookRunController
+from ullage.policies.cut_hooks.controllers.snapshot_cut import HookedSnapshots
 from ullage.policies.cut_hooks.interface import HookHolder
 from ullage.policies.cut_hooks.resolution import is_hooked
 from ullage.policies.cut_hooks.run import HOOK_RUNS

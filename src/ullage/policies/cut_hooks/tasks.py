@@ -20,7 +20,7 @@ from ullage.errors import UllageError
 from ullage.kube.client.websockets.remote_command import ExecFlooded, ExecOutcome, ExecRefused, ExecRequest
 from ullage.kube.errors import ApiError
 from ullage.policies.cut_hooks.api import HookCommand
-from ullage.policies.cut_hooks.controllers.run.perform.rules import CommandResult, undoes
+from ullage.policies.cut_hooks.controllers.run_perform_rules import CommandResult, undoes
 from ullage.policies.cut_hooks.run import Delivery, HookRun
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ullage.kube.kinds import Meta
-from ullage.policies.groups.api.classes import VolumeGroupSnapshotClass
+from ullage.policies.groups.api import VolumeGroupSnapshotClass
 from ullage.policies.groups.model import DEFAULT_CLASS
 from ullage.snapshots.backends.base import Parameters
 from ullage.snapshots.class_parameters import Variables, driver_parameters, secret_of

@@ -10,9 +10,14 @@ from ullage.kube.builtin.core import PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.slices import Wiring
-from ullage.policies.groups.api.classes import GROUP_CLASSES, VolumeGroupSnapshotClass
-from ullage.policies.groups.api.contents import GROUP_CONTENTS, VolumeGroupSnapshotContent
-from ullage.policies.groups.api.groups import GROUPS, VolumeGroupSnapshot
+from ullage.policies.groups.api import (
+    GROUP_CLASSES,
+    GROUP_CONTENTS,
+    GROUPS,
+    VolumeGroupSnapshot,
+    VolumeGroupSnapshotClass,
+    VolumeGroupSnapshotContent,
+)
 from ullage.snapshots.api.ga.types import (
     CLASSES,
     CONTENTS,

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from ullage.kube.kinds import Meta
-from ullage.policies.groups.api.contents import VolumeGroupSnapshotContent
-from ullage.policies.groups.api.groups import VolumeGroupSnapshot
+from ullage.policies.groups.api import VolumeGroupSnapshot, VolumeGroupSnapshotContent
 
 _PREFIX: Final = "groupsnapshot.storage.kubernetes.io"
 GROUP_FINALIZER: Final = f"{_PREFIX}/volumegroupsnapshot-bound-protection"

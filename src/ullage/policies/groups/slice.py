@@ -6,7 +6,7 @@ drivers that it can reach; a sidecar calls its own driver and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,22 +16,40 @@ from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
-from ullage.policies.cut_hooks.interface import CutHooks
+from ullage.policies.cut_hooks.api import HookSpec
+from ullage.policies.cut_hooks.interface import CutHooks, HookAnswer, HookHolder, HooksReady
 from ullage.policies.cut_hooks.webhook.access import ACCESS_WRITES
-from ullage.policies.groups.api.classes import GROUP_CLASSES, NEXT_GROUP_CLASSES
-from ullage.policies.groups.api.contents import GROUP_CONTENTS, NEXT_GROUP_CONTENTS
-from ullage.policies.groups.api.groups import GROUPS, NEXT_GROUPS
-from ullage.policies.groups.controllers.content.sync.controller import GroupContentSyncer
-from ullage.policies.groups.controllers.group.adopt.controller import GroupAdopter
-from ullage.policies.groups.controllers.group.remove.controller import GroupRemover
-from ullage.policies.groups.controllers.group.take.controller import GroupController
+from ullage.policies.groups.api import (
+    GROUP_CLASSES,
+    GROUP_CONTENTS,
+    GROUPS,
+    NEXT_GROUP_CLASSES,
+    NEXT_GROUP_CONTENTS,
+    NEXT_GROUPS,
+)
+from ullage.policies.groups.controllers.content_sync import GroupContentSyncer
+from ullage.policies.groups.controllers.group_adopt import GroupAdopter
+from ullage.policies.groups.controllers.group_remove import GroupRemover
+from ullage.policies.groups.controllers.group_take import GroupController
 from ullage.policies.groups.lookup import group_lookup
-from ullage.policies.groups.unhooked import Unhooked
-from ullage.policies.groups.webhook.hooks import make_hooks
+from ullage.policies.groups.webhook import make_hooks
 from ullage.snapshots.api.ga.types import CLASSES, CONTENTS, SNAPSHOTS
 from ullage.snapshots.api.prototype.types import DATAS
 from ullage.snapshots.backends.base import GroupBackend
 from ullage.snapshots.settings import EBS, HOSTPATH, Settings
+
+# Stands in for cut hooks where none are run: everything may be cut at once.
+
+
+class Unhooked:
+    """See `cut_hooks.interface.CutHooks`."""
+
+    async def prepare(self, holder: HookHolder, claims: Iterable[str], spec: HookSpec | None = None) -> HookAnswer:
+        return HooksReady()
+
+    async def leave(self, holder: HookHolder) -> None:
+        return None
+
 
 NAME: Final = "groups"
 KINDS: Final[tuple[Kind[Any], ...]] = (

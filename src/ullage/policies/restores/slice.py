@@ -21,12 +21,12 @@ from ullage.kube.controller.controller import Controller, Source
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.policies.restores import model
 from ullage.policies.restores.api import RESTORES
-from ullage.policies.restores.controllers.restore.perform.controller import SnapshotRestoreController
+from ullage.policies.restores.controllers.restore_perform import SnapshotRestoreController
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.policies.restores.methods.marks import restores_of
 from ullage.policies.restores.methods.recreate import RecreateMethod
 from ullage.policies.restores.methods.swap import SwapMethod
-from ullage.snapshots.backends.hostpath.in_place.backend import InPlaceBackend
+from ullage.snapshots.backends.hostpath.in_place import InPlaceBackend
 from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.slice import DIALECTS
 from ullage.snapshots.source_volume import source_volume_of

@@ -11,8 +11,8 @@ from ullage.kube.kinds import Kind
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.policies.cut_hooks.webhook.access import ACCESS_WRITES
 from ullage.policies.schedules.api import SCHEDULES
-from ullage.policies.schedules.controllers.retain.controller import ScheduleRetainer
-from ullage.policies.schedules.controllers.run.controller import ScheduleRunner
+from ullage.policies.schedules.controllers.retain import ScheduleRetainer
+from ullage.policies.schedules.controllers.run import ScheduleRunner
 from ullage.policies.schedules.lookup import DIALECTS, schedule_lookup
 from ullage.policies.schedules.webhook.hooks import make_hooks
 

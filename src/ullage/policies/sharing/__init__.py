@@ -2,5 +2,5 @@
 
 api          the kind
 model        what a share makes: a record that stands for the same data, and a snapshot in the other namespace. Pure
-controllers  share/grant: makes these, and takes them back
+controllers  share_grant: makes these, and takes them back
 """

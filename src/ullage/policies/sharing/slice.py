@@ -10,7 +10,7 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.policies.sharing.api import SHARES
-from ullage.policies.sharing.controllers.share.grant.controller import ShareController
+from ullage.policies.sharing.controllers.share_grant import ShareController
 from ullage.policies.sharing.lookup import DIALECTS, share_lookup
 
 NAME: Final = "sharing"

@@ -1,1 +1,1 @@
-"""The controllers, by what they look after: `quota` and `cluster`, `machine` in user clusters, and the `catalogue` of sizes."""
+"""Controllers by kind: quotas and clusters, Machines and deployments in user clusters, and the catalogue of sizes."""

@@ -23,7 +23,7 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.kkp import PROJECTS, SETTINGS, KubermaticSetting, Project
 from ullage.projects.api.quotas import QUOTAS, ResourceQuota
-from ullage.projects.controllers.quota.default.rules import default_in, setting_faults
+from ullage.projects.controllers.quota_default_rules import default_in, setting_faults
 from ullage.projects.escrow.record import RECORDS, read_record, record_field
 from ullage.projects.names import (
     DEFAULT_MARKS,

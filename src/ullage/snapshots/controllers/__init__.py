@@ -1,8 +1,8 @@
-"""The controllers, one folder each: `<kind>/<verb>`. None imports another.
+"""The controllers, `<kind>_<verb>.py`. Pure rules are in the same module, or in `<kind>_<verb>_rules.py` where they are long.
 
-`controller.py` gathers, calls the pure `rules.py` beside it, and acts. Every plan is worked out anew from what is seen, and
-every write carries the version that was looked at: a process may die after any of them, and the next one goes on from there.
+A controller gathers, calls its rules, and acts. It makes every plan anew from what the caches show, and every write carries the
+version that it read. A process may die after any write, and the next process continues from there.
 
-    snapshot/bind, claim/release                   in the main controller
-    record/sync, claim/restore, volume/reclaim     where the driver is called: there too, or in a sidecar
+    snapshot_bind, claim_release                   in the main controller
+    record_sync, claim_restore, volume_reclaim     where the driver is called: in the main controller, or in a sidecar
 """

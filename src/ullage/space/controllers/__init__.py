@@ -1,2 +1,2 @@
-"""What keeps it true: `quota` brings limits into ledgers, and what is used into the quota objects; `follow` keeps what objects
-are stamped to take true after their cut."""
+"""`quota_limits` brings limits into ledgers, `quota_status` brings usage into the quota objects. `follow` keeps the stamps of
+objects true after their cut."""

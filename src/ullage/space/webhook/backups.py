@@ -4,7 +4,7 @@ its members do; but whether they would fit is said when it is asked for, and not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ullage.engines.api import Engine
@@ -14,7 +14,7 @@ from ullage.kube.objects import controller_of, is_deleting, is_owned_by
 from ullage.kube.review import Decision, Review
 from ullage.ledger.book import Charge
 from ullage.ledger.charging.methods import weakest
-from ullage.ledger.charging.plans import read_plan, write_plan
+from ullage.ledger.charging.plans import Plan, read_plan, write_plan
 from ullage.ledger.charging.registry import Registry
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN, STAMP, Marks, Stamp
 from ullage.ledger.keys import key_of, ledger_name
@@ -23,12 +23,28 @@ from ullage.names import is_subdomain
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import Snapshot
 from ullage.space import estimates
-from ullage.space.accounts import TooManyMachines
+from ullage.space.accounts import NAMESPACE_CELL, TooManyMachines, quantity, vm_cell
 from ullage.space.lookup import SpaceLookup
-from ullage.space.plans import shares_of, stamp_of_plan
 from ullage.space.webhook.payment import Payment, next_step, pays
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
 from ullage.vms.claims import claims_of
+
+# What stamp follows from the plan of a backup: who pays for its claims.
+
+
+def shares_of(plan: Plan, payers: Callable[[str], Iterable[str]]) -> dict[str, int]:
+    """What each virtual machine pays: for the claims that it references. `payers` are those of a claim."""
+    found: dict[str, int] = {}
+    for claim, amount in plan.items():
+        for vm in payers(claim):
+            found[vm] = found.get(vm, 0) + amount
+    return found
+
+
+def stamp_of_plan(plan: Plan, payers: Callable[[str], Iterable[str]]) -> Stamp:
+    """The namespace pays for all, each virtual machine for its own."""
+    shares = {vm_cell(vm): quantity(share) for vm, share in shares_of(plan, payers).items()}
+    return Stamp({NAMESPACE_CELL: quantity(sum(plan.values())), **shares})
 
 
 class Planner:

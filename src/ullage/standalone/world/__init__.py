@@ -1,6 +1,6 @@
 """What a cluster, kubelet, Longhorn and KubeVirt do, on one machine: claims bind to directories, pods and VMs run, jobs copy.
 
-controllers/  a folder for each kind, with its pure `rules` beside the controller
+controllers/  one module for each kind, with its pure rules in it or beside it (`<kind>_rules`)
 model         names and annotations that are shared with a cluster; longhorn, machines: those of Longhorn and of VMs
 nodes         which node a pod gets; launchers: the pods that VMs run in; quotas: what Rancher limits a namespace to
 matching      which volume suits a claim; lookup, migrations: the caches, and how objects are found; migration_phases

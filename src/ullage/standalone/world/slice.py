@@ -23,29 +23,28 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.kube.objects import Json
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
-from ullage.policies.groups.api.classes import GROUP_CLASSES
+from ullage.policies.groups.api import GROUP_CLASSES
 from ullage.policies.groups.model import DEFAULT_CLASS as DEFAULT_GROUP_CLASS
 from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
 from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
 from ullage.standalone.world import calls
-from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
-from ullage.standalone.world.controllers.evacuation.controller import evacuation_controller
-from ullage.standalone.world.controllers.job.controller import job_controller
-from ullage.standalone.world.controllers.kubevirt.controller import kubevirt_controller
-from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
-from ullage.standalone.world.controllers.migration.controller import migration_controller
-from ullage.standalone.world.controllers.namespace.controller import namespace_controller
-from ullage.standalone.world.controllers.node.controller import node_controller
-from ullage.standalone.world.controllers.persistent_volume.hostpath import rules as hostpath
-from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
-from ullage.standalone.world.controllers.persistent_volume.longhorn import rules as longhorn
-from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
+from ullage.standalone.world.controllers import persistent_volume_hostpath_rules as hostpath
+from ullage.standalone.world.controllers import persistent_volume_longhorn_rules as longhorn
+from ullage.standalone.world.controllers.claim import claim_controller
+from ullage.standalone.world.controllers.evacuation import evacuation_controller
+from ullage.standalone.world.controllers.job import job_controller
+from ullage.standalone.world.controllers.kubevirt import kubevirt_controller
+from ullage.standalone.world.controllers.longhorn_volume import longhorn_volume_controller
+from ullage.standalone.world.controllers.migration import migration_controller
+from ullage.standalone.world.controllers.namespace import namespace_controller
+from ullage.standalone.world.controllers.node import node_controller
+from ullage.standalone.world.controllers.persistent_volume_hostpath import hostpath_controller
+from ullage.standalone.world.controllers.persistent_volume_longhorn import longhorn_controller
 from ullage.standalone.world.controllers.pod.controller import pod_controller
-from ullage.standalone.world.controllers.stateful_set.controller import stateful_set_controller
-from ullage.standalone.world.controllers.unsupported.controller import unsupported_controllers
-from ullage.standalone.world.controllers.unsupported.rules import CONDITIONS
-from ullage.standalone.world.controllers.virtual_machine.controller import virtual_machine_controller
-from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
+from ullage.standalone.world.controllers.stateful_set import stateful_set_controller
+from ullage.standalone.world.controllers.unsupported import CONDITIONS, unsupported_controllers
+from ullage.standalone.world.controllers.virtual_machine import virtual_machine_controller
+from ullage.standalone.world.controllers.virtual_machine_instance import instance_controller
 from ullage.standalone.world.directories import Directories, Locked
 from ullage.standalone.world.kubelet.places import places_of
 from ullage.standalone.world.kubelet.server import Kubelet

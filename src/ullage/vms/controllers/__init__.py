@@ -1,1 +1,1 @@
-"""A controller for each kind: `backup/take`, `restore/perform`."""
+"""One controller for each kind: `backup_take`, `restore_perform`."""

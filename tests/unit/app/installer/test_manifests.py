@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.sample_app import BARRELS, CASKS, SLICE
-from ullage.app.installer.compatibility import lacking
-from ullage.app.installer.installer import covers
+from ullage.app.installer.installer import covers, lacking
 from ullage.app.installer.manifests import DIGEST, definitions, manifests
 from ullage.app.installer.roles import roles
 from ullage.kube.builtin.apiextensions import DEFINITIONS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ullage.app.installer.named_secrets import NamedSecrets, NamingObjects, named_secrets
+from ullage.app.installer.secret_access import NamedSecrets, NamingObjects, named_secrets
 from ullage.kube.builtin.core import PersistentVolume
 from ullage.kube.builtin.storage import StorageClass
 from ullage.kube.kinds import Meta

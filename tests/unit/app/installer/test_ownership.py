@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ullage.app.installer.outcomes import Outcome, plan
-from ullage.app.installer.ownership import UNKNOWN, Ownership
+from ullage.app.installer.uninstaller import UNKNOWN, Ownership
 from ullage.snapshots.api.ga.translation import GA
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from ullage.app.processes.health import Health
+from ullage.app.processes.controller import Health
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 from ullage.app.installer.manifests import master_account
 from ullage.app.up.components import configuration_of, system
 from ullage.app.up.control_planes import kubeconfigs
-from ullage.app.up.seeds import seed_configuration, seed_system, user_cluster_system
-from ullage.app.up.user_cluster import user_cluster_manifests
+from ullage.app.up.seeds import seed_configuration, seed_system, user_cluster_manifests, user_cluster_system
 from ullage.standalone.up.components import System
 
 DATA = Path("/data")

@@ -19,7 +19,7 @@ from ullage.cli.snapshot.group.restoring import GroupRestoreOptions, new_names, 
 from ullage.errors import BadInput
 from ullage.kube.builtin.apps import STATEFUL_SETS
 from ullage.kube.builtin.core import CLAIMS, PODS
-from ullage.policies.groups.api.groups import GROUPS
+from ullage.policies.groups.api import GROUPS
 
 Json = dict[str, Any]
 NAMES = "not a name; up to 253 lower case letters, digits, - and . are allowed, with a letter or digit at both ends"

@@ -28,9 +28,9 @@ from ullage.kube.builtin.events import Event
 from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Meta
 from ullage.snapshots import binding, source_volume
-from ullage.snapshots.api.prototype import parameters
-from ullage.snapshots.controllers.record.sync import rules as record_rules
-from ullage.snapshots.controllers.snapshot.bind import rules
+from ullage.snapshots.api.prototype import translation as parameters
+from ullage.snapshots.controllers import record_sync_rules as record_rules
+from ullage.snapshots.controllers import snapshot_bind_rules as rules
 from ullage.snapshots.model import Problem, Record, Ref, Snapshot, State
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from ullage.engines.api import SNAPSHOTS, VOLUMES
 from ullage.engines.holds import Hold, annotations_of
-from ullage.engines.webhook.holds import HOOK
+from ullage.engines.webhook.hooks import HOOK
 from ullage.kube.kinds import Kind
 from ullage.kube.review import GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
 

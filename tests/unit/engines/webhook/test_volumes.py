@@ -10,7 +10,7 @@ from tests.unit.engines.builders import engine, info, volume
 from ullage.engines.api import Engine
 from ullage.engines.chain import HEAD
 from ullage.engines.model import usage_of
-from ullage.engines.webhook.volumes import limits_fault
+from ullage.engines.webhook.hooks import limits_fault
 
 KIB = 1024
 HINT = "delete some first: kubectl get snapshots.longhorn.io -n longhorn-system -l longhornvolume=vol"

@@ -10,8 +10,8 @@ from typing import Any
 from tests.unit.headroom.builders import TEAM
 from tests.unit.kube.virtual_time import VirtualClock
 from tests.unit.snapshots.memory_api import Crash, MemoryApi
-from ullage.headroom.controllers.follow.controller import Follower
-from ullage.headroom.controllers.scale_quota.controller import QuotaScaler
+from ullage.headroom.controllers.follow import Follower
+from ullage.headroom.controllers.scale_quota import QuotaScaler
 from ullage.headroom.lookup import compute_lookup, launcher_pods
 from ullage.kube.builtin.core import CORE_QUOTAS
 from ullage.kube.builtin.watched_pods import PODS

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.snapshots.memory_api import MemoryApi, Told
-from ullage.headroom.controllers.exceeds.controller import ExceedsCaches, ExceedsQuota
-from ullage.headroom.controllers.limits.controller import LimitCaches, ShareLimits
+from ullage.headroom.controllers.exceeds import ExceedsCaches, ExceedsQuota
+from ullage.headroom.controllers.limits import LimitCaches, ShareLimits
 from ullage.headroom.metrics import ShareMetrics
 from ullage.headroom.namespaces import EXCEEDS, HEADROOM_LABEL
 from ullage.kube.builtin.core import NAMESPACES

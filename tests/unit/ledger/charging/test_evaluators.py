@@ -10,7 +10,7 @@ from tests.unit.ledger.slices import review, running, slice_of, wired
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell, Takings
 from ullage.ledger.api import LEDGERS
-from ullage.ledger.charging.evaluators import SharedEvaluator
+from ullage.ledger.charging.registry import SharedEvaluator
 from ullage.ledger.codec import book_of
 from ullage.ledger.service.views import Evaluator
 from ullage.ledger.slice import LEDGER

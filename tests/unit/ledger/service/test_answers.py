@@ -11,7 +11,7 @@ from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.ledger.service.test_service import ask, process, simulated
 from tests.unit.ledger.simulated import LEDGER, Server, creating, ledger
 from ullage.ledger.api import LEDGERS
-from ullage.ledger.service.answers import Answers
+from ullage.ledger.service.batcher import Answers
 from ullage.ledger.service.decisions import ALLOWED, Said
 
 PAUSE = 0.010

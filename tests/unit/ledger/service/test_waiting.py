@@ -16,7 +16,7 @@ from ullage.errors import Retryable
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger
-from ullage.ledger.service import line
+from ullage.ledger.service import batcher as line
 from ullage.ledger.service.decisions import Verdict
 from ullage.ledger.service.expiry import Settings
 from ullage.ledger.service.folder import Folder

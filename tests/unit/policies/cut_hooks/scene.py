@@ -21,8 +21,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.websockets.remote_command import ExecLost, ExecOutcome, ExecRequest, ExecTimedOut
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
-from ullage.policies.cut_hooks.controllers.run.perform.controller import HookRunController
-from ullage.policies.cut_hooks.controllers.snapshot.cut.controller import HookedKey, HookedSnapshots
+from ullage.policies.cut_hooks.controllers.run_perform import HookRunController
+from ullage.policies.cut_hooks.controllers.snapshot_cut import HookedKey, HookedSnapshots
 from ullage.policies.cut_hooks.interface import HookHolder
 from ullage.policies.cut_hooks.run import HOOK_RUNS
 from ullage.policies.cut_hooks.runs import HookRuns

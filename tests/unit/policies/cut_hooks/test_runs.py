@@ -17,15 +17,9 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRefused, ExecRequest
 from ullage.kube.errors import Forbidden, NotFound, TooManyRequests, Unavailable
 from ullage.policies.cut_hooks.api import HookCommand
-from ullage.policies.cut_hooks.controllers.run.perform.controller import LOOK_SECONDS, MOST_LOOKED_AT
-from ullage.policies.cut_hooks.controllers.run.perform.rules import (
-    CommandResult,
-    RunFacts,
-    RunStep,
-    after_post,
-    next_run_step,
-)
-from ullage.policies.cut_hooks.controllers.snapshot.cut.controller import LATE_NOTE
+from ullage.policies.cut_hooks.controllers.run_perform import LOOK_SECONDS, MOST_LOOKED_AT
+from ullage.policies.cut_hooks.controllers.run_perform_rules import CommandResult, RunFacts, RunStep, after_post, next_run_step
+from ullage.policies.cut_hooks.controllers.snapshot_cut import LATE_NOTE
 from ullage.policies.cut_hooks.interface import HookHolder
 from ullage.policies.cut_hooks.pod_annotations import MAX_FREEZE
 from ullage.policies.cut_hooks.resolution import MOST_RUNS

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRequest
 from ullage.kube.kinds import Meta
 from ullage.policies.cut_hooks.api import HookCommand
-from ullage.policies.cut_hooks.controllers.run.perform.rules import undoes
+from ullage.policies.cut_hooks.controllers.run_perform_rules import undoes
 from ullage.policies.cut_hooks.run import HookOutcome, HookRun, HookRunSpec, HookRunStatus, Phase
 from ullage.policies.cut_hooks.tasks import OTHERS, UNDOING, CommandTasks
 

@@ -22,11 +22,8 @@ from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.charging.stamps import STAMP
 from ullage.policies.cut_hooks.interface import CutHooks
-from ullage.policies.groups.api.classes import GROUP_CLASSES
-from ullage.policies.groups.api.contents import GROUP_CONTENTS
-from ullage.policies.groups.api.groups import GROUPS
-from ullage.policies.groups.slice import WATCHES, GroupOptions, make_controllers
-from ullage.policies.groups.unhooked import Unhooked
+from ullage.policies.groups.api import GROUP_CLASSES, GROUP_CONTENTS, GROUPS
+from ullage.policies.groups.slice import WATCHES, GroupOptions, Unhooked, make_controllers
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
 from ullage.snapshots.backends.base import (
@@ -38,9 +35,9 @@ from ullage.snapshots.backends.base import (
     Secrets,
     VolumeHandle,
 )
-from ullage.snapshots.controllers.claim.release.controller import ClaimReleaser
-from ullage.snapshots.controllers.record.sync.controller import RecordSyncer
-from ullage.snapshots.controllers.snapshot.bind.controller import Binder
+from ullage.snapshots.controllers.claim_release import ClaimReleaser
+from ullage.snapshots.controllers.record_sync import RecordSyncer
+from ullage.snapshots.controllers.snapshot_bind import Binder
 from ullage.snapshots.lookup import kinds_of, snapshot_lookup, volume_lookup
 from ullage.snapshots.metrics import Metrics
 from ullage.snapshots.settings import Settings

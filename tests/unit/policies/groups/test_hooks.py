@@ -16,8 +16,8 @@ from ullage.kube.kinds import Kind
 from ullage.kube.review import NULL, GroupVersionKind, GroupVersionResource, Request, Review, UserInfo
 from ullage.policies.cut_hooks.api import HOOKS, HookSpec
 from ullage.policies.cut_hooks.interface import HookAnswer, HookHolder, HooksReady
-from ullage.policies.groups.api.groups import GROUPS, NEXT_GROUPS
-from ullage.policies.groups.webhook.hooks import GroupHooks
+from ullage.policies.groups.api import GROUPS, NEXT_GROUPS
+from ullage.policies.groups.webhook import GroupHooks
 
 GIVEN = {HOOKS: '{"pre":{"command":["sync"]}}'}
 

@@ -12,11 +12,10 @@ from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.policies.groups.cluster import CUT_AT, TEAM, GroupCluster
 from tests.unit.snapshots.memory_api import Json
 from ullage.kube.kinds import Meta
-from ullage.policies.groups.api.contents import GroupMemberInfo, VolumeGroupSnapshotContent
-from ullage.policies.groups.api.groups import GROUPS, VolumeGroupSnapshot
-from ullage.policies.groups.controllers.group.take.gathering import Gatherer
-from ullage.policies.groups.controllers.group.take.members import GroupMember
-from ullage.policies.groups.controllers.group.take.rules import next_step
+from ullage.policies.groups.api import GROUPS, GroupMemberInfo, VolumeGroupSnapshot, VolumeGroupSnapshotContent
+from ullage.policies.groups.controllers.group_take_gathering import Gatherer
+from ullage.policies.groups.controllers.group_take_members import GroupMember
+from ullage.policies.groups.controllers.group_take_rules import next_step
 from ullage.policies.groups.model import BY_DRIVER, CUT_BY, CUTTING, PHASE, member_name
 from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.model import CREATING, GROUP_HANDLE, Record, Ref, State

@@ -13,8 +13,7 @@ from tests.unit.policies.groups.cluster import CUT_AT, DRIVER, MIB, TEAM, GroupC
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.builtin import core
 from ullage.kube.errors import TooManyRequests
-from ullage.policies.groups.api.contents import GROUP_CONTENTS
-from ullage.policies.groups.api.groups import GROUPS
+from ullage.policies.groups.api import GROUP_CONTENTS, GROUPS
 from ullage.policies.groups.model import MOST_MEMBERS, member_name
 from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
 from ullage.snapshots.model import GROUP_HANDLE, IN_GROUP

@@ -22,7 +22,7 @@ from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
 from ullage.policies.restores.api import RESTORES, SnapshotRestore
-from ullage.policies.restores.controllers.restore.perform.controller import SnapshotRestoreController
+from ullage.policies.restores.controllers.restore_perform import SnapshotRestoreController
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE

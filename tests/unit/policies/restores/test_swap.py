@@ -28,8 +28,8 @@ from ullage.policies.restores.methods.swap import SwapMethod
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.backends.base import Creation, Restoration, VolumeHandle
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings
-from ullage.snapshots.backends.hostpath.in_place import swaps
-from ullage.snapshots.backends.hostpath.in_place.backend import HostPathInPlace
+from ullage.snapshots.backends.hostpath import in_place as swaps
+from ullage.snapshots.backends.hostpath.in_place import HostPathInPlace
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.settings import HOSTPATH
 

@@ -20,8 +20,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Kind
 from ullage.policies.schedules.api import SCHEDULES
-from ullage.policies.schedules.controllers.retain.controller import ScheduleRetainer
-from ullage.policies.schedules.controllers.run.controller import ScheduleRunner
+from ullage.policies.schedules.controllers.retain import ScheduleRetainer
+from ullage.policies.schedules.controllers.run import ScheduleRunner
 from ullage.policies.schedules.lookup import DIALECTS, ScheduleLookup
 from ullage.policies.schedules.model import SCHEDULED_FOR
 from ullage.snapshots.lookup import VolumeLookup

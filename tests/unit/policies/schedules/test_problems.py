@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ullage.policies.schedules.api import MOST_PROBLEMS, RunProblem
-from ullage.policies.schedules.controllers.run.problems import MESSAGE_LIMIT, counted, gravest, told
+from ullage.policies.schedules.controllers.run_rules import MESSAGE_LIMIT, counted, gravest, told
 
 Reason = tuple[str, str, bool]
 FULL = ("a", "claim a: VolumeSnapshot s-a-1: the limit is full, used 5 of 5", True)

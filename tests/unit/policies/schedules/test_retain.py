@@ -16,7 +16,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Meta
 from ullage.ledger.charging.stamps import STAMP
 from ullage.policies.schedules.api import SCHEDULES
-from ullage.policies.schedules.controllers.retain.rules import judge
+from ullage.policies.schedules.controllers.retain_rules import judge
 from ullage.policies.schedules.lookup import DIALECTS
 from ullage.policies.schedules.model import (
     GROUP_LABEL,

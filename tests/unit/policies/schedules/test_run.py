@@ -17,7 +17,7 @@ from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import ApiError, BadRequest, Forbidden, NotFound, Refused, TooManyRequests, Unavailable
 from ullage.policies.cut_hooks.api import HOOKS
-from ullage.policies.schedules.controllers.run.queue import KEPT, RunQueue
+from ullage.policies.schedules.controllers.run_queue import KEPT, RunQueue
 from ullage.policies.schedules.model import GROUP_LABEL, RUN_NOW, SCHEDULED_BY, SCHEDULED_FOR, snapshot_name
 from ullage.snapshots.model import PROGRESS
 

@@ -20,10 +20,10 @@ from ullage.kube.client.client import Client
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Kind
 from ullage.policies.sharing.api import SHARES
-from ullage.policies.sharing.controllers.share.grant.controller import ShareController
+from ullage.policies.sharing.controllers.share_grant import ShareController
 from ullage.policies.sharing.lookup import DIALECTS, ShareLookup
 from ullage.snapshots.binding import misbound, refers_to
-from ullage.snapshots.controllers.record.sync.rules import RecordFacts, Step, plan_record
+from ullage.snapshots.controllers.record_sync_rules import RecordFacts, Step, plan_record
 from ullage.snapshots.model import Record, Snapshot
 
 DRIVER = "csi.example.com"

@@ -15,7 +15,7 @@ from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.errors import Forbidden, Invalid
 from ullage.kube.kinds import Meta
 from ullage.policies.sharing.api import MOST_TARGETS, SHARES, SnapshotShare
-from ullage.policies.sharing.controllers.share.grant import rules
+from ullage.policies.sharing.controllers import share_grant_rules as rules
 from ullage.policies.sharing.model import FINALIZER, SHARED_FROM
 from ullage.snapshots.binding import misbound
 from ullage.snapshots.model import SHARED_BY

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ullage.projects.controllers.catalogue_refresh_rules import RefreshPlan, Schedule, due, plan
 from ullage.projects.sizes.catalogue import Catalogue, Place
-from ullage.projects.sizes.refreshes import RefreshPlan, Schedule, due, plan
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.projects.builders import quota
 from ullage.projects.api.quotas import ResourceQuota
-from ullage.projects.webhook.cluster_rules import NEXT, refusal
+from ullage.projects.webhook.clusters import NEXT, refusal
 
 
 def says(most: str, name: str = "") -> ResourceQuota:

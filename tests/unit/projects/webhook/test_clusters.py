@@ -25,7 +25,7 @@ from ullage.ledger.slice import LEDGER
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.quotas import QUOTAS
 from ullage.projects.cluster_count import charging
-from ullage.projects.controllers.quota.cluster_limit import controller as cluster_limit
+from ullage.projects.controllers import quota_cluster_limit as cluster_limit
 from ullage.projects.subjects import quota_lookup
 from ullage.projects.webhook import clusters as webhook
 from ullage.projects.webhook.clusters import COUNTS_ANEW

@@ -18,9 +18,9 @@ from ullage.kube.cache.indexer import Key
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import NO_SECRETS, Restoration, Restored, Secrets
-from ullage.snapshots.controllers.claim.restore.controller import Restorer
-from ullage.snapshots.controllers.claim.restore.eligibility import PROVISIONERS
-from ullage.snapshots.controllers.volume.reclaim.controller import Reclaimer
+from ullage.snapshots.controllers.claim_restore import Restorer
+from ullage.snapshots.controllers.claim_restore_eligibility import PROVISIONERS
+from ullage.snapshots.controllers.volume_reclaim import Reclaimer
 from ullage.snapshots.lookup import SnapshotLookup, VolumeLookup
 
 DRIVER = "csi.example.com"

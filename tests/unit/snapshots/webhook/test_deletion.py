@@ -18,7 +18,7 @@ from ullage.kube.slices import Wiring
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.slice import snapshots
-from ullage.snapshots.webhook.deletion import Warner
+from ullage.snapshots.webhook import Warner
 
 GOES = "of claim db goes with it: Longhorn keeps snapshots inside the volume, and deletes it now"
 

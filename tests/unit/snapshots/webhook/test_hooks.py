@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Request, Review
-from ullage.snapshots.webhook.hooks import ANNOTATION, HOOK, answer
+from ullage.snapshots.webhook import ANNOTATION, HOOK, answer
 
 GROUP = "volumesnapshot.external-storage.k8s.io"
 FIELD = f"metadata.annotations[{ANNOTATION}]"

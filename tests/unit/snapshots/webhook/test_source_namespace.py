@@ -8,8 +8,7 @@ import pytest
 
 from tests.unit.snapshots.webhook.test_hooks import review
 from ullage.kube.review import Decision, Review
-from ullage.snapshots.webhook.hooks import make_hooks
-from ullage.snapshots.webhook.source_namespace import FIELD, HOOKS, NOTE, check, keep
+from ullage.snapshots.webhook import HOOKS, NAMESPACE_FIELD, NOTE, check, keep, make_hooks
 
 SOURCE = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "snap"}
 PROBLEM = (
@@ -54,8 +53,8 @@ def review_of(asked: Review, body: dict[str, Any]) -> Review:
 
 async def test_a_claim_that_has_lost_its_source_is_refused() -> None:
     found = await check(noted())
-    assert (found.allowed, found.code, found.message) == (False, 422, f"{FIELD}: {PROBLEM}")
-    assert [(cause.field, cause.message) for cause in found.causes] == [(FIELD, PROBLEM)]
+    assert (found.allowed, found.code, found.message) == (False, 422, f"{NAMESPACE_FIELD}: {PROBLEM}")
+    assert [(cause.field, cause.message) for cause in found.causes] == [(NAMESPACE_FIELD, PROBLEM)]
 
 
 async def test_where_the_server_keeps_it_the_claim_is_admitted() -> None:

@@ -31,7 +31,7 @@ from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import SHARED_BY, Dialect
-from ullage.space.webhook.waiting import PART
+from ullage.space.webhook.hooks import PART
 
 BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
 AnyDialect = Dialect[Any, Any]

@@ -17,8 +17,8 @@ from ullage.engines.api import ENGINES, SNAPSHOTS
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient, HostVolume
-from ullage.engines.controllers.snapshot.rules import needs_attachment
-from ullage.engines.controllers.volume.controller import VolumeController
+from ullage.engines.controllers.snapshot_rules import needs_attachment
+from ullage.engines.controllers.volume import VolumeController
 from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.engines.local.server.server import serving
 from ullage.engines.lookup import lookup_of
@@ -28,14 +28,14 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
-from ullage.standalone.world.controllers.claim.bind.controller import claim_controller
-from ullage.standalone.world.controllers.longhorn_volume.controller import longhorn_volume_controller
-from ullage.standalone.world.controllers.namespace.controller import namespace_controller
-from ullage.standalone.world.controllers.persistent_volume.hostpath.controller import hostpath_controller
-from ullage.standalone.world.controllers.persistent_volume.longhorn.controller import longhorn_controller
+from ullage.standalone.world.controllers.claim import claim_controller
+from ullage.standalone.world.controllers.longhorn_volume import longhorn_volume_controller
+from ullage.standalone.world.controllers.namespace import namespace_controller
+from ullage.standalone.world.controllers.persistent_volume_hostpath import hostpath_controller
+from ullage.standalone.world.controllers.persistent_volume_longhorn import longhorn_controller
 from ullage.standalone.world.controllers.pod.controller import pod_controller
-from ullage.standalone.world.controllers.virtual_machine.controller import virtual_machine_controller
-from ullage.standalone.world.controllers.virtual_machine_instance.controller import instance_controller
+from ullage.standalone.world.controllers.virtual_machine import virtual_machine_controller
+from ullage.standalone.world.controllers.virtual_machine_instance import instance_controller
 from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.times import timestamp

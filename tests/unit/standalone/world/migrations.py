@@ -21,8 +21,8 @@ from ullage.kube.controller.controller import Controller, own
 from ullage.kube.errors import AlreadyExists, Forbidden, NotFound
 from ullage.kube.events.recorder import Recorder
 from ullage.kube.slices import Part, Wiring
-from ullage.standalone.world.controllers.evacuation.controller import evacuation_controller
-from ullage.standalone.world.controllers.migration.controller import migration_controller
+from ullage.standalone.world.controllers.evacuation import evacuation_controller
+from ullage.standalone.world.controllers.migration import migration_controller
 from ullage.standalone.world.lookup import StorageLookup
 from ullage.standalone.world.migrations import MigrationLookup
 from ullage.vms.api.kubevirts import KUBEVIRTS

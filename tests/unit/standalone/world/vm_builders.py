@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.standalone.world.builders import GOING
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Condition, owner_reference
-from ullage.standalone.world.controllers.virtual_machine.rules import FINALIZER
+from ullage.standalone.world.controllers.virtual_machine_rules import FINALIZER
 from ullage.standalone.world.machines import INSTANCE_FINALIZER
 from ullage.vms.api.machines import (
     MACHINES,

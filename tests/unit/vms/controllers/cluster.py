@@ -29,8 +29,8 @@ from ullage.snapshots.model import CUT, ESTIMATE, GO
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.restores import RESTORES
-from ullage.vms.controllers.backup.take.controller import BackupController
-from ullage.vms.controllers.restore.perform.controller import RestoreController
+from ullage.vms.controllers.backup_take import BackupController
+from ullage.vms.controllers.restore_perform import RestoreController
 from ullage.vms.lookup import BY_CLAIM, BY_TARGET, MachineLookup, claim_keys
 
 DRIVER = "csi.example.com"

@@ -18,7 +18,7 @@ from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import INSTANCES, MACHINES
 from ullage.vms.api.restores import RESTORES
 from ullage.vms.lookup import BY_TARGET
-from ullage.vms.webhook.hooks import BackupHook, RestoreHook
+from ullage.vms.webhook import BackupHook, RestoreHook
 
 Json = dict[str, Any]
 MOVING: Json = {"phase": "Running", "migrationState": {"startTimestamp": "2026-01-01T00:00:00Z"}}

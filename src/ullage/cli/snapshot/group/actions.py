@@ -30,7 +30,7 @@ from ullage.clock import SystemClock
 from ullage.kube.cache.reflector import Selection
 from ullage.kube.errors import NotFound
 from ullage.kube.objects import Json
-from ullage.policies.groups.api.groups import GROUPS, VolumeGroupSnapshot
+from ullage.policies.groups.api import GROUPS, VolumeGroupSnapshot
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import SNAPSHOTS
 from ullage.snapshots.model import group_of

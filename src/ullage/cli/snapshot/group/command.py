@@ -81,7 +81,7 @@ def create(
     from ullage.cli.snapshot.group import actions, text
     from ullage.cli.snapshot.group.choosing import GroupChoice
     from ullage.clock import SystemClock
-    from ullage.policies.groups.api.groups import VolumeGroupSnapshot
+    from ullage.policies.groups.api import VolumeGroupSnapshot
 
     choice = GroupChoice(pod=pod or "", stateful_set=statefulset or "", selector=labels or "")
 

@@ -19,7 +19,7 @@ from ullage.kube.builtin import core
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.errors import Forbidden
 from ullage.names import is_subdomain
-from ullage.policies.groups.api.groups import VolumeGroupSnapshot
+from ullage.policies.groups.api import VolumeGroupSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

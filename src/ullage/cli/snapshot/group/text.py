@@ -16,7 +16,7 @@ from ullage.cli.common.text import NONE, age, aligned, plain, size
 from ullage.cli.snapshot.found import Found
 from ullage.kube.builtin.events import Event
 from ullage.kube.objects import is_deleting
-from ullage.policies.groups.api.groups import GROUPS, VolumeGroupSnapshot
+from ullage.policies.groups.api import GROUPS, VolumeGroupSnapshot
 from ullage.selectors import LabelSelector
 from ullage.snapshots.metrics import state_of
 

@@ -1,1 +1,1 @@
-"""By kind: limits, and the snapshots that they are on."""
+"""limit_enforce, limit_status: SnapshotLimits. snapshot_evict: deletes the oldest snapshots that a limit lets go."""

@@ -1,1 +1,1 @@
-"""One folder for each kind: runs of hooks, and the snapshots that wait for them."""
+"""run_perform: runs the commands of HookRuns. snapshot_cut: lets a snapshot be cut once its hooks have run."""

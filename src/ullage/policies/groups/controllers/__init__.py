@@ -1,1 +1,1 @@
-"""One folder for each kind, and in it one for each thing that is done about it."""
+"""group_take, group_adopt, group_remove: group snapshots. content_sync: calls the drivers that cut all volumes at once."""

@@ -1,1 +1,1 @@
-"""What the slice of restores does by itself: `restore/perform` carries restores out."""
+"""restore_perform: carries SnapshotRestores out."""

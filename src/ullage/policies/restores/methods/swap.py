@@ -22,7 +22,7 @@ from ullage.policies.restores.methods.base import Unused
 from ullage.policies.restores.model import RestoreJob
 from ullage.policies.restores.pods import ClaimInUse, Lister
 from ullage.snapshots.backends.base import Restoration, VolumeHandle
-from ullage.snapshots.backends.hostpath.in_place.backend import InPlaceBackend
+from ullage.snapshots.backends.hostpath.in_place import InPlaceBackend
 from ullage.snapshots.settings import HOSTPATH
 from ullage.snapshots.source_volume import SourceVolume, source_volume_of
 

@@ -1,1 +1,1 @@
-"""One controller: share/grant."""
+"""share_grant: gives snapshots to other namespaces, and takes them back."""

@@ -9,22 +9,63 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
 import grpc.aio
 
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.snapshots.backends.base import NO_SECRETS, Secrets
-
-from . import csi_pb2 as csi
-from .blocks import MOST, AllocatedBlocks, BadRanges
-from .channel import Channel
-from .csi_pb2_grpc import ControllerStub, GroupControllerStub, IdentityStub, SnapshotMetadataStub
-from .errors import Incapable, Refused, translated
+from ullage.snapshots.backends.csi import csi_pb2 as csi
+from ullage.snapshots.backends.csi.channel import Channel
+from ullage.snapshots.backends.csi.csi_pb2_grpc import ControllerStub, GroupControllerStub, IdentityStub, SnapshotMetadataStub
+from ullage.snapshots.backends.csi.errors import Incapable, Refused, translated
 
 if TYPE_CHECKING:
-    from .csi_pb2_grpc import ControllerAsyncStub, GroupControllerAsyncStub
+    from ullage.snapshots.backends.csi.csi_pb2_grpc import ControllerAsyncStub, GroupControllerAsyncStub
+
+# Which blocks of a snapshot have data, as the service SnapshotMetadata tells it: ranges in order, message by message.
+
+
+MOST: Final = 10_000  # ranges that are asked for in a message: as many as are added up before others get their turn
+
+
+class BadRanges(Exception):
+    """Not what the interface allows: nothing can be concluded from it."""
+
+
+class AllocatedBlocks:
+    """Adds them up. `end` is how far it has come: a call that broke off is gone on with from there."""
+
+    def __init__(self) -> None:
+        self.total = 0  # bytes
+        self.end = 0
+        self._capacity = 0
+        self._first = True
+
+    def resume(self) -> None:
+        """Another call begins at `end`. Its first range may have begun before."""
+        self._first = True
+
+    def add(self, message: csi.GetMetadataAllocatedResponse) -> None:
+        if len(message.block_metadata) > MOST:
+            raise BadRanges(f"{len(message.block_metadata)} ranges in a message; {MOST} at most were asked for")
+        capacity = message.volume_capacity_bytes
+        if capacity <= 0 or capacity != (self._capacity or capacity):
+            raise BadRanges(f"the volume has {capacity} bytes" + (f" by now, not {self._capacity}" if self._capacity else ""))
+        self._capacity = capacity
+        for one in message.block_metadata:
+            self._add(one.byte_offset, one.size_bytes)
+
+    def _add(self, start: int, size: int) -> None:
+        end = start + size
+        if start < 0 or size <= 0 or end > self._capacity:
+            raise BadRanges(f"{size} bytes at {start}, of a volume of {self._capacity} bytes")
+        if end <= self.end or (start < self.end and not self._first):
+            raise BadRanges(f"{size} bytes at {start}, after a range that ends at {self.end}")
+        self.total += end - max(start, self.end)
+        self.end, self._first = end, False
+
 
 TIMEOUT_SECONDS = 60.0
 _IDENTITY_SECONDS = 10.0  # these calls touch no storage

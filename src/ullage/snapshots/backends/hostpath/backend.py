@@ -16,7 +16,7 @@ from ullage.snapshots.backends.base import NO_SECRETS, BackendSnapshot, Creation
 from ullage.snapshots.backends.hostpath.copies import PATIENCE, Copies, CopyKey
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings
 from ullage.snapshots.backends.hostpath.restores import Restores
-from ullage.snapshots.backends.hostpath.sizes.walks import WalkKey, Walks
+from ullage.snapshots.backends.hostpath.sizes import WalkKey, Walks
 from ullage.snapshots.backends.hostpath.snapshots import Snapshots
 from ullage.snapshots.backends.hostpath.store import DirectoryStore
 from ullage.snapshots.backends.hostpath.threads import Stop, Workers

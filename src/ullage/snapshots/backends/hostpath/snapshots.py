@@ -17,7 +17,7 @@ from ullage.snapshots.backends.hostpath import manifest as manifests
 from ullage.snapshots.backends.hostpath.errors import printable
 from ullage.snapshots.backends.hostpath.manifest import Manifest
 from ullage.snapshots.backends.hostpath.paths import HostPathSettings, check_name, opened, parts_of, volume_path
-from ullage.snapshots.backends.hostpath.sizes.usage import copy_bound, measure
+from ullage.snapshots.backends.hostpath.sizes import copy_bound, measure
 from ullage.snapshots.backends.hostpath.store import DirectoryStore, copied_from
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_copy import CopyResult, TreeKeepsChanging, copy_tree

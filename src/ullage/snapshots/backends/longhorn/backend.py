@@ -16,7 +16,7 @@ from msgspec import UNSET
 from ullage.engines import api, model
 from ullage.engines.api import ENGINES, RUNNING, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
 from ullage.engines.client.errors import Reason
-from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle, aligned
+from ullage.engines.handles import BACKUP_PREFIX, DRIVER, FORM, NAMESPACE, SnapshotHandle, aligned
 from ullage.engines.holds import Hold, annotations_of, change, holds_of, listed
 from ullage.errors import Impossible, NotNow, UllageError, Uncertain
 from ullage.kube.client.client import Client
@@ -25,6 +25,7 @@ from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.names import is_subdomain
+from ullage.selectors import value_faults
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
     BackendSnapshot,
@@ -36,7 +37,30 @@ from ullage.snapshots.backends.base import (
     VolumeHandle,
 )
 from ullage.snapshots.backends.longhorn import status
-from ullage.snapshots.backends.longhorn.handles import parsed, volume_name
+
+# Handles of Longhorn's snapshots, as its CSI driver writes them: `snap://VOLUME/SNAPSHOT`. They come from users too, in
+# VolumeSnapshotContents that were written by hand: both names are checked before they become parts of a path. Handles
+# that begin with `bs://` stand for backups, which lie elsewhere and are not snapshots of a volume.
+
+
+_ALLOWED: Final = f"{FORM} is allowed"
+
+
+def parsed(text: str) -> SnapshotHandle:
+    if text.startswith(BACKUP_PREFIX):
+        raise Impossible(f"snapshot handle {text}: it stands for a backup, and those are Longhorn's own; {_ALLOWED}")
+    found = SnapshotHandle.parse(text)
+    if found is None or not is_subdomain(found.volume) or not is_subdomain(found.snapshot):
+        raise Impossible(f"snapshot handle {text or '(empty)'}: {_ALLOWED}")
+    return found
+
+
+def volume_name(handle: str) -> str:
+    """The Volume that a PersistentVolume's handle means: its name."""
+    if not is_subdomain(handle) or value_faults(handle):
+        raise Impossible(f"volume handle {handle or '(empty)'}: the name of a Volume in {NAMESPACE} is allowed")
+    return handle
+
 
 T = TypeVar("T", bound=Object)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ullage.clock import Clock, SystemClock
@@ -19,17 +19,34 @@ from ullage.kube.controller.controller import Controller, Requeue
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Meta
 from ullage.kube.metrics import Metrics
+from ullage.ledger.amounts import Cell
 from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.raising import restamp
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, ESTIMATED_BY
 from ullage.ledger.charging.waiting import ARRIVED
+from ullage.ledger.keys import ledger_name
+from ullage.space.accounts import payers, vm_cell
 from ullage.space.controllers.follow.facts import Facts, Payers
 from ullage.space.controllers.follow.lookup import Lookup
-from ullage.space.controllers.follow.model import Change, Cut, SnapshotSide
-from ullage.space.controllers.follow.order import ordered
+from ullage.space.controllers.follow.model import Change, Cut, SnapshotSide, ordered
 from ullage.space.controllers.follow.payers import ByBackup, payer_of, wanted, wanted_of_backup
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target, Targets
 from ullage.vms.api.backups import VirtualMachineBackup
+
+# Which virtual machines pay for the snapshots of a claim, as things are now.
+
+
+def payers_by(lookup: Lookup, is_limited: Callable[[str, Cell], bool]) -> Payers:
+    """`is_limited` tells of a ledger and an account of it: those with a limit go first. What is there is charged whatever
+    their number, to as many as can be."""
+
+    def found(namespace: str, claim: str) -> tuple[str, ...]:
+        ledger = ledger_name(namespace)
+        machines = (one.metadata for one in lookup.machines_using(Key(namespace, claim)))
+        return payers(machines, limited=lambda vm: is_limited(ledger, vm_cell(vm)), strict=False)
+
+    return found
+
 
 NAME: Final = "follow"
 AT_ONCE: Final = 16  # writes that are on their way: a disk that is plugged elsewhere changes all its snapshots

@@ -32,9 +32,11 @@ from ullage.space.controllers.follow.model import (
     Pair,
     RecordSide,
     SnapshotSide,
+    Trace,
+    measured,
+    size_of,
+    view_of,
 )
-from ullage.space.controllers.follow.sizes import size_of
-from ullage.space.controllers.follow.volumes import Trace, measured, view_of
 from ullage.space.estimates import Estimate
 from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
 from ullage.vms.model import size_of as size_of_claim

@@ -22,14 +22,13 @@ from ullage.standalone.apiserver.handlers.exec import Exec
 from ullage.standalone.apiserver.handlers.reads import Reader, virtual_answer, wanted
 from ullage.standalone.apiserver.handlers.subresources import BINDINGS, NOTHING_RUNS, SPECIAL, Subresources
 from ullage.standalone.apiserver.handlers.watches import Watcher
-from ullage.standalone.apiserver.http.routes import fits_scope, verbs_at
 from ullage.standalone.apiserver.kinds.builtin import METRICS, TRANSIENT
 from ullage.standalone.apiserver.kinds.metadata import path_segment
 from ullage.standalone.apiserver.kinds.resources import Registry, Resource
 from ullage.standalone.apiserver.request.answers import Answer, Stream, Tunnel, json_answer
 from ullage.standalone.apiserver.request.decoding import accept_review
 from ullage.standalone.apiserver.request.document import Document
-from ullage.standalone.apiserver.request.request import Request
+from ullage.standalone.apiserver.request.request import Request, Target
 from ullage.standalone.apiserver.status import (
     ApiError,
     bad_request,
@@ -40,6 +39,45 @@ from ullage.standalone.apiserver.status import (
     not_found,
     wrong_method,
 )
+
+# Which paths a kind has, and what may be done there. A namespaced kind lives below `namespaces/<namespace>/` and a
+# cluster-wide one does not: the wrong place is no place (404), whoever asks and for whatever. Else a right in one
+# namespace would reach objects that are not in it.
+
+
+_COLLECTION = ("create", "deletecollection", "list", "watch")
+_OBJECT = ("delete", "get", "patch", "update")
+_EVERYWHERE = ("list", "watch")  # what a namespaced kind can be asked without a namespace
+
+
+def verbs_at(target: Target, resource: Resource) -> tuple[str, ...]:
+    """The verbs that a built-in kind knows at a path of its own; none where it has no such path."""
+    if target.within and not resource.namespaced:
+        return ()
+    everywhere = resource.namespaced and not target.within
+    if everywhere and (target.name or target.subresource):
+        return ()
+    if target.prefix:
+        watched = target.prefix == "watch" and "watch" in resource.verbs and not target.subresource
+        return ("watch",) if watched else ()
+    if target.subresource:
+        return _subresource_verbs(target, resource)
+    known = _EVERYWHERE if everywhere else _OBJECT if target.name else _COLLECTION
+    return tuple(verb for verb in known if verb in resource.verbs)
+
+
+def _subresource_verbs(target: Target, resource: Resource) -> tuple[str, ...]:
+    found = resource.subresources.get(target.subresource)
+    if found is None or not target.name or (target.rest and found.name != "proxy"):
+        return ()
+    return found.verbs
+
+
+def fits_scope(target: Target, resource: Resource, verb: str) -> bool:
+    """Whether a custom kind has the path: it goes by the namespace alone, as kube-apiserver does."""
+    if resource.namespaced:
+        return bool(target.namespace) or verb in _EVERYWHERE
+    return not target.namespace
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ullage.kube.slices import Part, Wiring
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.catalogues import CATALOGUES, MachineCatalogue
 from ullage.projects.api.kkp import CLUSTERS, SEEDS
-from ullage.projects.controllers.catalogue.refresh import controller as refresh
+from ullage.projects.controllers import catalogue_refresh as refresh
 from ullage.projects.sizes import store
 from ullage.projects.sizes.catalogue import Flavour, Place
 from ullage.projects.sizes.lookups import Unknown

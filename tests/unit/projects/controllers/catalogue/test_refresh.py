@@ -10,7 +10,7 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.catalogues import CATALOGUES, WANTED
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.sizes.catalogue import MOST_UNANSWERED, Place
-from ullage.projects.sizes.requests import MOST_EMPTY, MOST_NOTES_EACH
+from ullage.projects.sizes.store import MOST_EMPTY, MOST_NOTES_EACH
 from ullage.projects.sizes.stored import catalogue_name
 from ullage.times import read_time
 

@@ -8,7 +8,7 @@ import pytest
 
 from ullage.kube.kinds import Meta
 from ullage.projects.api.catalogues import WANTED, CatalogueSpec, MachineCatalogue
-from ullage.projects.controllers.catalogue.refresh.rules import (
+from ullage.projects.controllers.catalogue_refresh_rules import (
     KEPT_FOR,
     LOOK,
     MOST_AT_ONCE,

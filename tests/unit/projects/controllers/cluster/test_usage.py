@@ -12,7 +12,7 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
 from ullage.projects.api.records import MachineRecord
-from ullage.projects.controllers.cluster.usage.rules import (
+from ullage.projects.controllers.cluster_usage_rules import (
     ClusterUsage,
     Stale,
     cluster_usage,

@@ -29,7 +29,7 @@ from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine, MachineSpec, MachineStatus, NodeReference, ProviderSpec
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
-from ullage.projects.controllers.cluster.usage.controller import ClusterUsages, UsageCaches
+from ullage.projects.controllers.cluster_usage import ClusterUsages, UsageCaches
 from ullage.projects.machines.counting import Remembered
 from ullage.projects.machines.facts import MachineFacts
 from ullage.projects.machines.reading import machine_facts
@@ -284,7 +284,7 @@ async def counting(number: int, changed: Callable[[str], Machine]) -> list[int]:
     async with found.clusters:
         await asyncio.sleep(5)
         with pytest.MonkeyPatch.context() as patched:
-            module = "ullage.projects.controllers.cluster.usage.sums.verify"
+            module = "ullage.projects.controllers.cluster_usage_sums.verify"
             patched.setattr(module, counted)
             for one in range(10):
                 user.put(MACHINES, changed(f"m-{one}"))

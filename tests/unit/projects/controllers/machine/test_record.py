@@ -19,8 +19,8 @@ from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.charging.presence import recorded_machines
-from ullage.projects.controllers.machine.record import controller
-from ullage.projects.controllers.machine.record.rules import NextRecord, RecordFacts, keep_for, key_of, next_record
+from ullage.projects.controllers import machine_record as controller
+from ullage.projects.controllers.machine_record_rules import NextRecord, RecordFacts, keep_for, key_of, next_record
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import sign_bound
 from ullage.projects.machines.vanished import MOST, Vanished

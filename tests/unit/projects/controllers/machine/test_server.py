@@ -23,9 +23,9 @@ from ullage.kube.slices import Part, Slice, Wiring
 from ullage.projects.api.kkp import CLUSTERS, SEEDS, CloudAccount, CloudSpec, CredentialReference
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, VanishedMachine
-from ullage.projects.controllers.machine.record.rules import key_of
-from ullage.projects.controllers.machine.server import controller as server
-from ullage.projects.controllers.machine.server.rules import again_in, asked_about, left_note, outcome
+from ullage.projects.controllers import machine_server as server
+from ullage.projects.controllers.machine_record_rules import key_of
+from ullage.projects.controllers.machine_server import again_in, asked_about, left_note, outcome
 from ullage.projects.machines.vanished import Vanished
 from ullage.projects.sizes.lookups import ANYWHERE, Site
 from ullage.projects.sizes.providers.contract import Credentials, NotAnswered

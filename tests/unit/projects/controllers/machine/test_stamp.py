@@ -18,9 +18,8 @@ from ullage.kube.review import Decision
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.charging.keys import STAMP_KEYS
-from ullage.projects.controllers.machine.stamp import controller as stamp
-from ullage.projects.controllers.machine.stamp.rules import Bind, StampAnew, Unsized, step
-from ullage.projects.controllers.machine.stamp.turns import Turns
+from ullage.projects.controllers import machine_stamp as stamp
+from ullage.projects.controllers.machine_stamp import Bind, StampAnew, Turns, Unsized, step
 from ullage.projects.machines.counting import Counted, Resize
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SigningKeys, Valid, verify

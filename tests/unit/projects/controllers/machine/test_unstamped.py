@@ -19,9 +19,15 @@ from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINES
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus
 from ullage.projects.charging.presence import record_changes, recorded_machines
-from ullage.projects.controllers.machine.record.conditions import NAMED, RecordNews, conditions_of, newly_false
-from ullage.projects.controllers.machine.record.metrics import RecordCollector
-from ullage.projects.controllers.machine.record.rules import RecordFacts, next_record
+from ullage.projects.controllers.machine_record import RecordCollector
+from ullage.projects.controllers.machine_record_rules import (
+    NAMED,
+    RecordFacts,
+    RecordNews,
+    conditions_of,
+    newly_false,
+    next_record,
+)
 from ullage.projects.machines.updates import GUARDED
 from ullage.projects.records import MOST_REMEMBERED, RecordedAmounts, recorded_in, status_of
 

@@ -12,7 +12,7 @@ from ullage.kube.kinds import Meta, OwnerReference
 from ullage.kube.objects import Condition, Conditions
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, SeedUsage, UsageForPeople
-from ullage.projects.controllers.quota.copy.rules import (
+from ullage.projects.controllers.quota_copy_rules import (
     Removal,
     SeedCopy,
     is_copy,

@@ -11,7 +11,7 @@ from tests.unit.projects.builders import BOTH, default_quota, details, meta, pro
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import KubermaticSetting, Project
 from ullage.projects.api.quotas import ResourceQuota
-from ullage.projects.controllers.quota.default.rules import (
+from ullage.projects.controllers.quota_default_rules import (
     CreateDefault,
     Default,
     RemoveDefault,

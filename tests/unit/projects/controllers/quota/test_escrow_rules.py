@@ -11,7 +11,7 @@ from tests.unit.projects.builders import NOW, details, meta, quota, usage
 from ullage.ledger.amounts import Amounts, Cell
 from ullage.projects.api.kkp import Seed
 from ullage.projects.api.quotas import ResourceQuotaStatus, SeedUsage
-from ullage.projects.controllers.quota.escrow.rules import (
+from ullage.projects.controllers.quota_escrow_rules import (
     EscrowFacts,
     Forget,
     last_taken,

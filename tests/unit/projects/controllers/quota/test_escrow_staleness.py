@@ -34,7 +34,7 @@ from ullage.ledger.demand import may_be_granted, wanted_by, with_demand
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Seed
 from ullage.projects.api.quotas import QUOTAS
-from ullage.projects.controllers.quota.escrow.controller import QuotaEscrow
+from ullage.projects.controllers.quota_escrow import QuotaEscrow
 from ullage.projects.escrow.record import read_record
 from ullage.projects.metrics import ProjectMetrics
 from ullage.projects.names import DRAINING

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.projects.builders import project, quota
 from ullage.kube.kinds import OwnerReference
-from ullage.projects.controllers.quota.label.rules import marked, problem
+from ullage.projects.controllers.quota_label import marked, problem
 
 LABELS = {"subject-name": "abc", "subject-kind": "project"}
 OWNER = OwnerReference(api_version="kubermatic.k8c.io/v1", kind="Project", name="abc", uid="uid-of-abc")

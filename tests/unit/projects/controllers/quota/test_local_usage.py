@@ -10,7 +10,7 @@ from ullage.kube.objects import Condition
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Cluster
 from ullage.projects.api.quotas import ResourceQuotaStatus
-from ullage.projects.controllers.quota.local_usage.rules import local_usage, status_with
+from ullage.projects.controllers.quota_local_usage_rules import local_usage, status_with
 
 NOBODY = details()
 

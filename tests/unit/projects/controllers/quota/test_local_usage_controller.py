@@ -20,8 +20,8 @@ from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus
-from ullage.projects.controllers.quota.local_usage import rules
-from ullage.projects.controllers.quota.local_usage.controller import LocalUsages
+from ullage.projects.controllers import quota_local_usage_rules as rules
+from ullage.projects.controllers.quota_local_usage import LocalUsages
 from ullage.projects.names import CLUSTER_UID
 from ullage.projects.subjects import QuotaLookup
 
@@ -207,7 +207,7 @@ async def test_a_change_costs_a_look_at_the_clusters_of_its_project_alone(found:
         return real(clusters, project, **given)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("ullage.projects.controllers.quota.local_usage.controller.local_usage", counted)
+        patched.setattr("ullage.projects.controllers.quota_local_usage.local_usage", counted)
         found.cluster("c-7", usage("2"), of="p-7")
         await asyncio.sleep(3)
     assert set(looked) == {"c-7", "c-107", "c-207"}

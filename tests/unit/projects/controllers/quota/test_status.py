@@ -12,8 +12,7 @@ import pytest
 from tests.unit.projects.builders import NOW, details, quota, usage
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, SeedUsage
-from ullage.projects.controllers.quota.status.rules import StatusFacts, over_quota_note, status_of
-from ullage.projects.controllers.quota.status.totals import SeedReport, Totals, totals
+from ullage.projects.controllers.quota_status_rules import SeedReport, StatusFacts, Totals, over_quota_note, status_of, totals
 from ullage.projects.quota import amounts_of
 
 SEE = "no machine is removed, and new ones are refused; see `ullage usage --group-by cluster` for project abc"

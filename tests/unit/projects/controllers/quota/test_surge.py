@@ -19,8 +19,8 @@ from ullage.kube.slices import Part, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.book import Over
 from ullage.projects.api.quotas import QUOTAS, REPLACING
-from ullage.projects.controllers.quota.surge import controller as surge
-from ullage.projects.controllers.quota.surge.rules import NAMED, Replacing, replacing_text, status_with
+from ullage.projects.controllers import quota_surge as surge
+from ullage.projects.controllers.quota_surge import NAMED, Replacing, replacing_text, status_with
 from ullage.projects.machines.surge import DeploymentFacts, OwnedMachine, SetFacts, SurgeAllowance, surplus
 from ullage.projects.settings import Settings
 from ullage.quantity import Quantity

@@ -11,7 +11,7 @@ from tests.unit.projects.builders import NOW, details, quota, usage
 from ullage.kube.objects import Condition
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.quotas import ResourceQuota, ResourceQuotaStatus, SeedUsage
-from ullage.projects.controllers.quota.status.totals import SeedReport, Totals, age_of, next_step, totals, with_totals
+from ullage.projects.controllers.quota_status_rules import SeedReport, Totals, age_of, next_step, totals, with_totals
 from ullage.projects.quota import usage_of
 from ullage.times import timestamp
 

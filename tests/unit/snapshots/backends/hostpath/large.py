@@ -10,7 +10,7 @@ from pathlib import Path
 from ullage.clock import SystemClock
 from ullage.snapshots.backends.hostpath.copy_notes import CopyNotes, begin
 from ullage.snapshots.backends.hostpath.scan import scan
-from ullage.snapshots.backends.hostpath.sizes.usage import measure
+from ullage.snapshots.backends.hostpath.sizes import measure
 from ullage.snapshots.backends.hostpath.threads import Stop
 from ullage.snapshots.backends.hostpath.tree_index import TreeIndex
 

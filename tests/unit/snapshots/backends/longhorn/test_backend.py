@@ -28,9 +28,8 @@ from ullage.errors import NotNow as EngineNotNow
 from ullage.kube.client.client import Client
 from ullage.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
 from ullage.snapshots.backends.base import BackendSnapshot, Creation, Held, Restoration, Restored, VolumeHandle
-from ullage.snapshots.backends.longhorn.backend import LonghornBackend, Timeouts
-from ullage.snapshots.backends.longhorn.handles import parsed
-from ullage.standalone.world.controllers.longhorn_volume.rules import engine_for
+from ullage.snapshots.backends.longhorn.backend import LonghornBackend, Timeouts, parsed
+from ullage.standalone.world.controllers.longhorn_volume import engine_for
 
 SOON = Timeouts(taking=5.0, removing=5.0, cloning=5.0)
 AT_ONCE = Timeouts(taking=0.05, removing=0.05, cloning=0.05)

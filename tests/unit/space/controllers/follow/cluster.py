@@ -26,8 +26,7 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, PLAN, STAMP, Stamp, stamp_of
 from ullage.space.accounts import NAMESPACE_CELL, stamp_for, vm_cell
 from ullage.space.charges import DIALECTS
-from ullage.space.controllers.follow.accounts import payers_by
-from ullage.space.controllers.follow.controller import Follower
+from ullage.space.controllers.follow.controller import Follower, payers_by
 from ullage.space.controllers.follow.lookup import make_lookup, watches
 from ullage.vms.api.backups import BACKUPS
 from ullage.vms.api.machines import MACHINES

@@ -10,7 +10,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Cell
 from ullage.space.accounts import vm_cell
-from ullage.space.controllers.follow.accounts import payers_by
+from ullage.space.controllers.follow.controller import payers_by
 from ullage.space.controllers.follow.lookup import Lookup
 from ullage.vms.api.machines import VirtualMachine
 

@@ -8,8 +8,7 @@ from ullage.kube.kinds import Meta
 from ullage.ledger.charging.stamps import FREE, Stamp
 from ullage.snapshots.api.ga.translation import GA
 from ullage.space.accounts import stamp_for
-from ullage.space.controllers.follow.model import Bearer, Change
-from ullage.space.controllers.follow.order import ordered
+from ullage.space.controllers.follow.model import Bearer, Change, ordered
 
 
 def change(name: str, before: Stamp | None, after: Stamp, *, charged: str = "team", to: str = "") -> Change:

@@ -18,8 +18,7 @@ from ullage.ledger.charging.stamps import FREE, PLAN, STAMP
 from ullage.snapshots.api.ga.translation import GA
 from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow import payers
-from ullage.space.controllers.follow.accounts import payers_by
-from ullage.space.controllers.follow.controller import Follower
+from ullage.space.controllers.follow.controller import Follower, payers_by
 from ullage.space.controllers.follow.lookup import Lookup, Side, make_lookup, watches
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target
 from ullage.vms.api.backups import BACKUPS

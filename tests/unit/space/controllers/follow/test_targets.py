@@ -20,8 +20,7 @@ from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.model import Dialect
 from ullage.snapshots.slice import DIALECTS
 from ullage.space.accounts import stamp_for
-from ullage.space.controllers.follow.accounts import payers_by
-from ullage.space.controllers.follow.controller import AT_ONCE, SOON, Follower
+from ullage.space.controllers.follow.controller import AT_ONCE, SOON, Follower, payers_by
 from ullage.space.controllers.follow.lookup import make_lookup, watches
 from ullage.vms.api.machines import MACHINES
 

@@ -23,8 +23,8 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Book, Observed
 from ullage.ledger.codec import book_of, status_of
 from ullage.space.api import NAME, QUOTAS, ResourceQuota
-from ullage.space.controllers.quota.limits import controller as limits
-from ullage.space.controllers.quota.status import controller as status
+from ullage.space.controllers import quota_limits as limits
+from ullage.space.controllers import quota_status as status
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.metrics import QuotaMetrics
 from ullage.vms.api.machines import MACHINES

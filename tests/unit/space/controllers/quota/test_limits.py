@@ -15,7 +15,7 @@ from ullage.kube.builtin.core import NAMESPACES
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS, KnownVM
-from ullage.space.controllers.quota.limits.rules import remember, removal_note
+from ullage.space.controllers.quota_limits import remember, removal_note
 from ullage.vms.api.machines import MACHINES
 
 WHOLE = "snapshots/namespace"

@@ -20,8 +20,8 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.book import Book
 from ullage.ledger.codec import status_of as ledger_status
 from ullage.space.api import READY, USAGE_FRESH, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
-from ullage.space.controllers.quota.status.controller import event_for
-from ullage.space.controllers.quota.status.rules import StatusFacts, status_of
+from ullage.space.controllers.quota_status import event_for
+from ullage.space.controllers.quota_status_rules import StatusFacts, status_of
 from ullage.space.metrics import QuotaMetrics
 from ullage.space.quota import usage_in
 from ullage.vms.api.machines import MACHINES

@@ -1,3 +1,1 @@
-"""Server-side apply: a manager says what it wants and owns what it says (merge); objects merged by their shape (combine); what
-a configuration must be before it can be merged (typed).
-"""
+"""Server-side apply (merge): checks a configuration, merges it by the shape of the kind, and records what its manager owns."""

@@ -6,18 +6,18 @@ owns it too; what others own and the configuration would change is a conflict, u
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 
-from ullage.standalone.apiserver.fields.apply.combine import merge, without
-from ullage.standalone.apiserver.fields.apply.typed import faults, where
 from ullage.standalone.apiserver.fields.fieldset import (
     EMPTY,
     Fields,
     difference,
     intersection,
+    is_member,
     recursive_difference,
     show_path,
     union,
@@ -34,11 +34,181 @@ from ullage.standalone.apiserver.fields.managers import (
     owned,
     touched,
 )
-from ullage.standalone.apiserver.fields.ownership import Comparison, compare, declared, with_named
-from ullage.standalone.apiserver.fields.shape import Shape
-from ullage.standalone.apiserver.go_text import go_json
+from ullage.standalone.apiserver.fields.ownership import LIST, MAP, Comparison, compare, declared, item_step, with_named
+from ullage.standalone.apiserver.fields.shape import ABSENT, Shape
+from ullage.standalone.apiserver.go_text import go_json, go_text
 from ullage.standalone.apiserver.objects import Json
 from ullage.standalone.apiserver.status import ApiError, apply_conflict, bad_request, unclassified
+
+# Merging a configuration into a live object by its shape, and taking fields out again.
+
+
+def merge(live: Any, config: Any, shape: Shape) -> Any:
+    """The live value with the configuration's laid over it. Neither is changed; what is untouched is shared."""
+    if isinstance(live, MAP) and isinstance(config, MAP) and (live or config) and not shape.atomic:
+        if not config:
+            return live
+        out = dict(live or {})
+        for name, value in config.items():
+            out[name] = merge(out.get(name, ABSENT), value, shape.field(name))
+        return out
+    if isinstance(live, LIST) and isinstance(config, LIST) and (live or config) and shape.list_type != "atomic":
+        return merge_lists(live or [], config or [], shape)
+    return config
+
+
+def merge_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
+    """Items that match by key merge. The configuration's order rules; the others stay near their neighbours."""
+    inner = shape.element()
+    ours = {item_step(item, shape): item for item in config}
+    theirs = [(item_step(item, shape), item) for item in live]
+    known = dict(reversed(theirs))  # of repeated items, the first counts
+    shared = deque(step for step in ours if step in known)
+    waiting = deque(theirs)
+    out: list[Any] = []
+    for step, item in ours.items():
+        while waiting and waiting[0][0] != step:
+            if waiting[0][0] not in ours:
+                out.append(waiting.popleft()[1])
+            elif shared and waiting[0][0] == shared[0]:
+                break  # its turn comes after what the configuration puts before it
+            else:
+                waiting.popleft()  # out of order: it moves to where the configuration has it
+        if waiting and waiting[0][0] == step:
+            waiting.popleft()
+        out.append(merge(known.get(step, ABSENT), item, inner))
+        if shared and shared[0] == step:
+            shared.popleft()
+    out.extend(item for step, item in waiting if step not in ours)
+    return out
+
+
+def without(value: Any, fields: Fields, shape: Shape) -> Any:
+    """The value less the fields of a set. A map or list that loses its last item becomes null: it was not to go."""
+    if isinstance(value, dict):
+        if not value or shape.atomic:
+            return None
+        kept = {}
+        for name, child in value.items():
+            node = fields.get("f:" + name)
+            if node is None:
+                kept[name] = child
+            elif not is_member(node):
+                kept[name] = without(child, node, shape.field(name))
+        return kept or None
+    if isinstance(value, list):
+        return None if shape.list_type == "atomic" else _without_items(value, fields, shape)
+    return value
+
+
+def _without_items(items: list[Any], fields: Fields, shape: Shape) -> list[Any] | None:
+    inner = shape.element()
+    kept = []
+    for item in items:
+        node = fields.get(item_step(item, shape))
+        if node is None:
+            kept.append(item)
+        elif not is_member(node):
+            kept.append(without(item, node, inner))
+    return kept or None
+
+
+# What an applied configuration must be before it can be merged: of the schema's form, each list item once. Apply merges
+# by the schema, so a configuration that does not fit it cannot be merged at all; kube-apiserver says so in these words.
+
+
+Path = tuple[str, ...]
+
+
+def faults(config: Json, shape: Shape) -> str:
+    """Everything that keeps the configuration from being merged, as one text; empty if nothing does."""
+    found: list[str] = []
+    _check(config, shape, (), found)
+    if len(found) < 2:
+        return "".join(found)
+    return "\n  ".join(["errors:", *found])
+
+
+def _check(value: Any, shape: Shape, path: Path, found: list[str]) -> None:
+    if value is None:
+        return
+    if shape.container == "map":
+        if not isinstance(value, dict):
+            found.append(f"{show_path(path)}: expected map, got &{{{go_text(value)}}}")
+            return
+        _check_map(value, shape, path, found)
+    elif shape.container == "list":
+        if not isinstance(value, list):
+            found.append(f"{show_path(path)}: expected list, got &{{{go_text(value)}}}")
+            return
+        _check_list(value, shape, path, found)
+    elif shape.scalar and (fault := _scalar_fault(value, shape.scalar)):
+        found.append(f"{show_path(path)}: {fault}")
+
+
+def _check_map(value: Json, shape: Shape, path: Path, found: list[str]) -> None:
+    for name in sorted(value):
+        here = (*path, f"f:{name}")
+        if shape.closed and not shape.declares(name):
+            found.append(f"{show_path(here)}: field not declared in schema")
+            return
+        _check(value[name], shape.field(name), here, found)
+
+
+def _check_list(items: list[Any], shape: Shape, path: Path, found: list[str]) -> None:
+    inner = shape.element()
+    seen: set[str] = set()
+    for number, item in enumerate(items):
+        if shape.list_type == "atomic":
+            step = f"i:{number}"
+        elif fault := _item_fault(item, keyed=shape.list_type == "map"):
+            found.append(f"{show_path(path)}: element {number}: {fault}")
+            return
+        else:
+            step = item_step(item, shape)
+        if step in seen:
+            found.append(f"{show_path(path)}: duplicate entries for key {show_path((step,))}")
+        seen.add(step)
+        _check(item, inner, (*path, step), found)
+
+
+def _item_fault(item: Any, *, keyed: bool) -> str:
+    if keyed:
+        return "" if isinstance(item, dict) else "associative list with keys may not have non-map elements"
+    match item:
+        case None:
+            return "associative list without keys has an element that's an explicit null"
+        case dict():
+            return "associative list without keys has an element that's a map type"
+        case list():
+            return "not supported: associative list with lists as elements"
+        case _:
+            return ""
+
+
+def _scalar_fault(value: Any, want: str) -> str:
+    match want:
+        case "numeric":
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            return "" if fits else f"expected numeric (int or float), got {_go_type(value)}"
+        case "string":
+            return "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{go_text(value)}}}"
+        case _:
+            return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_text(value)}}}"
+
+
+def _go_type(value: Any) -> str:
+    names = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
+    return names.get(type(value), "float64")
+
+
+def where(config: Json, *, api_version: str) -> str:
+    """`ns/name; apps/v1, Kind=Deployment`: how the server names the configuration that it refuses."""
+    meta = config.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    group_version = api_version if "/" in api_version else f"/{api_version}"
+    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {group_version}, Kind={config.get('kind', '')}"
+
 
 KUBECTL: Final = "kubectl"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

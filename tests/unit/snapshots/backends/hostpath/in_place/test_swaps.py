@@ -14,9 +14,9 @@ import pytest
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.snapshots.backends.base import Creation, Restoration, VolumeHandle
 from ullage.snapshots.backends.hostpath import HostPathBackend, HostPathSettings
-from ullage.snapshots.backends.hostpath.in_place import exchange, swaps
-from ullage.snapshots.backends.hostpath.in_place.backend import HostPathInPlace
-from ullage.snapshots.backends.hostpath.in_place.swaps import Swaps
+from ullage.snapshots.backends.hostpath import in_place as exchange
+from ullage.snapshots.backends.hostpath import in_place as swaps
+from ullage.snapshots.backends.hostpath.in_place import HostPathInPlace, Swaps
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 NAME = "restore-uid-1"

@@ -15,8 +15,8 @@ from ullage.clock import SystemClock
 from ullage.errors import Impossible, NotNow
 from ullage.files.trees import DirectoriesAhead
 from ullage.snapshots.backends.hostpath import scan
-from ullage.snapshots.backends.hostpath.sizes import usage
-from ullage.snapshots.backends.hostpath.sizes.usage import copy_bound, measure
+from ullage.snapshots.backends.hostpath import sizes as usage
+from ullage.snapshots.backends.hostpath.sizes import copy_bound, measure
 from ullage.snapshots.backends.hostpath.threads import Stop, Stopped
 from ullage.snapshots.backends.hostpath.tree_copy import copy_tree
 

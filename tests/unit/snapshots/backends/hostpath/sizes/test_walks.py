@@ -11,7 +11,7 @@ import pytest
 from ullage.clock import SystemClock
 from ullage.errors import NotNow
 from ullage.snapshots.backends.base import InProgress
-from ullage.snapshots.backends.hostpath.sizes.walks import KEPT, RECENT, WalkKey, Walks
+from ullage.snapshots.backends.hostpath.sizes import KEPT, RECENT, WalkKey, Walks
 from ullage.snapshots.backends.hostpath.threads import Stop
 
 MI = 1024**2

@@ -1,1 +1,0 @@
-"""Deletes a Volume's Snapshots with it, and removes attachment tickets that nobody needs any more."""

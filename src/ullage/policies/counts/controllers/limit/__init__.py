@@ -1,1 +1,0 @@
-"""SnapshotLimits: brought into ledgers, and shown as they stand."""

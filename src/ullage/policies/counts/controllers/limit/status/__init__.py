@@ -1,1 +1,0 @@
-"""Shows how many snapshots there are, and whether that is within the limits."""

@@ -1,1 +1,0 @@
-"""Snapshots that make room for new ones."""

@@ -1,1 +1,0 @@
-"""Deletes the oldest snapshots of a namespace for those who wait for room there."""

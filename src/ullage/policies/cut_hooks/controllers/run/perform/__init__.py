@@ -1,1 +1,0 @@
-"""Runs what a HookRun says, and writes down what came of it."""

@@ -1,1 +1,0 @@
-"""Snapshots that wait for hooks."""

@@ -1,1 +1,0 @@
-"""Has the hooks of a snapshot run, then has it cut, then lets go of them."""

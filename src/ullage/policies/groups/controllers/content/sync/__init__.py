@@ -1,1 +1,0 @@
-"""Calls the drivers that cut several volumes at once."""

@@ -1,1 +1,0 @@
-"""Binds groups to group snapshots that were there already."""

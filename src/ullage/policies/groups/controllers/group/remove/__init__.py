@@ -1,1 +1,0 @@
-"""Deletes groups: what the storage system has, then the members, then the group."""

@@ -1,1 +1,0 @@
-"""Takes what groups ask for: all members, or none."""

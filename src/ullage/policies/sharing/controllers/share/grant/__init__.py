@@ -1,1 +1,0 @@
-"""Gives a snapshot to other namespaces, and takes it back when the grant is withdrawn."""

@@ -1,1 +1,0 @@
-"""The catalogue of machine sizes, on a seed: `refresh` asks providers."""

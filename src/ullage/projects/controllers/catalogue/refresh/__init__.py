@@ -1,1 +1,0 @@
-"""Fills MachineCatalogues in the background, with the credentials of the clusters that use them, and takes unused ones away."""

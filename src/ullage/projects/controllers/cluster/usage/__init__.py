@@ -1,1 +1,0 @@
-"""What the machines of a cluster take, in the status of the Cluster."""

@@ -1,1 +1,0 @@
-"""Controllers of MachineDeployments, in the cluster that has them."""

@@ -1,1 +1,0 @@
-"""Tells who has fewer machines than he wants, and for how long."""

@@ -1,1 +1,0 @@
-"""About the Machines of user clusters."""

@@ -1,1 +1,0 @@
-"""Asks providers whether the servers of Machines that went are still there."""

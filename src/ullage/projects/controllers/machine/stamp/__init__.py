@@ -1,1 +1,0 @@
-"""Keeps the stamps of Machines true: signed over the uid, and never less than they counted before."""

@@ -1,1 +1,0 @@
-"""From the number of clusters that a quota allows to the limit of their ledger."""

@@ -1,1 +1,0 @@
-"""Copies of quotas on the seeds: made, kept alike, and taken away before the quota goes."""

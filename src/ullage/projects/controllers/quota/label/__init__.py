@@ -1,1 +1,0 @@
-"""Marks quotas with their subject, and has them go with their project."""

@@ -1,1 +1,0 @@
-"""What the clusters of a project use on one seed."""

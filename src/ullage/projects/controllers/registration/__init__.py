@@ -1,1 +1,0 @@
-"""What the registration of our hooks in a user cluster is watched by."""

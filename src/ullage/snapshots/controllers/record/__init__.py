@@ -1,1 +1,0 @@
-"""Controllers of records: VolumeSnapshotContent and VolumeSnapshotData."""

@@ -1,1 +1,0 @@
-"""Writes on PersistentVolumes what is in them, for webhooks, which ask no storage system."""

@@ -1,1 +1,0 @@
-"""Deletes restored volumes whose claims are gone."""

@@ -1,1 +1,0 @@
-"""The controllers of quota objects: `limits` brings them into ledgers, `status` says what is used."""

@@ -1,1 +1,0 @@
-"""Binds claims to volumes."""

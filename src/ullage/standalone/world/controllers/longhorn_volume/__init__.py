@@ -1,1 +1,0 @@
-"""Longhorn's Volumes and their Engines: what longhorn-manager does."""

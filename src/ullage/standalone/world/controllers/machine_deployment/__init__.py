@@ -1,1 +1,0 @@
-"""MachineDeployments of a user cluster."""

@@ -1,1 +1,0 @@
-"""MachineSets of a user cluster."""

@@ -1,1 +1,0 @@
-"""Namespaces: each has the ResourceQuota that Rancher would keep there."""

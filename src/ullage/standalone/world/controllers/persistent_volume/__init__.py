@@ -1,1 +1,0 @@
-"""PersistentVolumes: made for claims, released, deleted."""

@@ -1,1 +1,0 @@
-"""Volumes that are directories of this machine."""

@@ -1,1 +1,0 @@
-"""Volumes that stand on Longhorn's: what its CSI provisioner does."""

@@ -1,1 +1,0 @@
-"""Workloads that nobody makes pods for: they say so."""

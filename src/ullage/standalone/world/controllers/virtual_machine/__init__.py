@@ -1,1 +1,0 @@
-"""VirtualMachines of KubeVirt: each has an instance while it is to run."""

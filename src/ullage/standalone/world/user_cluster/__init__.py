@@ -1,1 +1,0 @@
-"""The world of a user cluster: machine-controller is played there, and nothing else."""

@@ -1,1 +1,0 @@
-"""VirtualMachineBackups: `take` makes them, and undoes them."""

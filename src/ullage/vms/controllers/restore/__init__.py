@@ -1,1 +1,0 @@
-"""VirtualMachineRestores: `perform` carries them out."""

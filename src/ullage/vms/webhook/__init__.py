@@ -1,1 +1,0 @@
-"""What is refused when it is created: `hooks` ask the API what they need; why not is in `eligibility`."""
